@@ -1,7 +1,7 @@
--- Statements that are accepted, by the production of dpsql.lark or expr.lark that each shows.
+-- Accepted statements, by the production of dpsql.lark or expr.lark that each of them illustrates.
 --
--- They are asked over the schema and the policy of tests/worlds.py: people (one row for each person), their visits and scores,
--- and the public table clinics. Tests parse each with the grammar, bind it, and answer it. A parameter that is named after a
+-- They use the schema and the policy of tests/support/worlds.py: people (one row for each person), their visits and scores, and
+-- the public table clinics. Tests parse each with the grammar, bind it, and answer it. A parameter that is named after a
 -- column gets a value of its type, :fraction is 0.25, and any other is the number 30.
 
 -- # statement

@@ -1,7 +1,7 @@
--- Statements that are refused, each after its refusal: class and code of the error, and the reason.
+-- Refused statements, each below its refusal: class and code of the error, and the reason.
 --
--- They are asked over the schema and the policy of tests/worlds.py, like those of accepted.sql. A blank line ends a block. Tests
--- check that each is refused with exactly this class and code and with a reason that begins like this, at a place in the text.
+-- They use the schema and the policy of tests/support/worlds.py, like those of accepted.sql. A blank line ends a block. Tests
+-- check that each is refused with exactly this class and code, with a reason that begins like this, and at a place in the text.
 
 -- # what is not a query
 
@@ -362,7 +362,7 @@ SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits L
 -- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
 SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits OFFSET 3) AS t
 
--- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
+-- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
 SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT points FROM scores) AS t
 
 -- SqlError union: the parts of this INTERSECT have 2 and 1 columns
@@ -467,10 +467,10 @@ SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY see
 -- Unsupported not-accepted: IGNORE NULLS is not answered
 SELECT COUNT(*) FROM (SELECT LAG(cost IGNORE NULLS) OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t
 
--- Unsupported shared-window: these windows hold rows of many entities, and one of them could change what is said of all others
+-- Unsupported shared-window: these windows hold rows of many entities, and one of them could change the result for all others
 SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 10
 
--- Unsupported shared-window: these windows hold rows of many entities, and one of them could change what is said of all others
+-- Unsupported shared-window: these windows hold rows of many entities, and one of them could change the result for all others
 SELECT COUNT(*) FROM (SELECT cost / SUM(cost) OVER (PARTITION BY clinic) AS share FROM visits) AS t WHERE share > 0.1
 
 -- SqlError syntax: OVER is followed by a window
@@ -586,16 +586,16 @@ SELECT COUNT(*) FROM people ASOF JOIN visits USING (person_id)
 -- Unsupported join-kind: POSITIONAL JOIN is not answered
 SELECT COUNT(*) FROM people POSITIONAL JOIN visits
 
--- Unsupported outer-private: this join keeps a row of people and visits where none meets it
+-- Unsupported outer-private: this join keeps a row of people and visits that matches none
 SELECT COUNT(*) FROM people p FULL JOIN visits v ON p.age = v.year
 
--- Unsupported outer-private: this join keeps a row of people and visits where none meets it
+-- Unsupported outer-private: this join keeps a row of people and visits that matches none
 SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age < v.year
 
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
 SELECT COUNT(*) FROM visits v SEMI JOIN visits w ON v.clinic = w.clinic
 
--- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
+-- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
 SELECT COUNT(*) FROM clinics c LEFT JOIN scores s ON c.beds = s.points
 
 -- SqlError unknown-column: there is no column age
@@ -1147,7 +1147,7 @@ SELECT COUNT(*) FROM people p WHERE (SELECT SUM(v.cost - p.age) FROM visits v WH
 -- Unsupported linked: this subquery shows a column of the row around it
 SELECT COUNT(*) FROM people p WHERE (SELECT p.age FROM visits v WHERE v.visit_id = p.person_id) > 3
 
--- Unsupported linked-group: the value of this subquery rests on the rows of many entities
+-- Unsupported linked-group: the value of this subquery depends on the rows of many entities
 SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)
 
 -- Unsupported scalar-subquery: this subquery may have several rows for a row around it
@@ -1162,7 +1162,7 @@ SELECT COUNT(*) FROM people p, (SELECT COUNT(*) AS n FROM visits v WHERE v.perso
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT clinic FROM visits)
 
--- Unsupported no-limit: rows here rest on those of many entities, and how many rows of scores one of them has is not limited
+-- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
 SELECT COUNT(*) FROM people WHERE age IN (SELECT points FROM scores)
 
 -- Unsupported null-list: this test compares with NULLs of private rows

@@ -1,1 +1,1 @@
-"""Is the promise true? Tools for whoever wants to see the engine do what it says. Nothing here is reached from a connection."""
+"""Tools to check that the engine keeps its promise of privacy. None of them can be reached from a connection."""

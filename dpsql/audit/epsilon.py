@@ -1,14 +1,15 @@
-"""How private is it, at least? A lower bound of epsilon, from outcomes on two neighbouring databases.
+"""A statistical lower bound on epsilon, from samples of outcomes on two neighbouring databases.
 
-(epsilon, delta)-DP says P(S) <= exp(epsilon) Q(S) + delta for every event S, with P and Q the distributions of what is seen on
-either database. So any event, and bounds on its two probabilities, refute an epsilon that is too small. An eighth of the samples
-suggests events, a quarter chooses one, and the rest judge it: it is fixed when it is judged.
+(epsilon, delta)-DP says P(S) <= exp(epsilon) Q(S) + delta for every event S, where P and Q are the distributions of outcomes on
+the two databases. So any event, with bounds on its two probabilities, refutes an epsilon that is too small. An eighth of the
+samples is used to propose events, a quarter to select one, and the rest to test it: the event is fixed when it is tested.
 
-Events are half-lines of a number computed from the outcome: each of its coordinates, the direction that parts the two means
-best (Fisher), and the logarithm of the estimated ratio of P and Q in bins, whose half-lines are the most telling events there
-are (Neyman and Pearson): in bins of all coordinates together, which are coarse where these are many, and as the sum over the
-fine bins of each alone, which is the same where coordinates are independent. Probabilities are bounded exactly (Clopper and
-Pearson 1934), so a bound is above the truth with a chance of at most 1 - confidence, whatever the distributions are.
+Events are half-lines of a number computed from the outcome: of each of its coordinates; of their projection on the direction
+that best separates the two means (Fisher); and of the estimated log ratio of P and Q in bins, whose half-lines are the most
+powerful events (Neyman and Pearson). The bins are those of all coordinates together, which are coarse if there are many; or fine
+bins of each coordinate, whose log ratios are summed, which is the same if coordinates are independent. Probabilities are bounded
+exactly (Clopper and Pearson 1934), so the bound exceeds the true epsilon with a probability of at most 1 - confidence, whatever
+the distributions are.
 
 Sources: Ding, Wang, Wang, Zhang and Kifer, Detecting Violations of Differential Privacy, CCS 2018; Bichsel, Steffen, Bogunovic
 and Vechev, DP-Sniper, S&P 2021; Jagielski, Ullman and Oprea, Auditing Differentially Private Machine Learning, NeurIPS 2020.
@@ -25,15 +26,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
-CUTS = 400  # half-lines that are tried for each number
-BINS, MOST_BINS = 24, 4096  # of each coordinate, and of all together
-FINE = 64  # bins of a coordinate where samples are many: each bin of the suggestion then still has hundreds
-CARE = 0.75  # of the judgement's, on a logarithmic scale: how careful the choice is, which has fewer samples to go by
+CUTS = 400  # thresholds that are tried for each number
+BINS, MOST_BINS = 24, 4096  # number of bins of each coordinate, and of all together
+FINE = 64  # bins of a coordinate if there are many samples: each bin then still has hundreds of those that propose events
+CARE = 0.75  # exponent of the error probability when an event is selected, which has fewer samples than its test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpsilonBound:
-    """No epsilon below this one holds, but for a chance of 1 - confidence. `event` says what told the databases apart."""
+    """The true epsilon is at least this one, with the confidence asked for. `event` is the event that distinguishes the
+    databases."""
 
     epsilon: float
     event: str
@@ -41,7 +43,7 @@ class EpsilonBound:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A number computed from outcomes. `ends` are the least and the greatest of it, where it estimates ln P / Q."""
+    """A number computed from outcomes. If it estimates ln P / Q, `ends` are its least and its greatest value."""
 
     name: str
     of: Callable[[Numbers], Numbers]
@@ -50,7 +52,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
-    """A half-line of a feature; `first` says which of the two databases makes it likelier."""
+    """The event that a feature is above a cut, or not above; `first` says on which of the two databases it is likelier."""
 
     feature: Feature
     cut: float
@@ -67,10 +69,10 @@ class TailEvent:
 
 
 def lower_bound(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.9999, delta: float = 0.0) -> EpsilonBound:
-    """The largest epsilon that samples of outcomes on two neighbours rule out, at a given delta.
+    """The largest epsilon that samples of outcomes on two neighbouring databases refute, at a given delta.
 
-    Samples are rows of numbers (a plain list is one number each); NaN stands for a value that is missing. Outcomes must be
-    independent within and between the samples.
+    Samples have the shape (samples, numbers), or (samples,) for one number each; NaN stands for a missing value. Outcomes must be
+    independent within and between the samples. Raises ValueError for fewer than 8, or if the two differ in their numbers.
     """
     chance = (1 - confidence) / 2
     suggest, choose, judge = parts(first, second)
@@ -85,7 +87,7 @@ Part: TypeAlias = tuple[Numbers, Numbers]
 
 
 def parts(first: ArrayLike, second: ArrayLike) -> tuple[Part, Part, Part]:
-    """The samples of both in three parts, that suggest, choose and judge: one, two and five of every eight."""
+    """Both samples split in three, to propose, select and test events: one, two and five of every eight outcomes."""
     a, b = _table(first), _table(second)
     if a.shape[1] != b.shape[1] or not a.shape[1] or min(len(a), len(b)) < 8:
         raise ValueError("two samples of the same kind are needed")
@@ -97,13 +99,13 @@ def parts(first: ArrayLike, second: ArrayLike) -> tuple[Part, Part, Part]:
 
 
 def _table(sample: ArrayLike) -> Numbers:
-    """Samples as rows; what is missing is the least of all."""
+    """Samples as an array (samples, numbers); missing values come first in the order."""
     table = np.asarray(sample, dtype=np.float64)
     return np.nan_to_num(table.reshape(len(table), -1), nan=-1e300, posinf=1e299, neginf=-1e299)
 
 
 def _best(feature: Feature, a: Numbers, b: Numbers, chance: float, delta: float) -> tuple[float, TailEvent]:
-    """The half-line of a feature that tells two samples apart best."""
+    """The half-line of a feature that gives the largest lower bound on epsilon, and this bound."""
     x, y = np.sort(feature.of(a)), np.sort(feature.of(b))
     cuts = _cuts(np.concatenate((x, y)))
     over = [len(line) - np.searchsorted(line, cuts, side="right") for line in (x, y)]
@@ -120,7 +122,8 @@ def _best(feature: Feature, a: Numbers, b: Numbers, chance: float, delta: float)
 
 
 def _bounds(p: NDArray[np.int64], m: int, q: NDArray[np.int64], n: int, chance: float, delta: float) -> Numbers:
-    """ln((P - delta) / Q) from p hits of m and q of n, each at the end of its exact interval that is missed with `chance`."""
+    """A lower bound on ln((P - delta) / Q) from p hits of m and q of n, from exact one-sided bounds that each fail with
+    `chance`."""
     from scipy.stats import beta
 
     low = np.where(p > 0, beta.ppf(chance, np.maximum(p, 1), m - p + 1), 0.0)
@@ -129,7 +132,7 @@ def _bounds(p: NDArray[np.int64], m: int, q: NDArray[np.int64], n: int, chance: 
 
 
 def _cuts(values: Numbers) -> Numbers:
-    """Places to part a line at: all values where they are few, else quantiles, denser in the tails."""
+    """Thresholds: all distinct values if there are few, else quantiles, denser in the tails."""
     places = np.unique(values)
     if len(places) <= CUTS:
         return places
@@ -138,7 +141,7 @@ def _cuts(values: Numbers) -> Numbers:
 
 
 def features(a: Numbers, b: Numbers) -> list[Feature]:
-    """Numbers that samples of both databases suggest."""
+    """The features proposed by samples of both databases."""
     both = np.concatenate((a, b))
     found = [Feature(f"number {i + 1}", lambda sample, i=i: sample[:, i]) for i in range(both.shape[1])]  # type: ignore[misc]
     vary = [i for i in range(both.shape[1]) if (both[:, i] != both[0, i]).any()]
@@ -154,7 +157,7 @@ def features(a: Numbers, b: Numbers) -> list[Feature]:
 
 
 def _direction(a: Numbers, b: Numbers) -> Feature:
-    """Fisher's discriminant, over coordinates in units of their spread."""
+    """Fisher's linear discriminant, with coordinates in units of their interquartile range."""
     both = np.concatenate((a, b))
     middle, spread = np.median(both, axis=0), np.subtract(*np.quantile(both, (0.75, 0.25), axis=0))
     spread = np.where(spread > 0, spread, np.maximum(np.clip(both, -1e100, 1e100).std(axis=0), 1e-12))
@@ -168,7 +171,7 @@ def _direction(a: Numbers, b: Numbers) -> Feature:
 
 
 def _log_ratio(a: Numbers, b: Numbers, columns: list[int]) -> Feature:
-    """The logarithm of the ratio of the two samples' shares in each cell of a coarse grid over some columns."""
+    """The log ratio of the two samples' frequencies in each cell of a coarse grid over some columns."""
     both = np.concatenate((a, b))
     bins = min(max(BINS, min(FINE, math.isqrt(len(both)) // 4)), int(MOST_BINS ** (1 / max(1, len(columns)))))
     inner = np.linspace(0, 1, bins + 1)[1:-1]

@@ -1,7 +1,7 @@
 """No noise at all, to compare the engine with plain SQL.
 
-A kernel takes its noise when it is made, from whoever holds a reader of the private rows; nothing that a connection offers
-makes one. So this source cannot be chosen by an analyst, and answers that were made with it are not private.
+A kernel is given its source of noise when it is made, by code that has a reader of the private rows; a connection cannot make
+one. So an analyst cannot choose this source. Answers made with it are not private.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class Exact:
-    """The `noise.source.Source` that adds nothing: sums as they are, the best candidate, every key that somebody has."""
+    """The `noise.source.Source` that adds nothing: exact sums, the best candidate, every key that some entity has."""
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
         return list(values)
@@ -22,7 +22,7 @@ class Exact:
         return list(values)
 
     def exponential(self, scores: Sequence[float], scale: float) -> int:
-        """The first of the best; so a tie does not depend on how many candidates share it."""
+        """The first of the best candidates, so the result does not depend on how many are tied."""
         return max(range(len(scores)), key=scores.__getitem__)
 
     def flip(self, scores: Sequence[int], scale: float) -> int:

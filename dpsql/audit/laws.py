@@ -1,20 +1,21 @@
-"""Is the noise as wide as it is charged for, of the right shape, and independent? Tests of draws against the whole exact law.
+"""Goodness-of-fit tests of noise against its exact law: is its scale the one charged for, its shape right, is it independent?
 
-A bound of epsilon alone hardly sees a scale that is a few percent too small. The likelihood does: with n draws it tells scales
-apart that differ by the n-th root of 1 or 1/2, so a million draws show one percent as 10 to 14 standard errors.
+A lower bound on epsilon hardly detects a scale that is a few percent too small. The likelihood does: the logarithm of the scale
+has a standard error of 1 / sqrt(n) or sqrt(1 / (2 n)) from n draws, so with a million draws one percent is 10 to 14 standard
+errors.
 
-Draws are counted in cells of whole numbers whose probabilities p are exact, by summation where the noise is narrow and by the
-integral to the half-way points where it is wide: there they agree to 1 / (24 scale^2). Of these counts are taken
+Draws are counted in cells of whole numbers whose probabilities p are exact: by summation if the noise is narrow; if it is wide,
+by the integral between half-way points, which agrees to 1 / (24 scale^2). The tests are
 
 - the score d ln p / d ln scale, whose mean is 0 and whose variance, the Fisher information, is known: the most powerful test of
-  a scale that is a little off (Rao 1948); its mean over the information is about the logarithm of the scale that was drawn with
-  over the one that was paid for;
-- the score of the place, likewise: noise is centred;
-- Pearson's chi-square of all cells: any other shape.
+  a scale that is slightly off (Rao 1948); its mean divided by the information is about the logarithm of the ratio of the scale
+  that was drawn with to the one that was paid for;
+- the score of the location, in the same way: the noise must be centred;
+- Pearson's chi-square over all cells: any other deviation of the shape.
 
-Draws of one release are put through their distribution function (the middle of a cell's jump), which makes them nearly uniform
-and bounded, so that the mean of products of two has a known variance whatever the tails are: noise that is used twice, or in
-part, is correlated.
+For independence, draws are mapped by their distribution function (at the middle of a cell's jump), which makes them nearly
+uniform and bounded, so that the mean product of two draws has a known variance whatever the tails are: noise that is reused, even
+in part, is correlated.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
 Kind: TypeAlias = Literal["laplace", "gaussian", "student"]
-CELLS = 24  # for each scale, where it is wide
-NARROW = 60.0  # scales that are summed over, number by number
+CELLS = 24  # cells per scale, if the noise is wide
+NARROW = 60.0  # up to this scale probabilities are summed number by number
 REACH: dict[Kind, float] = {"laplace": 60.0, "gaussian": 14.0, "student": 4000.0}  # in scales; next to nothing is beyond
-RARE = 50  # draws that a cell of the chi-square expects, at least
-STEP = 1e-4  # of the logarithm of the scale, for derivatives
+RARE = 50  # the smallest expected count of a cell of the chi-square test
+STEP = 1e-4  # step in the logarithm of the scale, for derivatives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """How far draws are from a law. The first three are standard normal where they follow it, but for rounding.
+    """How far draws are from a law. The first three numbers are approximately standard normal if the draws follow it.
 
-    `relative` is about (scale drawn with) / (scale of the law) - 1.
+    `relative` is about (scale drawn with) / (scale of the law) - 1, and `draws` the number of draws.
     """
 
     scale: float
@@ -50,7 +51,7 @@ class Departure:
     draws: int
 
     def beyond(self, limit: float) -> bool:
-        """Whether any of the three is further out than so many standard deviations."""
+        """Whether any of the three is more than `limit` standard deviations out."""
         return max(abs(self.scale), abs(self.centre), self.shape) > limit
 
 
@@ -64,12 +65,12 @@ class Law:
 
     @cached_property
     def grain(self) -> int:
-        """How many numbers a cell holds; odd, so that 0 is in the middle of one."""
+        """The number of whole numbers in a cell; odd, so that 0 is in the middle of one."""
         return 2 * int(self.scale / CELLS / 2) + 1
 
     @cached_property
     def _edges(self) -> NDArray[np.int64]:
-        """The last numbers of the cells that are looked at one by one, all around 0; the outermost hold what is beyond."""
+        """The last number of each cell, symmetric about 0; the outermost cells contain everything beyond."""
         far = 8.0 if self.kind == "gaussian" else 30.0
         cells = max(4, math.ceil(far * self.scale / self.grain))
         return (np.arange(-cells, cells) * self.grain + self.grain // 2).astype(np.int64)
@@ -83,7 +84,7 @@ class Law:
         return np.searchsorted(self._edges, np.asarray(draws, dtype=np.int64), side="left")
 
     def departure(self, draws: ArrayLike) -> Departure:
-        """How far draws (released less exact) are from this law."""
+        """How far draws (released minus exact numbers, whole) are from this law."""
         counts = np.bincount(self.cells(draws), minlength=len(self.mass)).astype(np.float64)
         n, mass = counts.sum(), self.mass
         wide, narrow = (_mass(self.kind, self.scale * math.exp(step), self._edges) for step in (STEP, -STEP))
@@ -97,13 +98,13 @@ class Law:
                          relative=math.expm1(off / information), draws=int(n))
 
     def uniform(self, draws: ArrayLike) -> Numbers:
-        """Draws through their distribution function, less 1/2, in units of its standard deviation."""
+        """The distribution function at each draw, minus 1/2, in standard deviations."""
         upto = np.cumsum(self.mass)
         middle = upto - self.mass / 2 - 0.5
         return np.asarray((middle / math.sqrt(float((self.mass * middle**2).sum())))[self.cells(draws)])
 
     def correlation(self, first: ArrayLike, second: ArrayLike) -> float:
-        """Standard normal where the draws of each place are independent."""
+        """A test statistic for pairs of draws at the same positions: approximately standard normal if they are independent."""
         products = self.uniform(first) * self.uniform(second)
         return float(products.sum() / math.sqrt(products.size))
 
@@ -113,7 +114,7 @@ def _ln(mass: Numbers) -> Numbers:
 
 
 def _mass(kind: Kind, scale: float, edges: NDArray[np.int64]) -> Numbers:
-    """The probabilities of the numbers up to the first edge, between edges, and beyond the last; symmetric."""
+    """The probabilities of the cells: up to the first edge, between edges, and beyond the last; symmetric."""
     positive = edges[edges >= 0]
     beyond = _above(kind, scale, positive)
     right = np.append(beyond[:-1] - beyond[1:], beyond[-1])
@@ -138,7 +139,7 @@ def _above(kind: Kind, scale: float, ends: NDArray[np.int64]) -> Numbers:
 
 @lru_cache(maxsize=16)
 def _summed(kind: Kind, scale: float) -> Numbers:
-    """P(Z > end) for end = 0, 1, ..., by summing all weights within reach from the far end."""
+    """P(Z > end) for end = 0, 1, ..., by summing all weights within REACH, smallest first."""
     z = np.arange(1, math.ceil(REACH[kind] * scale) + 10, dtype=np.float64)
     weight = np.exp(-((z / scale) ** 2) / 2) if kind == "gaussian" else 1 / (1 + (z / scale) ** 2) ** 2
     above = np.cumsum(weight[::-1])[::-1]
@@ -146,13 +147,13 @@ def _summed(kind: Kind, scale: float) -> Numbers:
 
 
 def _chi_square(counts: Numbers, expected: Numbers) -> float:
-    """Pearson's statistic over cells that expect enough (others join their neighbours), as the normal deviate of its tail."""
+    """Pearson's statistic, with cells merged until each expects at least RARE draws; as the normal deviate with the same tail."""
     from scipy.stats import chi2, norm
 
     groups = np.floor(np.cumsum(expected) / RARE).astype(np.int64)
     _, group = np.unique(groups, return_inverse=True)
     seen, wanted = (np.bincount(group, weights=numbers) for numbers in (counts, expected))
-    if len(wanted) > 2 and wanted[-1] < RARE:  # what is left over at the end
+    if len(wanted) > 2 and wanted[-1] < RARE:  # the remainder at the end
         seen, wanted = (np.append(part[:-2], part[-2:].sum()) for part in (seen, wanted))
     statistic = float(((seen - wanted) ** 2 / wanted).sum())
     return float(-norm.ppf(max(chi2.sf(statistic, len(wanted) - 1), 1e-300)))

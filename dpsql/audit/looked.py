@@ -1,8 +1,8 @@
-"""One request, looked at many times: the shortest way through the kernel that is still the kernel's.
+"""One request that is measured many times, by the kernel's own code and nothing else.
 
-The certificate is derived from the plan as for any request, the cost is the one that the kernel would check, and the look and its
-noise are those of every answer. Left out are the charge and the statement around it, so what is told is not private; this is
-for databases that an auditor made up. Plans are printed once.
+The certificate is derived from the plan as for any request, the cost is the one that the kernel would check, and the measurement
+and its noise are those of every answer. Only the charge and the surrounding statement are left out, so the results are not
+private; this is for databases that an auditor made up. Plans are printed once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsql.plan.node import Node
 
 @dataclass(frozen=True, kw_only=True)
 class Printed(Context):
-    """A context that prints each plan once."""
+    """A context that prints each plan only once."""
 
     texts: list[tuple[Node, str]] = field(default_factory=list)
 
@@ -34,7 +34,7 @@ class Printed(Context):
 
 
 class Looked:
-    """A request of a kernel. `cost` is what it is charged at."""
+    """A request to a kernel, and the cost that it would be charged."""
 
     def __init__(self, request: Request, kernel: Kernel) -> None:
         at_hand = kernel._context()
@@ -49,12 +49,12 @@ class Looked:
 
 
 def requests_of(statement: PreparedStatement) -> list[Request]:
-    """What the script of a statement asks, in one run of it."""
+    """The requests of one run of a statement's script."""
     return asked_by(lambda: statement.measure(), statement.session.kernel)
 
 
 def asked_by(run: Callable[[], Any], kernel: Kernel) -> list[Request]:
-    """The requests that a kernel is asked while something runs."""
+    """The requests that a kernel receives while `run` is running."""
     asked: list[Request] = []
     serve = kernel._serve
 

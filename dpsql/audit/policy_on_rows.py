@@ -1,14 +1,14 @@
 """`dpsql check --rows`: what a policy does to the private rows, counted exactly, for the owner alone.
 
-Everything here is private: exact counts and values of confidential tables, without noise, charge or record. It is told on the
-screen of whoever may read the files anyway, and kept nowhere. So it has a door of its own. It opens the files itself, has
-neither kernel nor ledger, and notes nothing in the folder of state. And no statement can come here: `dbapi` and `audit` are
-strangers, and `engine`, which answers statements, imports nothing of this room (by the contracts in `pyproject.toml`).
+Everything here is private: exact counts and values of confidential tables, without noise, charge or record. It is shown on the
+screen of someone who may read the files anyway, and stored nowhere. So it has an entrance of its own: it opens the files itself,
+has neither kernel nor ledger, and writes nothing to the folder of state. No statement can reach it: `dbapi` and `audit` do not
+import each other, and `engine`, which answers statements, imports nothing from here (by the contracts in `pyproject.toml`).
 
-Keys are not enforced while it reads, so that rows that break them are counted, where a connection refuses the file.
+Keys are not enforced while it reads, so that rows that violate them are counted, where a connection would refuse the file.
 
-A policy is public. What is changed in it because of these counts tells of the rows, and no budget covers that: slips can be
-corrected, and limits be coarse and round; a bound at the largest value would publish it.
+A policy is public. Changing it because of these counts reveals something about the rows, and no budget covers that: correcting
+slips is fine, and limits should be coarse and round; a bound at the largest value would publish that value.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.operators.scan import Scan
 from dpsql.types import Type
 
-MUCH = 0.01  # of the rows: a bias that is told
-FEW = 20  # values of an entity's key, fewer than which hide nobody well
-WIDE, FAR = 100, 10  # times what 99 % of the values, and of the entities, have
-SHOWN, COMPARED = 5, 1000  # values that are named, and that are compared with others in spelling
-ALIKE = 0.8  # of two words that may be one
+MUCH = 0.01  # of the rows: a bias worth reporting
+FEW = 20  # values of an entity's key: fewer hide nobody well
+WIDE, FAR = 100, 10  # times what 99 % of the values need, and what any entity has: bounds and limits beyond are reported
+SHOWN, COMPARED = 5, 1000  # number of values that are named, and that are compared in spelling
+ALIKE = 0.8  # similarity of two words that may be meant as one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOnRows:
-    """A key, or a foreign key: `broken` rows share their key with one before them, or reference no row."""
+    """A key or a foreign key, with numbers of rows: `nulls` where it is NULL, `broken` where it repeats another row's key, or
+    references no row."""
 
     table: str
     key: str
@@ -62,8 +63,8 @@ class KeyOnRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntitiesOnRows:
-    """Whose rows those of a table are. `nobodys` belong to nobody; `half`, `most90`, `most99` and `most` are the rows that so
-    many in a hundred entities have at most; `beyond` are those that a declared limit leaves out."""
+    """The owners of a table's rows. `nobodys` rows have no owner; `half`, `most90`, `most99` and `most` are the median, the 90th
+    and 99th percentiles and the maximum of the number of rows of an entity; `beyond` rows are left out by the declared limit."""
 
     table: str
     entity: str
@@ -80,8 +81,8 @@ class EntitiesOnRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOnRows:
-    """A column against its declaration: `outside` of `values` rows (those without NULL) have another value; `others` names some,
-    and `unused` the declared ones that no row has. `middle` is where 98 % of numbers lie."""
+    """A column compared with its declaration: `outside` of the rows without NULL have an undeclared value; `others` names some of
+    these with their numbers of rows, and `unused` the declared values that no row has. `middle` contains 98 % of numbers."""
 
     table: str
     column: str
@@ -96,7 +97,7 @@ class ColumnOnRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOnRows:
-    """All that was found. `suspicions` are what the owner may not have meant; none where the policy suits the rows."""
+    """All findings. `suspicions` are what the owner may not have meant; there are none if the policy suits the rows."""
 
     keys: tuple[KeyOnRows, ...]
     entities: tuple[EntitiesOnRows, ...]
@@ -108,7 +109,8 @@ class PolicyOnRows:
 
 
 def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Path | None) -> PolicyOnRows:
-    """Count everything, for the entities of these budgets. Raises PolicyError and OperationalError as a connection would."""
+    """Compare the policy with all rows, for the entities of these budgets. Raises PolicyError and OperationalError as a
+    connection would."""
     without = {name: replace(table, key=()) for name, table in policy.tables.items()}
     reader = open_reader(replace(policy, tables=without), database)
     try:
@@ -204,7 +206,7 @@ class _Count:
         return [self._policy.entities[kind] for kind in entity.any_of] or [entity]
 
     def _entity(self, entity: Entity) -> None:
-        """Whether the key of an entity names one: a column that many rows share, or that has few values, does not."""
+        """Check that the key of an entity identifies one: a column with repeated values, or with few values, does not."""
         key, table = quote(entity.key), quote(entity.table)
         rows, values = self._one(f"SELECT COUNT({key}), COUNT(DISTINCT {key}) FROM {table}")
         told = f"{entity.table}.{entity.key}, the key of {entity.name},"
@@ -243,7 +245,7 @@ class _Count:
     # -- columns
 
     def _column(self, table: Table, column: Column) -> ColumnOnRows | None:
-        """A column of which something is declared."""
+        """A column compared with its declaration; None if nothing is declared of its values."""
         declared = self._policy.tables[table.name].columns[column.name]
         everybodys = replace(table, public=True, owners=())
         source = f"({Scan(table=everybodys, columns=(('v', column.name),)).rows_where(None)}) AS t"
@@ -261,7 +263,7 @@ class _Count:
         return found
 
     def _compared(self, found: ColumnOnRows, declared: ColumnPolicy, column: Column, source: str, inside: str) -> ColumnOnRows:
-        """With the values that are not declared or not used, and where most numbers lie."""
+        """The same with the values that are not declared or not used, and the range of most numbers."""
         unused: list[str] = []
         others: list[tuple[str, int]] = []
         if column.domain is not None:
@@ -291,7 +293,7 @@ class _Count:
             self._suspect(f"{told}: {_told(found.outside, values)} lie outside {found.declared}" + (f": {some}" if some else ""))
 
     def _suspect_spelling(self, found: ColumnOnRows, unused: Sequence[str], others: Mapping[str, int]) -> None:
-        """A declared value that no row has, beside one that rows have and that is spelled nearly so."""
+        """Report a declared value that no row has, if rows have an undeclared one with nearly the same spelling."""
         plain: dict[str, str] = {}
         for value in others:
             plain.setdefault(value.strip().casefold(), value)
@@ -303,7 +305,8 @@ class _Count:
 
 
 def _trusting(policy: Policy, schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
-    """The schema as if keys were unique that the policy declares or references; whether they are is counted."""
+    """The schema, assuming that keys that the policy declares or references are unique; whether they are is counted
+    separately."""
     wanted: dict[str, list[frozenset[str]]] = {}
     for table in policy.tables.values():
         wanted.setdefault(table.name.lower(), []).extend([frozenset(table.key)] if table.key else [])
@@ -317,7 +320,7 @@ def _any_null(columns: Sequence[str], of: str = "") -> str:
 
 
 def _inside(declared: ColumnPolicy, column: Column) -> str | None:
-    """The test of a value that is declared; None where nothing is declared of values."""
+    """The SQL condition that a value is a declared one; None if nothing is declared of values."""
     if declared.bounds is not None:
         low, high = (literal(_held(end, column.type), column.type) for end in declared.bounds)
         return f'(t."v" >= {low} AND t."v" <= {high})'
@@ -328,7 +331,7 @@ def _inside(declared: ColumnPolicy, column: Column) -> str | None:
 
 
 def _held(end: Scalar, kind: Type) -> Scalar:
-    """A declared end as a value of its column."""
+    """A declared end of a range, converted to the type of its column."""
     if kind is Type.TIMESTAMP and isinstance(end, dt.date) and not isinstance(end, dt.datetime):
         return dt.datetime(end.year, end.month, end.day)
     if kind in (Type.BIGINT, Type.DOUBLE) and isinstance(end, int | float):
@@ -337,7 +340,7 @@ def _held(end: Scalar, kind: Type) -> Scalar:
 
 
 def _declared(column: ColumnPolicy) -> str:
-    """What is declared of the values of a column, in short."""
+    """A short description of what is declared of a column."""
     if column.values_from is not None:
         return f"values_from {'.'.join(column.values_from)}"
     if column.values is not None:
@@ -353,10 +356,10 @@ def _much(part: int, whole: int) -> bool:
 
 
 def _told(part: int, whole: int) -> str:
-    """A number of rows, and which share of them that is."""
+    """A number of rows, with its share of all rows in percent."""
     return f"{part:,} row{'s' if part != 1 else ''} ({share(part, whole)})"
 
 
 def share(part: int, whole: int) -> str:
-    """A share in percent, for people."""
+    """A share in percent, as text."""
     return f"{100 * part / whole:.3g} %" if whole else "0 %"

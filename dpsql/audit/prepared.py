@@ -1,8 +1,8 @@
-"""A statement that is compiled once and released many times, for statistics on what it releases.
+"""A statement that is compiled once and released many times, for statistics on its releases.
 
-Everything but the charge happens as for a connection: the text is bound, a program is made, its script asks, and the kernel
-certifies each request, checks its cost against the statement's, looks, adds noise. Nothing is written to a ledger, so the
-answers are not private; this is for databases that an auditor made up, not for real ones.
+Everything but the charge happens as in a connection: the text is bound, a program is made, its script makes requests, and the
+kernel certifies each, checks its cost against that of the statement, measures, and adds noise. Nothing is written to a ledger, so
+the answers are not private; this is for databases that an auditor made up, not for real ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpsql.sql.text.statement import Query
 
 
 class Remembering:
-    """A reader that reads each printed plan once. It is for databases that do not change."""
+    """A reader that runs each SQL text once and keeps the result. It is for databases that do not change."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -66,9 +66,9 @@ class Remembering:
 
 
 class Batched(Secure):
-    """The noise of every answer, drawn many pieces at a time: a call to the sampler costs far more than a draw.
+    """The same noise as for every answer, drawn in batches: a call to the sampler takes far longer than a draw.
 
-    The more of a size were asked for, the more are drawn at once: where a size was chosen with noise, it may be asked for once.
+    The batch for a scale grows with use: a scale that was itself selected with noise may be needed only once.
     """
 
     SIZE = 4096
@@ -93,12 +93,15 @@ class Batched(Secure):
 
 
 class PreparedStatement:
-    """One private statement of a session, compiled. Raises what the engine raises for a statement that is refused."""
+    """One private statement of a session, compiled.
+
+    Raises what the engine raises for a statement that is refused, and ValueError for one that is not a single program with noise.
+    """
 
     def __init__(self, text: str, session: Session, parameters: Parameters = ()) -> None:
         query = parse(text)
         if not isinstance(query, Query):
-            raise ValueError("only queries are prepared")
+            raise ValueError("only queries can be prepared")
         self.session = session
         try:
             self.program: Program = self._compiled(query, parameters)
@@ -112,18 +115,18 @@ class PreparedStatement:
         question, options = bound_to(query, session, parameters)
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public and not question.scalars:
-            raise ValueError("a statement over public tables has no noise to look at")
+            raise ValueError("a statement over public tables has no noise to measure")
         if question.together:
             raise ValueError("a statement that is a workload of one is not one program")
         return compiled(question, options, view, known, session)
 
     def release(self) -> Answer:
-        """An answer, as a connection gives it."""
+        """A new answer, as a connection would give it."""
         made: Answer = self.session.kernel._serve(program_steps(self.program, self.session), self.program.cost)
         return made
 
     def measure(self) -> Released:
-        """The noisy aggregates alone, before they are made into an answer."""
+        """New noisy aggregates, before they are made into an answer."""
         asked = script(self.program, self.session.kernel, self.session.scratch)
         made: Released = self.session.kernel._serve(asked, self.program.cost)
         return made

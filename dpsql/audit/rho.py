@@ -1,14 +1,15 @@
-"""How much rho is it, at least? A lower bound of zero-concentrated DP, from outcomes on two neighbouring databases.
+"""A statistical lower bound on the rho of zero-concentrated DP, from samples of outcomes on two neighbouring databases.
 
 rho-zCDP says D_a(P || Q) <= a rho for the Renyi divergence of every order a > 1, and so for its limit at a = 1, the
 Kullback-Leibler divergence, KL(P || Q) <= rho. For every bounded number f of an outcome
 
     KL(P || Q) >= E_P[f] - ln E_Q[e^f]
 
-(Donsker and Varadhan 1983), with equality for f = ln dP / dQ. So f is the logarithm of a ratio of shares in bins that one part of
-the samples suggests, another part chooses and the rest judge; both means are bounded from the side that hurts by the
-empirical Bernstein bound (Maurer and Pontil, COLT 2009, Theorem 4), each but for half of 1 - confidence. Of two Gaussians all
-of rho is found but for sampling error: with a million samples a scale that is five percent too small, which is eleven of rho.
+(Donsker and Varadhan 1983), with equality for f = ln dP / dQ. So f is the log ratio of frequencies in bins, which one part of the
+samples is used to propose, another to select and the rest to test. Both means are bounded conservatively by the empirical
+Bernstein bound (Maurer and Pontil, COLT 2009, Theorem 4), each with an error probability of half of 1 - confidence. For two
+Gaussians the bound is tight up to sampling error: a million samples detect a scale that is five percent too small, which makes
+rho eleven percent too large.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from numpy.typing import ArrayLike
 
 from dpsql.audit.epsilon import Feature, Numbers, features, parts
 
-WIDEST = 20.0  # of f: what is beyond is cut off
+WIDEST = 20.0  # f is clipped to [-20, 20]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leak:
-    """No rho below this one holds, but for a chance of 1 - confidence. `by` says what told the databases apart."""
+    """The true rho is at least this one, with the confidence asked for. `by` is the feature that distinguishes the databases."""
 
     rho: float
     by: str
 
 
 def least_rho(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.9999) -> Leak:
-    """The largest rho that samples of outcomes on two neighbours rule out; see `epsilon.lower_bound` for samples."""
+    """The largest rho that samples of outcomes on two neighbouring databases refute; see `epsilon.lower_bound` for their
+    shape."""
     chance = (1 - confidence) / 2
     suggest, choose, judge = parts(first, second)
     tried = [(_found(feature, sign, *choose, chance), feature, sign)
@@ -44,7 +46,7 @@ def least_rho(first: ArrayLike, second: ArrayLike, *, confidence: float = 0.9999
 
 
 def _found(feature: Feature, sign: int, a: Numbers, b: Numbers, chance: float) -> float:
-    """A lower bound of KL(first || second) where the sign is 1, of KL(second || first) where it is -1."""
+    """A lower bound on KL(first || second) if the sign is 1, on KL(second || first) if it is -1."""
     if feature.ends is None:
         raise ValueError("a ratio is needed")
     low, high = (max(-WIDEST, min(WIDEST, end)) for end in sorted(sign * end for end in feature.ends))
@@ -55,6 +57,6 @@ def _found(feature: Feature, sign: int, a: Numbers, b: Numbers, chance: float) -
 
 
 def _margin(values: Numbers, width: float, chance: float) -> float:
-    """How far a mean of independent values within an interval of this width may be from its expectation, but for a chance."""
+    """How far the mean of independent values in an interval of this width may be from its expectation, except with `chance`."""
     n, log = len(values), math.log(2 / chance)
     return math.sqrt(2 * float(values.var(ddof=1)) * log / n) + 7 * width * log / (3 * (n - 1))

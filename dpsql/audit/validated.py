@@ -1,4 +1,4 @@
-"""A validation that is planned once and decided many times, for statistics on its decisions. See `prepared`."""
+"""A VALIDATE statement that is planned once and decided many times, for statistics on its decisions. See `prepared`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsql.validation.findings import Validation
 
 
 class Validated:
-    """One VALIDATE of a session. Nothing is charged, so what it tells is not private."""
+    """One VALIDATE statement of a session. Nothing is charged, so its decisions are not private."""
 
     def __init__(self, statement: Validate, session: Session, synthetic: Mapping[str | None, Any] | None = None) -> None:
         self.session = session

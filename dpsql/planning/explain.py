@@ -37,7 +37,7 @@ from dpsql.planning.shared_centres import to_centre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An operator of the plan: how deep it stands, what it does, how far one entity can move it, and why."""
+    """An operator of the plan: its depth, what it does, its stability (how many rows one entity can change), and why."""
 
     depth: int
     label: str
@@ -47,7 +47,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One thing that is measured: for which aggregates, how, with which noise, and why not otherwise; `about` says more."""
+    """A measurement: what, for which aggregates, at which price, by which mechanism and noise; `against` has, by name, the
+    reasons against the other mechanisms, and `about` further lines."""
 
     what: str
     aggregates: tuple[str, ...]
@@ -60,7 +61,8 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The expected standard error of an aggregate; None where it depends on private rows."""
+    """The expected standard error of an aggregate, in its unit; None if it depends on private rows. `named` says what is
+    counted."""
 
     aggregate: str
     error: float | None
@@ -69,8 +71,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All of it. `left` tells what each account has before the statement, `first_line` the price of an accuracy, `stored` that
-    the same was answered before, so that it costs nothing this time, and `notes` what the answer will not count."""
+    """The whole explanation. `left` has what remains in each account before the statement, `first_line` the price of an accuracy,
+    `notes` what the answer will not count; `stored` says that the statement was answered before, and costs nothing now."""
 
     entity: str
     steps: tuple[Step, ...]
@@ -126,7 +128,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """A scalar subquery, whose value is released before the rest and is public from then on: its text and its share."""
+    """A scalar subquery whose value is released before the rest and is public from then on: its text, price and explanation."""
 
     text: str
     price: str
@@ -205,7 +207,7 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
 
 
 def _bound(program: Program, entity: str) -> str:
-    """How sums are limited, to what, and why so."""
+    """The line about the bound on sums: what it does, its limit, and the reason for it; empty if nothing is summed."""
     if not any(isinstance(part, Sums) for part in program.decomposition.parts):
         return ""
     bound, clip = program.bound, program.options.clip
@@ -255,7 +257,7 @@ def _what(program: Program, i: int) -> str:
 
 
 def _products(program: Program) -> frozenset[str]:
-    """The columns that hold products of two others."""
+    """The columns that are products of two others."""
     return frozenset(call.columns[2] for call in program.question.aggregates if call.function in regression.DEGREES)
 
 
@@ -276,7 +278,7 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
 
 
 def _counted(program: Program, i: int, aggregates: Sequence[str]) -> Measurement:
-    """A part that comes with the groups."""
+    """A part that is answered by the counts by which groups are selected."""
     assert program.rule is not None
     return Measurement(what=_what(program, i), aggregates=tuple(aggregates), price="the price of the groups", against={},
                        mechanism=program.rule.name, noise="the noisy counts by which groups are chosen, told with them")
@@ -306,7 +308,7 @@ def _recipe(parts: Decomposition, name: str, given: dict[int, Estimates]) -> Est
 
 
 def _without_data(choice: Choice) -> Estimates | None:
-    """Estimates of one cell with the right noise and no value; None where the noise depends on the data."""
+    """Estimates for one cell with the right noise and a value of 0; None if the noise depends on the data."""
     if not isinstance(choice.task, Linear) or not isinstance(choice.mechanism, Laplace | Gaussian):
         return None
     noise = choice.mechanism.noise(choice.task, choice.allotted)
@@ -318,7 +320,7 @@ def _groups(program: Program) -> str:
 
 
 def withheld(questions: Sequence[Question]) -> str:
-    """What the policy says of small groups, after what is said of groups."""
+    """The rules of the policy for small groups, to be appended to the line about groups."""
     return "".join(f"; {rule}" for rule in dict.fromkeys(question.minimum for question in questions) if rule is not None)
 
 

@@ -25,6 +25,6 @@ def kept_keys(question: Question) -> tuple[tuple[int, ...], ...]:
 
 
 def levels_of(question: Question, kept: Sequence[int]) -> tuple[int, ...]:
-    """What GROUPING says in one grouping set."""
+    """The values of the question's GROUPING calls in one grouping set: a bit for each key, 1 if it is summed out."""
     here = {question.keys[i].column for i in kept}
     return tuple(sum((key not in here) << i for i, key in enumerate(reversed(level.keys))) for level in question.levels)

@@ -1,8 +1,8 @@
-"""What an answer does not count, however wide its intervals: what a reader should know of it, and EXPLAIN says beforehand.
+"""Notes on what an answer does not count, and its intervals do not cover. EXPLAIN gives the same notes beforehand.
 
-Rows beyond a limit, rows that name no entity, what values have beyond their bounds, and values that no group is declared for. The
-text, the policy and public facts tell that these may exist; whether they do, and how many they are, nobody is told but the owner
-(`dpsql check --rows`). One line for each kind.
+These are rows beyond a limit, rows that name no entity, the excess of values over their bounds, and values without a declared
+group. That these may exist follows from the text, the policy and public facts; whether they do, and how many they are, only the
+owner can see (`dpsql check --rows`). There is one line for each kind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from dpsql.types import ANY_NUMBER, Interval, Type
 
 
 def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[str, ...]:
-    """The notes of a program and its scalar subqueries, which come first. What is learned is told when it is known."""
+    """The notes on a program and its scalar subqueries, which come first. Limits that are learned get theirs when they are
+    known."""
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
     return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
@@ -43,7 +44,7 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
 
 
 def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
-    """The limits of rows that are not given."""
+    """The limits on rows that neither statement nor policy gives."""
     return with_limits(program.question, program.options, public)[1] if program.unknown else ()
 
 
@@ -51,7 +52,7 @@ def _learned(program: Program, public: PublicFacts) -> Sequence[Unknown]:
 
 
 def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Iterator[str]:
-    """The limits of rows that are given, by the policy or the statement."""
+    """One note for each limit on rows in a view that is given, by the policy or the statement."""
     for node in bottom_up(view):
         first = isinstance(node, TruncateKeys) and bool(node.first)  # which the statement asks for
         if isinstance(node, Truncate | TruncateKeys) and not first and not _is_learned(node, learned):
@@ -59,7 +60,7 @@ def rows_kept(view: Node, entity: str, learned: Sequence[Unknown] = ()) -> Itera
 
 
 def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknown]) -> str:
-    """How many rows a limit keeps, and of whom."""
+    """A note on how many rows a limit keeps, and of what."""
     most = "a number of rows that is learned first" if _is_learned(node, learned) else (
         f"{node.rows} row{'s' if node.rows > 1 else ''}")
     if isinstance(node, TruncateKeys):
@@ -83,7 +84,7 @@ def _is_learned(node: Truncate | TruncateKeys, learned: Sequence[Unknown]) -> bo
 
 
 def ownerless(views: Sequence[Node], catalog: Catalog) -> Iterator[str]:
-    """That rows which name no entity are not read, of tables where there may be some."""
+    """Notes on tables in which rows may name no entity: these rows are not read."""
     read = {node.table.name: node.table for view in views for node in bottom_up(view) if isinstance(node, Scan)}
     lacking = [table for table in read.values() if any(_may_end(table, way, catalog) for way in table.owners)]
     if one := [table.name for table in lacking if table.owner is not None]:
@@ -93,7 +94,7 @@ def ownerless(views: Sequence[Node], catalog: Catalog) -> Iterator[str]:
 
 
 def _may_end(table: Table, way: OwnerPath, catalog: Catalog) -> bool:
-    """Whether a NULL may stand on the way from a row to the name of its entity."""
+    """Whether a column on the path of foreign keys from a row to its entity may be NULL."""
     for step in way.steps:
         if any(_may_be_null(table, column) for column in step.columns):
             return True
@@ -109,7 +110,7 @@ def _may_be_null(table: Table, name: str) -> bool:
 
 
 def held(questions: Sequence[Question]) -> Iterator[str]:
-    """The bounds that values are held in before they are added up, where some may lie beyond."""
+    """A note on the bounds that values are clamped to before they are summed, where some may lie beyond these."""
     found: dict[str, None] = {}
     for question in questions:
         origins = _Origins(question.view)
@@ -124,7 +125,7 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
-    """The columns that are added up or ranked, and what people call them; also those inside the view, for each entity."""
+    """The columns that are summed or ranked, each with its relation and display name; also those of GROUP BY inside the view."""
     for call in question.aggregates:
         if call.columns and call.function not in ("count", "count_distinct", "mode"):
             for column in call.columns[:2]:  # the third is a product of these
@@ -138,7 +139,7 @@ def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str
 
 
 def _powers(logarithms: Interval) -> Interval:
-    """A range of numbers by that of their logarithms, which are not exact."""
+    """A range of numbers from that of their logarithms, which are rounded."""
     return Interval(*(float(f"{math.exp(end):.12g}") for end in (logarithms.low, logarithms.high)))
 
 
@@ -154,14 +155,14 @@ def _written(ends: Interval, kind: Type) -> str:
 
 
 def undeclared(questions: Sequence[Question]) -> Iterator[str]:
-    """That rows with other values of some keys than the declared ones are in no group; totals of a workload have them."""
+    """A note that rows with undeclared values of some keys are in no group; totals of a workload count them."""
     names = dict.fromkeys(key.name for question in questions for key in _lacking(question))
     if names:
         yield f"rows with other values of {' or '.join(names)} are in no group"
 
 
 def uncounted(asked: Sequence[Program]) -> Iterator[str]:
-    """That different values are counted among the declared ones."""
+    """A note that only declared values are counted as distinct values."""
     names = dict.fromkeys(
         one.question.view.names[part.column] for one in asked for part in one.decomposition.parts
         if isinstance(part, Distincts | Matchings) and part.column is not None and part.values is not None
@@ -172,7 +173,7 @@ def uncounted(asked: Sequence[Program]) -> Iterator[str]:
 
 
 def _lacking(question: Question) -> Iterator[Key]:
-    """The keys that may have values which are none of their groups."""
+    """The keys that may have values without a group."""
     origins = _Origins(question.view)
     for key in question.keys:
         if key.domain is not None and not _complete(question, origins, key.column, key.domain, key.values):
@@ -180,7 +181,7 @@ def _lacking(question: Question) -> Iterator[Key]:
 
 
 def _complete(question: Question, origins: _Origins, column: str, domain: Domain, shown: Sequence[Value]) -> bool:
-    """Whether a column can have no value but those of a domain, and those that are shown with it."""
+    """Whether a column can have no values but those of a domain, or those in `shown`."""
     made, known = origins.of(column), question.view.env[column]
     if isinstance(made, Case):  # such as bin_floor
         outcomes = (*(then for _, then in made.branches), made.otherwise)
@@ -191,7 +192,7 @@ def _complete(question: Question, origins: _Origins, column: str, domain: Domain
 
 
 def _asked_for(view: Node, origins: _Origins, column: str, shown: Sequence[Value]) -> bool:
-    """Whether conditions at the top of a view leave none but the values that are shown, as WHERE x IN ('a', 'b') does."""
+    """Whether conditions at the top of a view keep only the values in `shown`, as WHERE x IN ('a', 'b') does."""
     def is_it(arg: Expr) -> bool:
         return isinstance(arg, Ref) and origins.first(arg.column) == origins.first(column)
 
@@ -206,7 +207,7 @@ def _asked_for(view: Node, origins: _Origins, column: str, shown: Sequence[Value
 
 
 def _all_in(known: Facts, domain: Domain) -> bool:
-    """Whether conditions, or how a value is made, leave only whole numbers that are all declared."""
+    """Whether the known range of a column, from its conditions or expression, has only whole numbers, all of them declared."""
     ends = known.returned
     return known.whole and ends.finite and ends.high - ends.low < len(domain) and (
         set(range(math.ceil(ends.low), math.floor(ends.high) + 1)) <= set(domain.values))
@@ -216,7 +217,7 @@ def _all_in(known: Facts, domain: Domain) -> bool:
 
 
 def unlisted(views: Sequence[Node]) -> Iterator[str]:
-    """The constants that a column with a list of declared values is compared with, and that are not in the list."""
+    """Notes on constants that a column is compared with, but that are not in its list of declared values."""
     written = ((node, part) for view in views for node in bottom_up(view) for expr in _expressions(node) for part in walk(expr))
     for node, part in written:
         if isinstance(part, Call) and part.function in ("=", "<>", MEMBERSHIP):
@@ -246,14 +247,14 @@ def _not_in_list(comparison: Call, below: Node) -> Iterator[str]:
 
 
 class _Origins:
-    """What the columns of a view are made of."""
+    """The expressions that define the columns of a view."""
 
     def __init__(self, view: Node) -> None:
         self._view = view
 
     @cached_property
     def _new(self) -> list[tuple[Node, dict[str, Field]]]:
-        """Every operator, from below, with the columns that are not those of one before it."""
+        """Every operator, from the bottom up, with the columns that none before it has."""
         found: list[tuple[Node, dict[str, Field]]] = []
         seen = set[str]()
         for node in bottom_up(self._view):
@@ -272,7 +273,7 @@ class _Origins:
 
     @cached_property
     def _unbounded(self) -> dict[str, Facts]:
-        """What is known of columns as if the policy declared no bounds."""
+        """What would be known of columns if the policy declared no bounds."""
         found: dict[str, Facts] = {}
         for node, new in self._new:
             folds = node.folds if isinstance(node, GroupBy) else ()
@@ -283,17 +284,17 @@ class _Origins:
         return found
 
     def of(self, column: str) -> Expr | None:
-        """The expression that a column is, under whatever names; None for one of a table or of groups."""
+        """The expression that defines a column, through any renaming; None for a column of a table or of groups."""
         found = self._made.get(column)
         while isinstance(found, Ref) and found.column in self._made:
             found = self._made[found.column]
         return found
 
     def first(self, column: str) -> str:
-        """A column under the name that it had first."""
+        """The original identifier of a column that may have been renamed."""
         found = self.of(column)
         return found.column if isinstance(found, Ref) else column
 
     def written(self, column: str, known: Facts) -> bool:
-        """Whether the statement itself holds a column in its range, as LEAST(GREATEST(x, 0), 10) does."""
+        """Whether the statement itself clamps a column to its range, as LEAST(GREATEST(x, 0), 10) does."""
         return self._unbounded[column].declared.inside(known.declared)

@@ -1,17 +1,16 @@
-"""Values and entities counted where rows belong to several entities each: each of them has one row at most.
+"""Distinct values and entities, counted by a fractional matching where rows belong to several entities each.
 
-COUNT(DISTINCT x) there has no bound: all rows of many values may name one entity. But each value can be vouched for by a row,
-and each entity can vouch for one value. The most values that are vouched for so at once are a matching, in fractions: weights of
-rows between 0 and 1 that add up to 1 at most for each entity and for each value. It is never more than the number of values, and
-it is that number where every value finds a row of entities that no other value needs, as where there are far fewer values than
-entities.
+COUNT(DISTINCT x) has no bounded sensitivity there: all rows of many values may name one entity. Instead, rows are matched so that
+each entity and each value has one row at most. The size of a largest fractional matching is the maximal sum of weights of rows
+between 0 and 1 that add up to at most 1 for each entity and for each value. It is never more than the number of values, and equal
+to it if every value has a row of entities that no other value needs, as is usual with far fewer values than entities.
 
-Claim: one entity moves it by 1 at most (and the slack of the solver, where a row names three things or more). Proof: it is the
-Lipschitz extension at level 1 of the number of rows (`extensions.lipschitz_extension`), where the values stand beside the
-entities: further names only lower the sums (`measurements.several.levels.are_bounded`).
+Claim: one entity changes it by at most 1 (and the slack of the solver, where a row names three things or more). Proof: it is the
+Lipschitz extension at level 1 of the number of rows (`extensions.lipschitz_extension`), where values are treated like entities:
+further names only lower the sums (`measurements.several.levels.are_bounded`).
 
-To be such a name, a value is written as one that no entity is likely to have. If one does, they share their row: the number is
-lower by 1 then.
+For this, a value is written as a name that no entity is likely to have. If one does, the two share a row, and the number is lower
+by 1.
 
 Source: Knop and Steinke, Counting Distinct Elements Under Person-Level Differential Privacy, NeurIPS 2023, for rows of one
 entity each, where the matching is one of entities and values.
@@ -33,12 +32,12 @@ from dpsql.plan.question import AggregateCall, Question
 from dpsql.types import Type
 
 VALUE = "matched_value"
-MOST_LISTED = 1000  # declared values that are written out in the text
-FIRST_NAME = -(2**61)  # of the declared values, in numbers
+MOST_LISTED = 1000  # declared values that are written out in the SQL
+FIRST_NAME = -(2**61)  # the name of the first declared value, where entities have numbers
 
 
 def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str], keys: Sequence[str]) -> Shared:
-    """The rows that are matched, held to a level of 1."""
+    """The task of counting matched rows: rows held to a level of 1."""
     kept = view if part.when is None else Filter(input=view, condition=Ref(column=part.when, type=Type.BOOLEAN))
     named = tuple(owners)
     if part.column is not None:
@@ -52,7 +51,7 @@ def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str], k
 
 
 def _name_of(value: Field, kind: Type, part: Matchings) -> Expr | None:
-    """A value as a name of the type that entities have; None where there is no way to write it so."""
+    """An expression for a value as a name of the type of entities' names; None if it cannot be written so."""
     if kind is Type.VARCHAR:
         text: Expr = value.ref if value.facts.type is Type.VARCHAR else Cast(input=value.ref, target="VARCHAR", type=Type.VARCHAR)
         return Call(function="||", args=(Literal(value="value ", type=Type.VARCHAR), text), type=Type.VARCHAR)
@@ -70,7 +69,7 @@ def _name_of(value: Field, kind: Type, part: Matchings) -> Expr | None:
 
 
 def check_matchings(question: Question, parts: Decomposition, owners: Sequence[str]) -> None:
-    """Raise Unsupported, located, where values cannot be written as names beside those of entities."""
+    """Raises Unsupported, located, where values name entities, or cannot be written like names of entities."""
     for call in question.aggregates:
         for part in (parts.parts[at] for at in parts.uses[call.id]):
             if not isinstance(part, Matchings) or part.column is None:
@@ -89,12 +88,12 @@ def check_matchings(question: Question, parts: Decomposition, owners: Sequence[s
 
 
 def held_to_one(question: Question, parts: Decomposition, call: AggregateCall) -> bool:
-    """Whether an aggregate counts what can be matched, of which there may be more."""
+    """Whether an aggregate is the size of a matching, which may be below the true number."""
     return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
 
 
 def matched(question: Question, parts: Decomposition) -> Iterator[str]:
-    """What an answer has to tell of numbers of values."""
+    """The notes on numbers of distinct values that are counted by matching."""
     for call in question.aggregates:
         if call.function == "count_distinct" and held_to_one(question, parts, call):
             yield f"{call.text} counts values as far as each finds a row of entities of its own; there may be more"

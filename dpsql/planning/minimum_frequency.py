@@ -1,17 +1,17 @@
-"""Groups of few entities are withheld, where the policy names the fewest that may be shown: `minimum_frequency = 10`.
+"""Groups of few entities are withheld if the policy says how many a group must have to be shown: `minimum_frequency = 10`.
 
-Statistical offices are bound by such a rule. It is about what is published; privacy does not rest on it. Which groups are small
-is itself private, so the rule acts on what is released anyway: a count of entities with noise, for which the statement's price
-pays beside the rest. A group is shown where the lower end of its one-sided interval is above `entities - 1`.
+Statistical offices are bound by such rules. The rule is about what is published; privacy does not depend on it. Which groups are
+small is itself private, so the rule acts on a released number: a noisy count of entities, which is paid for out of the
+statement's price. A group is shown if the lower end of its one-sided interval is above `entities - 1`.
 
 Claim: a group of fewer entities is shown with a probability of at most `CHANCE` in `answers.answer`. Proof: the count is at
 most `rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits
-keep (rows = 1), or a number of rows of which each entity keeps at most `rows`, and each of which names one. Where a row belongs
-to several entities, and these have no limit of rows, it is the most rows that can be kept with one for each of them
-(`plan.parts.Matchings`, rows = 1), which may be far less than n; what a solver may find above that is taken off. So for n <=
-entities - 1 the group is shown only if the lower end lies above rows * (entities - 1) >= rows * n >= the count, which an
-interval allows with that probability at most, as far as its noise is known: bounds, strategies and `consistency` by which
-counts err in ways that nobody knows are refused. Which groups are shown is then post-processing of released numbers.
+keep (rows = 1), or a number of rows of which each entity keeps at most `rows`, and each of which names one. If a row belongs to
+several entities, and the rows of an entity have no limit, it is the largest number of rows with at most one for each entity
+(`plan.parts.Matchings`, rows = 1), which may be far less than n; the tolerance of the solver is subtracted. So for n <= entities
+- 1 the group is shown only if the lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows
+with at most that probability, if the distribution of its error is known: bounds, strategies and `consistency` that cause other
+errors in counts are refused. Which groups are shown is then post-processing of released numbers.
 
 Source: the rule as in Matsumoto, Takakura, Takagi and Hasegawa 2026 (DPSQL+), which tests a noisy count as well.
 """
@@ -30,9 +30,12 @@ COUNT = "#entities"
 
 
 def with_minimum(question: Question, known: Stability, entity: Entity, *, linear: bool = False) -> Question:
-    """The question, with a count of the entities of each group so that small ones can be withheld. With `linear`, of
-    rows, as workloads count no distinct entities; so too where a row may belong to several entities, each with a limited number
-    of rows: n rows name at least n / limit entities. Raises Unsupported, located, where none can be counted."""
+    """The question, with a count of the entities of each group, so that small groups can be withheld.
+
+    With `linear`, rows are counted instead, as workloads cannot count distinct entities; likewise where a row may belong to
+    several entities, each with a limited number of rows: n rows name at least n / limit entities. Raises Unsupported, located, if
+    nothing can be counted.
+    """
     least, numbers = entity.minimum_frequency, question.aggregates or any(key.domain is None for key in question.keys)
     if known.public or not numbers:
         return question

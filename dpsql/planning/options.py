@@ -1,4 +1,4 @@
-"""What a statement may choose for itself: its price, and how it is answered."""
+"""The options of a statement: its price, and how it is answered."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MOST_ROWS, MOST_GROUPS = 10**6, 1000
 class Options:
     """The choices of one statement.
 
-    price        what it may cost; None where neither the statement nor its connection says
-    confidence   of the intervals
-    mechanisms   names of mechanisms that must be used for the tasks they can do; none: the best is chosen
-    bound        how an entity's part in sums is limited: a name of `mechanisms.named_bounds`, or auto
+    price        what it may cost; None if neither the statement nor its connection says
+    confidence   of the intervals, a probability
+    mechanisms   names of mechanisms that must be used for the tasks they can do; empty: the best is chosen
+    bound        how the contribution of an entity to sums is limited: a name of `mechanisms.named_bounds`, or auto
     max_rows     the most rows of one entity that are kept
-    max_frequency  the most rows of one value of a key that are kept, where rows of many entities meet by it
+    max_frequency  the most rows of one value of a join key that are kept, where rows of many entities are joined on it
     clip         the most that one entity adds, in the unit of the aggregate; None: it is learned
-    max_groups   of how many groups of an undeclared key one entity tells, and of how many groups at all where a bound needs that
-    strategy     how a workload is measured; None: a single statement is answered by itself wherever it can be
-    planning     for how many seconds a strategy is looked for, about; None: as long as is usual
+    max_groups   in how many groups of an undeclared key one entity counts, and in how many groups at all if a bound needs that
+    strategy     how a workload is measured; None: a single statement is answered by itself if it can be
+    planning     about how many seconds to search for a strategy; None: the default
     consistency  how the numbers of a workload are made to look like counts: none, non_negative or integer
-    span         where in the text each option stands
+    span         where in the text each option is
     """
 
     price: Price | None
@@ -53,8 +53,8 @@ class Options:
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def inside(self, *, outer_public: bool) -> Options:
-        """The choices for scalar subqueries. What is said of limits and bounds is said of the outermost query; where that reads
-        no private rows, of its subqueries."""
+        """The options for scalar subqueries. Options on limits and bounds apply to the outermost query only, or to its subqueries
+        if that reads no private rows."""
         if outer_public:
             return self
         return replace(self, bound="auto", max_rows=None, max_frequency=None, clip=None, max_groups=None,
@@ -63,8 +63,8 @@ class Options:
 
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
                  strategies: Sequence[str] = ()) -> Options:
-    """The options of a statement over the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
-    plans of workloads.
+    """The options of a statement, with the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
+    the strategies for workloads.
 
     Raises OptionError, located, for an unknown name, a repeated one, or an impossible value.
     """
@@ -129,7 +129,7 @@ class _Values:
         return value
 
     def _name(self, name: str, names: Sequence[str]) -> str | None:
-        """The value of an option that is one of some names; None where it is not given."""
+        """The value of an option whose value is one of `names`; None if it is not given."""
         if name not in self._values:
             return None
         value = self._value(name)

@@ -1,4 +1,4 @@
-"""What will be done for a question, as far as that is known before anything is spent."""
+"""The plan for a question, as far as it can be decided before anything is spent."""
 
 from __future__ import annotations
 
@@ -48,37 +48,38 @@ from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)
 CENTRES_SHARE = Fraction(1, 6)
-CENTRED = ("balance", "removals", "recursive", "extension")  # bounds of sums of both signs, which hold each sign to a level
-TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 25)}  # that much more for totals, of an epsilon or of rho
-RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for a limit, where the first attempt shows none
-FREQUENCY_SHARE = Fraction(1, 5)  # for each limit of keys, and twice that for any number of them
-COUNTED_SHARE = Fraction(1, 2)  # of the keys, where the counts that come with them answer something that is asked
-USUAL_GROUPS = 4  # of how many undeclared groups an entity tells, where neither it nor the statement says
+CENTRED = ("balance", "removals", "recursive", "extension")  # bounds that hold each sign of a sum to a level
+TOTALS_SHARE = {True: Fraction(9, 50), False: Fraction(3, 25)}  # added for totals, of a pure epsilon or of rho
+RESERVE_SHARE = Fraction(1, 5)  # of what is left for the parts: for drawing a limit if the histogram shows none
+FREQUENCY_SHARE = Fraction(1, 5)  # for one limit of keys, and twice that for two or more
+COUNTED_SHARE = Fraction(1, 2)  # for the keys, if the counts that come with them answer an aggregate
+USUAL_GROUPS = 4  # in how many undeclared groups an entity counts, if neither its rows nor the statement limit them
 ROWS = Sums(summand=Count())
 MOST_CELLS = 1_000_000
-FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # that are told apart: in any case, at most, for each row of an entity
-MOST_LISTED = 2**14  # over all declared groups
-USUAL_MOST_ROWS = 2**20  # of one entity, where nothing limits them: where a ladder of levels ends
+FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
+MOST_LISTED = 2**14  # such values in all declared groups together
+USUAL_MOST_ROWS = 2**20  # of one entity, if nothing limits them: the end of a ladder of levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The decisions of a statement, made from its text, the policy and public tables.
+    """The decisions about a question, made from its text, the policy and public tables.
 
-    view      the rows that are asked about, with declared limits enforced and `max_rows` too
+    view      the rows that are asked about, with declared limits and `max_rows` enforced
     known     the stability of the view
-    decided   the way in which what an entity adds to sums is limited, and the reason for it
-    learn     'rows', 'totals', 'frequencies' or 'degrees' where limits are learned privately first; 'centres' where averages are
-              measured from numbers that are
-    unknown   how many limits of rows and of keys are to be learned; they are 1 in the view
-    searched  columns whose bounds are searched for, with the span of an aggregate that needs them
-    hidden    keys whose values are not declared, and the rule that selects them
-    allotted  what this question spends, and the part of each stage
-    degrees   the graph, where the statement is about degrees
+    allotted  what this question spends; `stages` divides it
+    decided   the bound on what an entity adds to sums, and the reason for it
+    learn     'rows', 'totals', 'frequencies' or 'degrees' if limits on these are learned privately first; 'centres' if averages
+              are measured from numbers that are; None otherwise
+    searched  columns whose bounds are searched for privately
+    hidden    keys whose values are not declared; `rule` selects them
+    groups    in how many undeclared groups an entity counts
+    unknown   the number of limits on rows and on keys that are to be learned; they are 1 in the view
+    degrees   the graph, if the question is about degrees
     whole     what the statement spends
-    drawn     whether the reserve was taken, for a limit that had to be drawn
+    drawn     whether the reserve was spent, on a limit that had to be drawn
     first     its scalar subqueries, in the order in which they are released
-    chosen    the mechanism of each part, where nothing is asked before that they could rest on
+    chosen    the mechanism of each part, if they do not depend on anything that is released first
     """
 
     question: Question
@@ -115,17 +116,17 @@ class Program:
 
     @property
     def order(self) -> int:
-        """The norm that the noise of the account needs: l1 for a pure epsilon, l2 for rho."""
+        """The norm for the noise of the account: 1 (l1) for a pure epsilon, 2 (l2) for rho."""
         return 1 if self.allotted.epsilon is not None else 2
 
     @property
     def learn_share(self) -> Fraction:
-        """The part of the price that learning limits takes; limits of keys are several, and rows of all entities rest on them.
+        """The share of the price for learning limits. Limits on keys may be several, and the rows of all entities depend on them.
 
-        Totals may have heavy tails, in which a limit rests on few entities: so it takes more of the price, as far as the noise
-        of many groups does not hide all of them (simulated for the data sets of `tests/bench/clips.py`, and for counts of rows
-        of which a fiftieth of the entities have most). Of a pure price it takes more, as noise falls with a part of epsilon,
-        and of rho with the root of a part.
+        Totals may have heavy tails, where a limit depends on few entities. So they get a larger share, unless the noise of many
+        groups would hide these entities anyway (simulated for the data sets of `tests/bench/clips.py`, and for counts of rows
+        most of which belong to a fiftieth of the entities). The share of a pure epsilon is larger, as noise is inversely
+        proportional to a share of epsilon, but only to the root of a share of rho.
         """
         if self.learn == "frequencies":
             return min(2 * FREQUENCY_SHARE, self.unknown * FREQUENCY_SHARE)
@@ -137,15 +138,15 @@ class Program:
 
     @property
     def counted(self) -> frozenset[int]:
-        """The parts that the counts answer by which undeclared groups are chosen: the number of entities of each group, where
-        these groups are all that is grouped by and no entity is left out of a group that it is in."""
+        """The positions of the parts that are answered by the counts by which undeclared groups are selected: the number of
+        entities of each group, if all keys are undeclared and no entity is left out of a group that it is in."""
         parts = enumerate(self.decomposition.parts)
         return frozenset(i for i, part in parts if (part == ROWS and self.keys_tell_rows) or (
             isinstance(part, Distincts) and part.entities and part.when is None and self._keys_tell_entities))
 
     @property
     def keys_tell_rows(self) -> bool:
-        """Whether the counts by which undeclared groups are chosen are those of their rows."""
+        """Whether the counts by which undeclared groups are selected are numbers of rows."""
         owner, rows = self.known.owner, self.known.rows
         alone = rows == 1 or (owner is not None and self.view.max_frequency((owner, *self.keys)) == 1)
         return (self._keys_are_counted and owner is None) or (self._keys_tell_entities and alone)
@@ -165,7 +166,7 @@ class Program:
 
     @property
     def keys_share(self) -> Fraction:
-        """The part of the price for which undeclared keys are chosen: all that is left, where nothing else is measured."""
+        """The share of the price for selecting undeclared keys: all that is left, if nothing else is measured."""
         if not self.hidden:
             return Fraction(0)
         if len(self.counted) == len(self.decomposition.parts):
@@ -174,7 +175,7 @@ class Program:
 
     @property
     def stages(self) -> dict[str, Cost]:
-        """The amounts of the stages, in the order they are run; what is left over goes to the parts."""
+        """The cost of each stage, in the order in which they run; the parts get the rest."""
         found: dict[str, Cost] = {}
         if self.learn is not None:
             found["limits"] = self.allotted.part(self.learn_share)
@@ -186,12 +187,12 @@ class Program:
 
     @property
     def parts_allotted(self) -> Cost:
-        """What is left for the parts together."""
+        """The cost of all parts together."""
         return self.allotted.part(self._left * (1 - self.drawn * RESERVE_SHARE))
 
     @property
     def reserve(self) -> Cost:
-        """What may be taken of it for limits that must be drawn."""
+        """The part of this that may be spent on a limit that must be drawn."""
         return self.allotted.part(self._left * RESERVE_SHARE)
 
     @property
@@ -200,7 +201,7 @@ class Program:
 
     @property
     def may_fail(self) -> int:
-        """How many stages or tasks take a part of the delta of failures."""
+        """How many stages or tasks need a part of the delta."""
         smooth = sum(isinstance(part, Quantiles) for part in self.decomposition.parts) if (
             "smooth_sensitivity" in self.options.mechanisms) else 0
         return smooth + bool(self.hidden)
@@ -211,12 +212,12 @@ class Program:
 
     @property
     def idle(self) -> bool:
-        """Whether this question asks nothing private: it shows declared groups and no aggregate, or public tables."""
+        """Whether nothing private is measured: the question shows only declared groups, without aggregates, or public tables."""
         return not self.decomposition.parts and not self.hidden
 
     @property
     def cost(self) -> Cost:
-        """What is charged: exactly the price, the delta of failures only where something may fail."""
+        """What is charged: exactly the price, but delta only if something uses it."""
         hidden = bool(self.hidden) or any(below.hidden for _, below in self.first)
         uses_delta = hidden or "smooth_sensitivity" in self.options.mechanisms
         return replace(self.whole, delta=self.whole.delta if uses_delta else Fraction(0))
@@ -224,9 +225,10 @@ class Program:
 
 def compile_question(question: Question, options: Options, budget: Budget, public: PublicTables, view: Node,
                      known: Stability, first: Sequence[tuple[Scalar, Node, Stability]] = ()) -> Program:
-    """Decide all that can be decided about a private view. Raises Unsupported or OptionError for what cannot be answered.
+    """Decide all that can be decided about a private view of known stability.
 
-    `first` are its scalar subqueries with the rows that they are about. The view may be public where there are some.
+    `first` are its scalar subqueries, each with its view and stability; if there are any, the outer view may be public. Raises
+    Unsupported or OptionError, located, for what cannot be answered.
     """
     program = _outline(question, options, view, known, public)
     if first:
@@ -244,7 +246,7 @@ def compile_question(question: Question, options: Options, budget: Budget, publi
 
 
 def _outline(question: Question, options: Options, view: Node, known: Stability, public: PublicTables) -> Program:
-    """What does not depend on the price: parts, and what must be learned."""
+    """The decisions that do not depend on the price: the bound, the parts, and what must be learned."""
     if question.together:
         span = next((call.span for call in question.aggregates if call.over is not None), None)
         raise Unsupported("this is answered as a workload only, not beside subqueries that are released first", code="workload",
@@ -266,7 +268,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     if found.bound.each:
         check_matchings(question, parts, known.owners)
     hidden = tuple(key for key in question.keys if key.domain is None)
-    unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # of others none is learned
+    unknown = unknown_limits(question, options, public) if options.bound == FREQUENCY else 0  # other bounds learn none
     return _with_told_counts(Program(
         question=question, options=options, view=view, known=known, allotted=FREE, rule=None, decomposition=parts, decided=found,
         searched=searched, hidden=hidden, unknown=unknown,
@@ -275,7 +277,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
 
 
 def _with_told_counts(program: Program) -> Program:
-    """The program with averages that rest on the counts by which undeclared groups are chosen, where these are of rows."""
+    """The program with averages that use the counts by which undeclared groups are selected, if these are numbers of rows."""
     if not program.keys_tell_rows or program.known.owner is None or program.searched or program.question.scalars:
         return program
     parts = decompose(program.question, owner=program.known.owner, counted=True)
@@ -287,7 +289,7 @@ def _with_told_counts(program: Program) -> Program:
 
 
 def _of_degrees(question: Question, options: Options, known: Stability, degrees: DegreeQuestion) -> Program:
-    """The same for a question about the degrees of a graph: all of its parts rest on one measurement."""
+    """The same for a question about the degrees of a graph: one measurement gives all of its parts."""
     asked, found = degrees.asked(question), way_of(options)
     check_cells(asked)
     return Program(question=asked, options=options, view=asked.view, known=known, allotted=FREE, rule=None, decided=found,
@@ -298,20 +300,21 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
 
 def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound, options: Options,
              centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
-    """The parts that a bound can limit. A clip that is given is a number of rows for averages, so these rest on moments then."""
+    """The parts that a bound can limit. A given clip is a number of rows for averages, so these are computed from moments
+    then."""
     clips = bound.name == "clip"
     return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
                      several=_each_of_several(bound, owner), learned=clips and options.clip is None, centres=centres)
 
 
 def _each_of_several(bound: Bound, owner: str | None) -> bool:
-    """Whether a bound is of one number for each row, and rows belong to several entities each."""
+    """Whether rows belong to several entities each, and the bound limits one number of each row."""
     return bound.several and bound.each and owner is None
 
 
 def with_values(program: Program, values: Mapping[str, Value]) -> Program:
-    """The program with released values in the place of placeholders. Facts become narrower, so what was decided can still be
-    done, and grids may become finer."""
+    """The program with released values, by the ids of their placeholders. Facts only become narrower, so all decisions remain
+    valid, and grids may become finer."""
     if not values:
         return program
     question, view = substitute(program.question, values), substitute(program.view, values)
@@ -322,8 +325,8 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
 
 
 def _searched(question: Question) -> tuple[str, ...]:
-    """Columns that need bounds, have none, and may be searched. Products are counted from the middles of ranges, and so from the
-    text: they need declared ones."""
+    """Columns that need bounds, have none, and may be searched. Products do not count: they are measured from the midpoints of
+    ranges before anything is released, so they need declared bounds."""
     found = []
     for call in question.aggregates:
         if call.columns and call.function not in ("count", "count_distinct", "mode", *regression.DEGREES):
@@ -334,10 +337,10 @@ def _searched(question: Question) -> tuple[str, ...]:
 
 
 def _learn(known: Stability, parts: Decomposition, question: Question, options: Options, found: ContributionBound) -> str | None:
-    """Whether a limit is learned: of rows where none is known, of totals where they are clipped without a number.
+    """What is learned first, if anything: a limit on rows if none is known, on totals if they are clipped without a given limit.
 
-    The ranks of quantiles are as unsure as one entity may have rows, so where the policy allows very many, a limit is learned for
-    them too (Amin, Kulesza, Munoz and Vassilvitskii, Bounding User Contributions, ICML 2019).
+    The noise in the ranks of quantiles grows with the rows that one entity may have. So if the policy allows very many, a limit
+    is learned for quantiles too (Amin, Kulesza, Munoz and Vassilvitskii, Bounding User Contributions, ICML 2019).
     """
     if found.bound.name in CENTRED and known.owner is None and options.clip is None and (
             to_centre(question, parts) or columns_to_centre(question, found.bound)):
@@ -347,7 +350,7 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
     if options.bound == "auto" and all(_counts_values(part, known, question, options) for part in parts.parts):
         return None
     counted = all(isinstance(part, Distincts) and part.entities for part in parts.parts) and not question.keys
-    limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # which clamps whatever it keeps
+    limits_rows = found.bound.mechanism is None and found.bound.name != "reservoir"  # a reservoir clamps what it keeps
     if known.rows is not None:
         ranked = bool(parts.parts) and all(isinstance(part, Quantiles) for part in parts.parts)
         free = options.bound == "auto" and options.max_rows is None and known.owner is not None
@@ -356,14 +359,14 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
 
 
 def _counts_values(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether no limit of rows is needed, as an entity counts once, or its values are told apart."""
+    """Whether no limit on rows is needed, because an entity counts once, or values are tested one by one."""
     return isinstance(part, Distincts) and (
         (part.entities and not question.keys) or are_listed(part, known, question, options))
 
 
 def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether the different values of a column are told apart one by one: where so few are declared that noise on their number
-    could be of about their size, and no noise is asked for by its name."""
+    """Whether the distinct values of a column are tested one by one: if so few are declared that noise on their number could be
+    about as large as the number, and no additive mechanism is named in the options."""
     if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
         return False
     many, keys = len(part.values), {key.column for key in question.keys}
@@ -373,7 +376,7 @@ def are_listed(part: Part, known: Stability, question: Question, options: Option
 
 
 def _check_clip(program: Program) -> None:
-    """A clip is one number, so it must have one meaning."""
+    """Raises OptionError if the number given as clip could be in several units, as of rows and of values."""
     summed = [below.question for below in (program, *(found for _, found in program.first))
               if below.options.clip is not None and any(isinstance(part, Sums) for part in below.decomposition.parts)]
     units: dict[str, None] = {}
@@ -387,12 +390,12 @@ def _check_clip(program: Program) -> None:
 
 
 def cells_declared(question: Question) -> int:
-    """How many cells the keys with declared values have."""
+    """The number of combinations of the values of keys with declared values, including NULL."""
     return math.prod(len(key.domain) + key.nullable for key in question.keys if key.domain is not None)
 
 
 def check_cells(question: Question, most: int = MOST_CELLS) -> None:
-    """Raise Unsupported, located, where the keys have more groups than these, or none."""
+    """Raises Unsupported, located, if declared values make more than `most` groups, or none."""
     cells = cells_declared(question)
     if cells > most:
         raise Unsupported(f"the declared values of the keys make {cells} groups, more than {most}", code="too-many-groups",
@@ -401,7 +404,7 @@ def check_cells(question: Question, most: int = MOST_CELLS) -> None:
 
 
 def check_values(question: Question) -> None:
-    """Raise Unsupported, located, where a key with declared values has none of them left."""
+    """Raises Unsupported, located, if conditions leave no value of a key with declared values."""
     for key in question.keys:
         if key.domain is not None and not key.values:
             raise Unsupported(f"no value of {key.name} is left, so there are no groups", code="no-groups", span=key.span,
@@ -409,7 +412,8 @@ def check_values(question: Question) -> None:
 
 
 def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:
-    """The price, if the budget can hold it. `span` tells where the statement states it."""
+    """The price, if there is one that fits the budget; OptionError otherwise. `span` has the places in the text of its
+    options."""
     if price is None:
         raise OptionError("no price is given", code="no-price",
                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) ..., epsilon=0.5 where you connect, or "
@@ -420,12 +424,12 @@ def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = Mappi
     return price
 
 
-# -- which account the price is held in
+# -- whether the price is spent as a pure epsilon or as rho
 
 
 def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
-    """The program with its price held as a pure epsilon or as rho, whichever promises less error; and what is chosen for the
-    parts of each of its questions."""
+    """The program with its price as a pure epsilon or as rho, whichever gives the smaller expected error; and the choices for
+    the parts of each of its questions."""
     held = [_with_rules(_shared_out(program, given)) for given in budgets_by_account(price)]
     tasks = [_expected_tasks(below, public) for below in _questions(held[0])] if held else []
     tried = [(candidate, [_assigned(below, found if below.bound.name != "clip" else _expected_tasks(below, public))
@@ -434,14 +438,14 @@ def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[
 
 
 def _questions(program: Program) -> tuple[Program, ...]:
-    """A program and those of its scalar subqueries."""
+    """A program, then the programs of its scalar subqueries."""
     return (program, *(below for _, below in program.first))
 
 
 def _shared_out(program: Program, whole: Cost) -> Program:
-    """The program with a price that is shared among its questions.
+    """The program with a price that is divided among its questions, in proportion to how many things each measures.
 
-    Each gets as many shares as it measures things, so that all things that are measured are about equally sure.
+    So all measurements are about equally accurate.
     """
     if not program.first:
         return replace(program, allotted=whole, whole=whole)
@@ -456,7 +460,7 @@ def _shared_out(program: Program, whole: Cost) -> Program:
 
 
 def _with_rules(program: Program) -> Program:
-    """The program with the rules that select undeclared keys, its own and those of the questions that come first."""
+    """The program with the rules that select undeclared keys, its own and those of its scalar subqueries."""
     return replace(_with_rule(program), first=tuple((scalar, _with_rule(below)) for scalar, below in program.first))
 
 
@@ -488,13 +492,14 @@ def _with_rule(program: Program) -> Program:
 
 
 def rules_of(program: Program, known: Stability) -> tuple[KeyChoice, ...]:
-    """The rules that may select undeclared keys of such rows, the best one first; none where the price is too small."""
+    """The rules that can select undeclared keys of rows with this stability, the best one first; empty if the price is too
+    small."""
     price = program.stages["keys"]
     return key_choices(price, program.groups) if known.owner is not None else choices_for_rows(price, known.rows or 1)
 
 
 def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
-    """The weighted mean of the logarithms of expected errors, to compare accounts with."""
+    """The weighted sum of the logarithms of expected errors, by which accounts are compared."""
     weights = program.decomposition.weights
     sizes = [weights[choice.task.at] * math.log(max(choice.yes.error, 1e-9)) for choice in choices
              if choice is not None and math.isfinite(choice.yes.error)]
@@ -506,7 +511,7 @@ def _expected_size(program: Program, choices: Sequence[Choice | None]) -> float:
 
 
 def expected(program: Program, public: PublicFacts) -> list[Choice | None]:
-    """The choices for the parts that are measured, as far as they are known."""
+    """The expected choices for the parts that are measured; what is learned first may change them."""
     return _assigned(program, _expected_tasks(program, public))
 
 
@@ -515,8 +520,8 @@ def _assigned(program: Program, tasks: Sequence[Task]) -> list[Choice | None]:
 
 
 def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
-    """The tasks of the parts that are measured: a limit that is still to be learned counts as one. Only the norm of a clip
-    rests on the account."""
+    """The tasks of the parts that are measured, with limits that are still to be learned set to 1. They depend on the account
+    only by the norm of a clip."""
     if program.learn == "degrees" and program.degrees is not None:
         program = replace(program, degrees=program.degrees.at_most(1))
     view = program.view if program.learn != "rows" else keep_rows(program.view, 1, program.owner)
@@ -525,7 +530,7 @@ def _expected_tasks(program: Program, public: PublicFacts) -> list[Task]:
 
 
 def tasks_of(program: Program, parts: Decomposition, view: Node, public: PublicFacts, learned: Mapping[int, int]) -> list[Task]:
-    """The tasks of all parts that are measured, over the view with its limits; `learned` are limits of totals."""
+    """The tasks of all parts that are measured, over the view with its limits; `learned` has limits on totals, by part."""
     counted = program.counted
     return [_task(program, i, part, view, public, learned.get(i)) for i, part in enumerate(parts.parts) if i not in counted]
 
@@ -559,7 +564,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
 
 
 def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[float] = ()) -> list[Choice | None]:
-    """Share out what is left for the parts, by how many aggregates use each or as `given`, and choose the mechanism of each."""
+    """Divide the cost of the parts, by how many aggregates use each or by the weights `given`, and choose each task's
+    mechanism."""
     allotted_ = program.parts_allotted
     if program.learn == "centres":
         given = weights_of(program.question, program.decomposition, program.bound)
@@ -573,7 +579,7 @@ def assign(program: Program, tasks: Sequence[Task], cells: int, given: Sequence[
 
 
 def _check_mechanisms(program: Program) -> None:
-    """A mechanism that was named must have something to do."""
+    """Raises OptionError if a mechanism that was named has nothing to do."""
     unused = _unused(program)
     if unused:
         name, reason = next(iter(unused.items()))
@@ -582,19 +588,19 @@ def _check_mechanisms(program: Program) -> None:
 
 
 def _check_choices(choices: Sequence[Sequence[Choice | None]], program: Program, public: PublicFacts) -> None:
-    """Every part needs a mechanism that can do it at this price."""
+    """Raises OptionError unless every part has a mechanism that can do it at this price."""
     for below, found in zip(_questions(program), choices, strict=True):
         if not all(choice is not None and _may_be_asked(choice, below, public) for choice in found):
             raise OptionError("the price is too small for this statement", code="price", try_="a larger epsilon or rho")
 
 
 def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool:
-    """Whether what a mechanism of a bound asks first has a cost: with a tiny price its noise is wider than can be drawn."""
+    """Whether the first request of a bound's mechanism is valid: with a tiny price its noise would be wider than can be drawn."""
     if not isinstance(choice.task, Shared):
         return True
     cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
     request = next(choice.mechanism.run([(choice.task, choice.allotted)], Setting(keys=program.keys, cells=cells)))
-    plan, = request.plans  # mechanisms of bounds ask about one
+    plan, = request.plans  # requests of such mechanisms have one plan
     try:
         request.cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
             below=stability(plan.inputs[0], public), summands=()))
@@ -604,7 +610,7 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
 
 
 def _unused(program: Program) -> dict[str, str]:
-    """The mechanisms that were named and can do nothing in any question of the statement, each with a reason."""
+    """The mechanisms that were named but can do nothing in any question of the statement, each with a reason."""
     if not program.options.mechanisms:
         return {}
     found = _unused_in(program)
@@ -630,7 +636,7 @@ def _unused_in(program: Program) -> dict[str, str]:
 
 
 def _shape_of(at: int, part: Part, program: Program) -> Task:
-    """A task of this part's kind, for asking mechanisms whether they could do it."""
+    """A task of this part's kind, to find out which mechanisms could do it."""
     if program.degrees is not None:
         return program.degrees.at_most(1).task(at, part, program.keys, program.bound.name)
     if program.bound.mechanism is not None:

@@ -1,4 +1,4 @@
-"""Statements over public tables only: answered exactly, and free."""
+"""Statements over public tables only: they are answered exactly, at no cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpsql.sql.binding.binding_context import PublicTables
 
 
 def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, dict[str, Estimate]]:
-    """The groups that a public view has, and its aggregates over them."""
+    """The groups of a public view, and for each aggregate its exact values by group. Raises Unsupported as `check_exact` does."""
     check_exact(question)
     keys, cells, rows = tuple(key.column for key in question.keys), list[tuple[Value, ...]](), list[tuple[Value, ...]]()
     for kept in kept_keys(question):
@@ -35,13 +35,13 @@ def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, 
 
 
 def check_exact(question: Question) -> None:
-    """Raise Unsupported, located, for an aggregate that is not answered of public tables."""
+    """Raises Unsupported, located, for an aggregate that is not available over public tables."""
     for call in question.aggregates:
         if call.over is not None:
-            raise Unsupported("an aggregate over groups is answered of private tables only", code="window-here", span=call.span,
+            raise Unsupported("aggregates over groups are for private tables only", code="window-here", span=call.span,
                               try_="the aggregate without OVER")
         if call.function == "mode":
-            raise Unsupported(f"{call.text} is answered of private tables only", code="no-bounds", span=call.span,
+            raise Unsupported(f"{call.text} is for private tables only", code="no-bounds", span=call.span,
                               try_="a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 1")
 
 

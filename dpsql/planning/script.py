@@ -1,4 +1,4 @@
-"""All that a statement asks of the kernel, in order: limits, bounds, keys, parts. What it learns shapes what it asks next."""
+"""All requests of a statement to the kernel, in order: limits, bounds, keys, parts. Each may depend on earlier releases."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Interval
 
 RANKED = ("min", "max", "quantile")
-MOST_ROWS = 2**20  # of one entity that are kept under a limit that is learned
-OF_VALUES = 4  # times as much of the price as for one of rows goes to learning a limit of totals of values
-MANY_PLACES = 2**12  # of the grid of a quantile: with fewer of them values that rows share are not far apart on it
+MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
+OF_VALUES = 4  # a limit on totals of values gets this multiple of the price of a limit on numbers of rows
+MANY_PLACES = 2**12  # of a quantile's grid: with fewer places, values that many rows share are close to each other on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """The noisy results of a question: for each cell its key, for each aggregate its estimates over the cells; and the values of
-    its scalar subqueries, which came before."""
+    """The noisy results of a question: the key of each cell, for each aggregate its estimates by cell, and the values of its
+    scalar subqueries, which were released before."""
 
     cells: Cells
     aggregates: Mapping[str, Estimate]
@@ -67,7 +67,7 @@ class Released:
 
 
 def script(program: Program, public: PublicTables, scratch: Scratch) -> Generator[Request, Any, Released]:
-    """The requests of a statement, those of its scalar subqueries first; returns what was released."""
+    """A generator of the requests of a statement, those of its scalar subqueries first; returns what was released."""
     singles: dict[str, Single] = {}
     notes: list[str] = []
     for place, (scalar, below) in enumerate(program.first):
@@ -82,8 +82,8 @@ def script(program: Program, public: PublicTables, scratch: Scratch) -> Generato
 
 def parts_released(program: Program, parts: Collection[str], public: PublicTables,
                    scratch: Scratch) -> Generator[Request, Any, Mapping[str, Released]]:
-    """The requests of the released parts of a statement, which are named as their placeholders are, and of the scalar subqueries
-    that they wait for; returns what was released for each part."""
+    """A generator of the requests of the released parts of a statement, named by the ids of their placeholders, and of the scalar
+    subqueries that these need; returns what was released for each part."""
     singles: dict[str, Single] = {}
     found: dict[str, Released] = {}
     notes: list[str] = []
@@ -106,14 +106,14 @@ def values_of(singles: Mapping[str, Single]) -> dict[str, Value]:
 
 
 def told(scalar: Scalar, found: Single, program: Program) -> str:
-    """The note of a value that was released for the question around it."""
+    """The note on a value that was released for the question around it."""
     value = "NULL" if found.value is None else f"{found.value:.6g}" if isinstance(found.value, float) else f"{found.value}"
     sure = f" (standard error {found.error:.4g})" if found.error is not None else ""
     return f"{scalar.awaited.text} = {value}{sure} was released first, for {amount(program.allotted)}"
 
 
 def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Released]:
-    """The requests of one question."""
+    """A generator of the requests of one question; returns what was released."""
     if program.known.public:
         cells, aggregates = exact(program.question, program.view, public)
         return Released(cells=cells, aggregates=aggregates)
@@ -140,17 +140,18 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
 
 
 def _past_found(call: AggregateCall, program: Program, parts: Decomposition, estimate: Estimate) -> Estimate:
-    """A quantile among bounds that were found: where its interval ends at one of them, the truth may lie beyond it."""
+    """Open the interval of a quantile within bounds that were searched for, if it ends at one: the truth may lie beyond it."""
     grid = next((part.grid for part in parts.parts if isinstance(part, Quantiles) and part.column in (
         set(program.searched) & set(call.columns)) and call.function in RANKED), None)
     return estimate if grid is None else estimate.open_at(*map(float, (grid.low, grid.low + grid.most * grid.step)))
 
 
 def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
-    """Of quantiles that are looked for among far more places than values need.
+    """Notes on quantiles whose grid has far more places than values need.
 
-    What lies between two values that many rows have is as likely to be chosen as there are places. So where the quantile is one
-    of the last rows with its value, by as many scales as the logarithm of their number, both it and an end may be chosen there.
+    The probability of selecting a place between two values that many rows share grows with the number of such places. So if the
+    quantile is among the last rows with its value (within as many scales as the logarithm of the number of places), both the
+    estimate and an end of its interval may be selected there.
     """
     fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
     for column in fine:
@@ -159,14 +160,14 @@ def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
 
 
 def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[str]:
-    """Of statistics of two columns that have no number."""
+    """Notes on statistics of two columns that are NULL in some cell."""
     for call in program.question.aggregates:
         if call.function in regression.DEGREES and np.isnan(aggregates[call.id].values).any():
             yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
 
 
 def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[int, Estimates]) -> Iterator[str]:
-    """Of the most frequent values, which have no standard error, what may be told of them."""
+    """Notes on the confidence of most frequent values, which have no standard error."""
     confidence = float(program.options.confidence)
     for call in program.question.aggregates:
         for part in (parts.uses[call.id] if call.function == "mode" else ()):
@@ -179,7 +180,7 @@ def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[in
 
 
 def _with_values(part: Part, setting: Setting) -> Setting:
-    """The cells that a part is measured over: those of the answer, or for a mode each with each of the values."""
+    """The cells that a part is measured over: those of the answer; for a mode, each of them with each of the values."""
     if not isinstance(part, Modes):
         return setting
     return replace(setting, keys=(*setting.keys, part.column), cells=tuple(
@@ -187,7 +188,7 @@ def _with_values(part: Part, setting: Setting) -> Setting:
 
 
 def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any, Program]:
-    """The program with a limit of degrees, if it is about a graph; learned where none is given."""
+    """The program with a limit on degrees, if it is about a graph; learned if none is given."""
     degrees, how = program.degrees, ""
     if degrees is None:
         return program
@@ -199,7 +200,8 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
 
 
 def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, tuple[Program, Node]]:
-    """The view with a limit on the rows of each entity; learned where none is known. The program, with what that took."""
+    """The program, and the view with a limit on the rows of each entity, which is learned if none is known. The program records
+    if the reserve was spent on this."""
     if program.learn == "frequencies":
         return program, (yield from _with_frequencies(program, public, notes))
     if program.learn != "rows":
@@ -218,13 +220,13 @@ def _limited(program: Program, public: PublicFacts, notes: list[str]) -> Generat
 
 
 def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Node]:
-    """The view with limits on the rows of each entity and of each value of a key; one after the other is learned."""
+    """The view with limits on the rows of each entity and of each value of a key, which are learned one after the other."""
     found: list[int] = []
     price, noise_of = program.stages["limits"].part(Fraction(1, program.unknown)), _deviation(program, cells_declared(
         program.question))
 
     def deviation(limit: float, times: int) -> float:
-        """With this limit, so many times, and the least ones for what is not yet learned."""
+        """The standard error of the noise if the next `times` limits are this one, and any after them 1."""
         view, _ = with_limits(program.question, program.options, public, [*found, *[math.ceil(limit)] * times])
         return noise_of(stability(view, public).rows or 0)
 
@@ -235,7 +237,7 @@ def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -
         place = unknown[len(found)]
         known = stability(place.relation, public)
         if place.keys:
-            noise = partial(deviation, times=program.unknown - len(found))  # limits of keys will be alike
+            noise = partial(deviation, times=program.unknown - len(found))  # assuming that further limits are similar
             lost = _alike if place.mutual else _one
             limit = yield from learned_frequency(place.relation, place.keys, known.rows or 1, price, noise, lost)
         else:
@@ -247,7 +249,7 @@ def _with_frequencies(program: Program, public: PublicFacts, notes: list[str]) -
 
 
 def _alike(limit: float) -> float:
-    """A row that is left out would have met as many rows as are kept of its value on the other side."""
+    """The loss if both sides of a join are limited: a row left out would have matched as many rows as the other side keeps."""
     return limit
 
 
@@ -256,7 +258,7 @@ def _one(limit: float) -> float:
 
 
 def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:
-    """The parts of the question, with bounds found for the columns that have none."""
+    """The parts of the question, with bounds searched for where columns have none."""
     if not program.searched:
         return program.decomposition
     found: dict[str, Interval] = {}
@@ -270,8 +272,8 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
 
 def _cells(program: Program, view: Node, public: PublicFacts,
            notes: list[str]) -> Generator[Request, Any, tuple[Cells, dict[int, Estimates]]]:
-    """All keys of the answer: every combination of declared values, with the undeclared keys that were selected; and the
-    estimates of parts that came with these."""
+    """The cells of the answer: every combination of declared values with the undeclared keys that were selected. Also the
+    estimates of parts that come with the selection."""
     keys = program.question.keys
     if program.degrees is not None:
         return program.degrees.cells(keys), {}
@@ -295,7 +297,7 @@ def _cells(program: Program, view: Node, public: PublicFacts,
         given = dict(zip(hidden, values, strict=True))
         cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
                   for combination in product(*declared)]
-    told = np.array(found.counts, dtype=np.int64)  # of the cells, as nothing else is grouped by where some part is counted
+    told = np.array(found.counts, dtype=np.int64)  # by cell, since all keys are undeclared if some part is counted
     return tuple(sorted(cells, key=sort_key)), {at: (shown_counts((at, 0), told, choice.rule),) for at in program.counted}
 
 
@@ -306,7 +308,8 @@ def declared_cells(program: Program) -> Cells:
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,
             notes: list[str]) -> Generator[Request, Any, tuple[list[Choice], Decomposition]]:
-    """The mechanism of every part, with totals limited where the statement wants that; and the parts, which may differ then."""
+    """The mechanism of every part, with limits on totals or centres learned if the statement needs them; and the parts, which
+    these may change."""
     if program.chosen is not None:
         return list(program.chosen), parts
     limits: Mapping[int, int] = {}
@@ -324,10 +327,10 @@ def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFa
 
 def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
             notes: list[str]) -> Generator[Request, Any, tuple[Program, dict[int, int], dict[int, LearnedLimit]]]:
-    """A limit of the totals of each part; parts of the same rows share one, of rows. The program, with what that took; the
-    limits; and what else was learned with them, if all of them were.
+    """Learn a limit on the totals of each part; parts that count the same rows share one. Returns the program, which records if
+    the reserve was spent; the limits by part, in integers; and all that was learned by part, if every limit was.
 
-    Where no limit shows, a limit of rows stands in for it, with every row at its bound.
+    If a histogram shows no limit, a limit on rows takes its place, with every row at its bound.
     """
     sums = {i: part.summand for i, part in enumerate(parts.parts) if isinstance(part, Sums)}
     measured = {i: summand if isinstance(summand, GridSum | Count) else Count(when=summand.when) for i, summand in sums.items()}
@@ -356,15 +359,15 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
 
 
 def _told_apart(program: Program, summand: GridSum | Count) -> tuple[str, ...]:
-    """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, and
-    need not be added up by cell first, which takes several times as long."""
+    """The keys of the cells over which the norm of a total is taken. Numbers that are not negative add up to their l1 norm, so
+    they need not be summed by cell first, which takes several times as long."""
     added = isinstance(summand, Count) or summand.grid.least >= 0
     return () if added and program.order == 1 else program.keys
 
 
 def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[int, LearnedLimit],
              notes: list[str]) -> tuple[Decomposition, Node, Sequence[float]]:
-    """The parts with averages counted from about where they are, the view for that, and how much each part matters."""
+    """The parts with averages measured from centres, the view with the columns for this, and the weight of each part."""
     centres = centres_of(program.question, parts, found)
     off = {centre.average.call.id: centre.off for centre in centres}
     weights = shares_of_averages(
@@ -379,7 +382,7 @@ def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[
 
 def _with_centres(program: Program, parts: Decomposition, view: Node,
                   notes: list[str]) -> Generator[Request, Any, tuple[Decomposition, Node]]:
-    """The same where rows belong to several entities each: a centre is searched for."""
+    """The parts and the view for rows that belong to several entities each, where centres are searched for."""
     found = yield from searched_centres(program.question, parts, program.bound, view, program.known.owners,
                                         program.stages["limits"])
     if found.columns:
@@ -398,13 +401,13 @@ def _measured_from(centre: AverageCentre) -> str:
 
 
 def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:
-    """How the noise of a part grows with the limit that is learned for it, if it gets this share of the price; else all alike."""
+    """The noise of a part as a function of its limit, if it gets this share of the price; None: all parts get the same."""
     return deviation_of(program.parts_allotted.part(share or Fraction(1, len(program.decomposition.parts) or 1)), cells)
 
 
 def _measured(choices: Sequence[Choice], parts: Decomposition,
               setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
-    """Each mechanism answers all of its tasks at once, and those of a mode apart: there are more cells."""
+    """Each mechanism answers all of its tasks at once, except those of modes, which have more cells. Estimates by part."""
     found: dict[int, Estimates] = {}
     settings = [_with_values(parts.parts[choice.task.at], setting) for choice in choices]
     for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, settings, strict=True)):

@@ -1,17 +1,19 @@
-"""Averages over rows of several entities each, measured by how far rows are from a median of all groups.
+"""Averages over rows of several entities each, measured from sums of deviations from a median of all groups.
 
-AVG(x) = c + SUM(x - c) / COUNT(x) for any c; see `planning.centred_averages`. Here it does more than save noise. The sum and the
-count are each held to a level of its own, so that what is cut off one is not what is cut off the other, and their quotient may be
-off by as large a part as either. What is cut off the count is multiplied by AVG(x) - c, and what is cut off the sum is that of
-distances, of which those above and below c are held apart and make up for each other.
+AVG(x) = c + SUM(x - c) / COUNT(x) for any c; see `planning.centred_averages`. Here this does more than reduce noise. The sum and
+the count are each held to a level of their own, so what is cut off one is not what is cut off the other, and the relative error
+of their quotient may be as large as that of either. With a centre, what is cut off the count is multiplied by AVG(x) - c only,
+and what is cut off the sum is a part of the deviations; those above and below c are held to the level separately, and offset each
+other.
 
-The c is a median that is searched for over rows of which each entity has one only (a level of 1): any number will do, and there
-little noise finds it for a small part of the price. It is a number that was released, so nothing rests on it but the error. Where
-there are a few entities only it may be anywhere in the range of x, and then averages are as unsure as without it.
+The centre c is a median, searched for over rows with at most one for each entity (a level of 1): any number near the average will
+do, and with so little noise it is found for a small part of the price. It is a released number, so only the error depends on it.
+If there are only a few entities, it may be anywhere in the range of x, and averages are then as uncertain as without it.
 
-Variances, and statistics of two columns, are measured so too: from sums of x - c, of its squares, and of its products with that
-of another column. Of squares counted from far away nearly all would be that distance, which is cut off the squares and the
-number of rows to different parts, and a variance is what is left of their quotient.
+Variances, and statistics of two columns, are measured in the same way: from sums of x - c, of its squares, and of its products
+with the deviation of another column. If deviations were measured from a distant number, this distance would make up nearly all of
+the squares; different parts of the squares and of the number of rows would be cut off, and the variance, a small difference,
+would be lost in that error.
 """
 
 from __future__ import annotations
@@ -34,13 +36,14 @@ from dpsql.plan.question import Question
 from dpsql.plan.rules.squares import centre_of, distance_of, measured_columns
 from dpsql.planning.centred_averages import Average, AverageCentre, averages_of
 
-ROUNDS = 6  # a centre is wanted, not a median
-OF_COUNTS = 0.5  # how much the error of a number of rows matters for an average, beside that of the total
+ROUNDS = 6  # enough for a centre, which need not be close to the median
+OF_COUNTS = 0.5  # the weight of a count in an average, relative to that of the total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Centres:
-    """What was found: a centre for each average alone, and for each column whose squares or products are summed."""
+    """The centres that were found: for averages whose sum nothing else uses, and for columns whose squares or products are
+    summed."""
 
     averages: Sequence[AverageCentre]
     columns: Mapping[str, float]
@@ -52,14 +55,14 @@ def to_centre(question: Question, parts: Decomposition) -> list[Average]:
 
 
 def columns_to_centre(question: Question, bound: Bound) -> dict[str, str | None]:
-    """The columns that can be measured from a centre where squares or products are asked for, with a condition. At a level that
-    is declared, of rows at their bounds, squares need the least noise from the middle."""
+    """The columns that can be measured from a centre because their squares or products are needed, each with a condition. None
+    with a declared level: this assumes rows at their bounds, and then squares need the least noise from the midpoint."""
     return measured_columns(question) if bound.name != "extension" else {}
 
 
 def searched_centres(question: Question, parts: Decomposition, bound: Bound, view: Node, owners: tuple[str, ...],
                      price: Cost) -> Generator[Request, Any, Centres]:
-    """A centre for each of them."""
+    """Search for a centre for each of these averages and columns, at an equal share of the price."""
     averages, measured = to_centre(question, parts), columns_to_centre(question, bound)
     price = price.part(Fraction(1, len(averages) + len(measured)))
     found, columns = [], {}
@@ -80,7 +83,7 @@ def searched_centres(question: Question, parts: Decomposition, bound: Bound, vie
 
 def _searched(at: int, column: str, when: str | None, grid: Quantizer, view: Node, owners: tuple[str, ...],
               price: Cost) -> Generator[Request, Any, float]:
-    """A number near the median of a column, on its grid."""
+    """Search for a number near the median of a column, on its grid."""
     middle = Quantiles(column=column, when=when, grid=replace(grid, from_low=True), fractions=(Fraction(1, 2),))
     task = SharedRanks(at=at, input=view, owners=owners, part=middle, most=1, level=1)
     (places,), = yield from ThresholdSearch(ROUNDS).run([(task, price)], Setting(keys=(), cells=((),)))
@@ -89,7 +92,7 @@ def _searched(at: int, column: str, when: str | None, grid: Quantizer, view: Nod
 
 
 def weights_of(question: Question, parts: Decomposition, bound: Bound) -> list[float]:
-    """How much each part matters, where averages and squares are measured from centres."""
+    """The weight of each part in splitting the price, where averages and squares are measured from centres."""
     averages, measured = to_centre(question, parts), columns_to_centre(question, bound)
     counts, centred = {average.count for average in averages}, {average.call.id for average in averages}
     centred |= {call.id for call in question.aggregates if call.columns and call.columns[0] in measured}

@@ -1,8 +1,8 @@
-"""Columns whose declared range is far wider than their values are, as far as the text of a statement tells.
+"""Columns whose declared range is probably far wider than their values, as the text of a statement suggests.
 
-The range of a difference of two columns is that of all pairs of their values. Where both are declared for a long time or a wide
-scale, and each row has values near each other (the days of admission and discharge, two readings of one meter), hardly any
-difference is near an end. Then totals that are scaled down to a learned limit err less by the ratio of these, though nobody knows
+The range of a difference of two columns is that of all pairs of their values. If both have a wide declared range, but are close
+to each other in each row (the days of admission and discharge, two readings of one meter), hardly any difference is near an end
+of its range. Then scaling totals down to a learned limit reduces the error by the ratio of the two widths, although nobody knows
 what the limit cuts off.
 """
 

@@ -1,4 +1,4 @@
-"""Parts of a statement as tasks that mechanisms answer: over which relation, with which sensitivity."""
+"""Tasks for mechanisms from the parts of a statement: over which relation, with which sensitivity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dpsql.types import Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clipping:
-    """What each entity adds over all cells is scaled down to an `order`-norm of `bound`."""
+    """The vector of what each entity adds to all cells is scaled down to an l1 or l2 norm (`order`) of `bound`, in integers."""
 
     owner: str
     order: int
@@ -37,7 +37,8 @@ class Clipping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservoir:
-    """Of each entity so many cells are kept, by a keyed hash, and what it adds to each is clamped to `bound`.
+    """At most `groups` cells of each entity are kept, by a keyed hash, and what it adds to each is clamped to `bound`, in
+    integers.
 
     Source: Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
     """
@@ -49,8 +50,8 @@ class Reservoir:
 
 def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: PublicFacts, *,
             limit: Clipping | Reservoir | None = None, listed: bool = False) -> Task:
-    """A part over a view whose rows are limited. `limit`, for sums, bounds totals instead of rows; `listed` says that different
-    values are told apart one by one, which needs no limit."""
+    """The task of a part over a view whose rows are limited. `limit`, for sums, bounds totals instead of rows; `listed` says that
+    each declared value is tested for itself, which needs no limit. Raises TypeError for matchings (see `shared_task`)."""
     match part:
         case Quantiles():
             rows = stability(view, public).rows
@@ -94,8 +95,8 @@ def _linear(at: int, input_: Node, keys: tuple[str, ...], summand: Summand, publ
 def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound: str, most_rows: int, *,
                 clip: Fraction | None = None, groups: int | None = None, keys: tuple[str, ...] = (),
                 declared: bool = False) -> Shared | SharedRanks:
-    """A count or a sum that is left to the mechanism of a bound; it is held to one level where `clip` gives it, or where so many
-    rows at their bound are the level. `declared` says that no entity has more rows, by the word of the policy."""
+    """The task of a part for the mechanism of a bound. A sum is held to one level if `clip` gives it, or else, for
+    bound = 'extension', to that of `most_rows` rows at their bound. `declared` says that the policy declares `most_rows`."""
     if isinstance(part, Matchings):
         return matching_task(at, part, view, owners, keys)
     if isinstance(part, Quantiles):
@@ -108,23 +109,23 @@ def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound:
 
 
 def distinct_values(view: Node, part: Distincts, keys: Sequence[str]) -> Node:
-    """The values of a column in each cell, each once."""
+    """The distinct values of a column in each cell."""
     kept = view if part.when is None else Filter(input=view, condition=Ref(column=part.when, type=Type.BOOLEAN))
     names = dict.fromkeys((*keys, part.column))
     return Distinct(input=Project(input=kept, columns=tuple((name, view.names[name], view.field(name).ref) for name in names)))
 
 
 def contributions(view: Node, owner: str, keys: tuple[str, ...], summand: Summand) -> Contributions:
-    """What each entity adds to each cell. (The cells of an entity are those that its rows are in, declared or not.)"""
+    """What each entity adds to each cell. (These are the cells of its rows, whether declared or not.)"""
     return Contributions(input=view, owner=owner, keys=keys, summands=(summand,))
 
 
 def clip_of(summand: Summand, limit: Fraction) -> int:
-    """A limit in the unit of the aggregate as an integer of the summand: rows for counts and moments, values for sums."""
+    """A limit in the unit of the aggregate (rows for counts and moments, values for sums), as an integer of the summand."""
     size = limit / summand.grid.step if isinstance(summand, GridSum) else Fraction(base_of(summand)) * limit
     return max(1, min(MOST, math.ceil(size)))
 
 
 def base_of(summand: Summand) -> int:
-    """The integers that one row adds to counts and moments."""
+    """The sum of the integers that one row adds to a count or to moments."""
     return summand.total if isinstance(summand, Moments) else 1

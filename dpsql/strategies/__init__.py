@@ -1,1 +1,1 @@
-"""What to measure so that the queries of a workload can be answered best."""
+"""Search for strategies: what to measure so that the queries of a workload are answered with the least error."""

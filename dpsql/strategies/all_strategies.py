@@ -1,9 +1,9 @@
 """The strategies for Gaussian and for Laplace noise by name, in order of preference: the first that is proven to be best wins.
 
-All plan for a workload and, if they are given, one target for each query: without targets the total variance is to be least, with
-targets the largest variance over target. Workloads should be reduced first, see `workload.workload.reduced`. A strategy is chosen
-by name with `best(workload, targets, {name: GAUSSIAN[name]})`; some are only taken so, as another one does the same at least as
-well.
+Each plans for a workload and, if they are given, one target for each query: without targets it minimises the total variance, with
+targets the largest ratio of variance to target. Workloads should be reduced first, see `workload.workload.reduced`. A strategy is
+chosen by name with `best(workload, targets, {name: GAUSSIAN[name]})`; some are only available by name, as another one is at least
+as good.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """A cache on disk for strategies that took long to find.
 
-A file holds matrices derived from a workload, which is public: never an answer, never anything from the data. It is arrays of
-numbers and a JSON text. Privacy does not rest on it: a strategy that was read is one like any other, whose sensitivity is
-computed from its integers, here and again in the kernel (`workload.blocks`). Nothing that a file may hold is a proof. It is
-read only if it is a plain file of this user's; no more is read of it than it may hold, and no number of it is asked to be an
-object. What does not fit, or does not measure the workload, or would measure it so unevenly that errors could not be told to
-many digits, is found anew. The errors of what is read are worked out from its matrices; only the bound that they are compared
-with is believed.
+A file has matrices derived from a workload, which is public: never an answer, never anything from the data. It consists of arrays
+of numbers and a JSON text. Privacy does not depend on it: a strategy from a file is like any other, and its sensitivity is
+computed from its integers, here and again in the kernel (`workload.blocks`). Nothing in a file is taken as a proof. It is read
+only if it is a regular file owned by this user; no more than the largest allowed size is read, and arrays may not contain Python
+objects. If a strategy does not fit, or does not measure the workload, or measures it so unevenly that its errors cannot be
+computed to many digits, it is searched for again. The errors of what is read are computed from its matrices; only the lower bound
+that they are compared with is taken from the file.
 
-Files lie in the folder that DPSQL_CACHE names (empty: nothing is kept), else in dpsql below XDG_CACHE_HOME, or where the system
-keeps such things. A folder that cannot be read or written is silently ignored.
+Files are in the folder given by DPSQL_CACHE (empty: nothing is kept), or else in the folder dpsql in XDG_CACHE_HOME, or in the
+system's usual place for caches. A folder that cannot be read or written is silently ignored.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Range
 from dpsql.workload.workload import Workload, joined
 
 KEPT: dict[str, Noise] = {"convex": "gaussian", "fitness-for-use": "gaussian", "p-identity": "laplace", "kronecker": "laplace"}
-"""The searches that may take long, and the noise of what they find."""
-VERSION = 2  # of what is kept: another one is another file
-ENDED = 1e9  # seconds, for a search that ended by itself
-NEARLY = 1.5  # times as much time is no reason to search again
-WORTH = 0.2  # seconds that a search takes before its result is kept
+"""The searches that may take long, by name, with the kind of noise of their strategies."""
+VERSION = 2  # of the format; part of the file name
+ENDED = 1e9  # seconds, recorded for a search that was not cut short
+NEARLY = 1.5  # a search is repeated only if there is more than this many times as much time
+WORTH = 0.2  # seconds; results of shorter searches are not kept
 TOTAL = "total variance"  # the objective of some; the largest variance over target is that of the others
 LARGEST = 2**26  # bytes of a file, packed or not
 MOST_FILES = 300
@@ -56,7 +56,8 @@ MOST_ARRAYS = 64  # in a file
 
 def remembered(name: str, workload: Workload, targets: Array | None,
                search: Callable[[Workload, Array | None], Strategy | Refusal]) -> Strategy | Refusal:
-    """What a search finds, from the cache if it is there: what was found in less time than there is now is sought again."""
+    """The result of a search, from the cache if it is there; it is searched for again if there is much more time now than
+    then."""
     folder = cache_folder()
     if folder is None or name not in KEPT:
         return search(workload, targets)
@@ -72,7 +73,7 @@ def remembered(name: str, workload: Workload, targets: Array | None,
 
 
 def cache_folder() -> Path | None:
-    """Where strategies are kept; None for nowhere."""
+    """The folder where strategies are kept; None if there is none."""
     named = os.environ.get("DPSQL_CACHE")
     if named is not None:
         return Path(named) / "strategies" if named else None
@@ -91,7 +92,7 @@ def _usual() -> Path:
 
 
 def key_of(name: str, workload: Workload, targets: Array | None) -> str:
-    """Equal for equal searches."""
+    """The key of a search in the cache: equal for equal searches."""
     goals = b"" if targets is None else np.asarray(targets, dtype="<f8").tobytes()
     return hashlib.sha256(f"{VERSION}\n{name}\n{workload.fingerprint}\n".encode() + goals).hexdigest()
 
@@ -149,8 +150,8 @@ def _forget_old(folder: Path) -> None:
 
 
 def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -> tuple[Strategy | None, float]:
-    """The strategy of a file, and for how many seconds it was sought, or might have been; None where there is none, or where it
-    does not answer the workload."""
+    """The strategy in a file, or None if there is none that answers the workload; and the seconds that its search took, or was
+    allowed to take."""
     try:
         arrays = _arrays(path)
         told = json.loads(arrays["told"].tobytes())
@@ -165,12 +166,12 @@ def _read(path: Path, noise: Noise, workload: Workload, targets: Array | None) -
                          factors=tuple(_factor(part, arrays) for part in block["factors"]))
         return _checked(LeastSquares(name=str(told["name"]), domain=domain, noise=noise, measured=(measured,)),
                         told["certificate"], workload, targets), float(told["sought"])
-    except Exception:  # whatever is wrong with a file, there is another way
+    except Exception:  # whatever is wrong with a file, the strategy can be searched for again
         return None, 0.0
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """What a file holds: whole numbers of 64 bits in rows, and the text. Raises ValueError, or what reading raises."""
+    """The contents of a file: arrays of 64-bit integers, and the text. Raises ValueError, or whatever reading raises."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as file:
         known = os.fstat(handle)
@@ -184,12 +185,12 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _own(known: os.stat_result) -> bool:
-    """Whether a file is this user's, and nobody else may write to it. (Not all systems know of users.)"""
+    """Whether a file belongs to this user, and nobody else may write to it. (Not all systems have users.)"""
     return not hasattr(os, "geteuid") or (known.st_uid == os.geteuid() and not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _array(data: bytes) -> NDArray[Any]:
-    """An array as numpy writes it, of one of the two kinds that are kept. No room is made for what is not there."""
+    """An array in numpy's format, of one of the two types that are kept. Memory is allocated only for data that is there."""
     file = io.BytesIO(data)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("another format")
@@ -219,7 +220,7 @@ def _factor(told: Any, arrays: Mapping[str, NDArray[Any]]) -> Factor:
 
 
 def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array | None) -> Strategy:
-    """The strategy with its value. Raises where it does not fit the workload or does not measure it well."""
+    """The strategy with its value. Raises ValueError if it does not fit the workload or does not measure it well."""
     checked(found.measured, found.domain.shape)
     if not even(found.measured[0].factors):
         raise ValueError("its errors could not be told to many digits")

@@ -1,4 +1,4 @@
-"""Climbing a concave function of probability vectors by an accelerated fixed point, until bound and value meet."""
+"""Maximise a concave function of probability vectors by an accelerated fixed-point iteration, until bound and value meet."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from dpsql.strategies import clock
 from dpsql.workload.factors import Array
 
-FLOOR = 1e-13  # of a probability: an active one can come back from there
-MEMORY = 10  # number of steps the acceleration looks back
-RESCALE = 5  # steps between two looks at how steep the function is
-BOLD = 100.0  # how much longer than plain a step may be made
+FLOOR = 1e-13  # smallest probability; an active one can still recover from it
+MEMORY = 10  # number of earlier steps that the acceleration uses
+RESCALE = 5  # steps between two evaluations of the steepness
+BOLD = 100.0  # the largest factor by which a plain step is lengthened
 PATIENCE = 8  # evaluations within which the gap should halve
-FAR = 30.0  # in logarithms: from any probability to none
-HOP = 2.0  # in logarithms, of a plain step; accelerated ones may be four times as long
+FAR = 30.0  # in logarithms: from any probability to a negligible one
+HOP = 2.0  # longest plain step, in logarithms; accelerated ones may be four times as long
 
-Path: TypeAlias = list[tuple[Array, Array]]  # places, and residuals there
+Path: TypeAlias = list[tuple[Array, Array]]  # points, and residuals at them
 
 
 class LikelihoodStep(Protocol):
-    """What one place says. A place holds the logarithms of probabilities; the residual is zero at the maximum."""
+    """The evaluation at one point. A point (`place`) is a vector of logarithms of probabilities; its residual is zero at the
+    maximum."""
 
     @property
     def f(self) -> float: ...
@@ -43,13 +44,13 @@ L = TypeVar("L", bound=LikelihoodStep)
 
 
 def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:
-    """From a look to those of the best bound and of the best value, and how many were taken.
+    """The evaluations with the best bound and with the best value that are reached from `start`, and the number of evaluations.
 
-    The plain step adds the residual to the place. Components that hardly answer to their own probability would take hundreds of
-    plain steps: theirs are as long as half of Newton's step along that coordinate alone. f hardly ever falls; where it does by
-    more than a tenth of what is missing, the step is taken back for a plain one. Where the gap is not halved in a while, one
-    query is about to lose all of its weight to another that is nearly the same; the way is then tried in ever longer steps.
-    It ends where its time is over (`clock`).
+    The plain step adds the residual to the point. Components that hardly depend on their own probability would need hundreds of
+    plain steps: theirs are lengthened to half of Newton's step along that coordinate alone. f rarely decreases; if it does by
+    more than a tenth of the gap, the step is replaced by a plain one. If the gap is not halved for a while, one query is about to
+    lose all of its weight to another that is nearly the same; then ever longer steps in the same direction are tried. The search
+    ends at the relative `gap`, after so many `evaluations`, or when its time is over (`clock`).
     """
     now = best = tightest = start
     path: Path = []
@@ -79,7 +80,7 @@ def climb(start: L, gap: float, evaluations: int) -> tuple[L, L, int]:
 
 
 def _strides(now: L) -> list[L]:
-    """Looks along the residual, each four times as far as the one before, up to the first that is lower than the one before."""
+    """Evaluations along the residual, each four times as far as the one before, up to the first whose value is lower."""
     tried = [now.moved(now.place + 4 * now.residual)]
     stride = 4.0
     while tried[-1].f > (tried[-2] if len(tried) > 1 else now).f * (1 + 1e-12) and not clock.over():
@@ -89,9 +90,9 @@ def _strides(now: L) -> list[L]:
 
 
 def _accelerated(path: Path, scales: Array) -> Array:
-    """Anderson's step: the affine combination of the places so far whose residuals cancel best, moved by what is left of them.
+    """Anderson's step: the affine combination of the last points whose residuals cancel best, plus the remaining residual.
 
-    The least squares problem weighs by the roots of the probabilities, as it is the weighty ones that move f.
+    The least-squares problem is weighted by the roots of the probabilities, as f depends mostly on the large ones.
     """
     now = path[-1][0]
     steps = [np.clip(scales * residual, -HOP, HOP) for _, residual in path]

@@ -1,8 +1,8 @@
 """Time limits of strategy searches: iterative searches stop when the time is over, with the best result so far.
 
-Whoever plans sets the time (`limited`); where nobody does, searches end as they are. It is CPU time of this process, so that what
-is found does not depend on what else the machine does. It does depend on the machine: any strategy is as private as any other,
-and errors are told of the one that is taken.
+The caller sets the time (`limited`); otherwise searches run to their end. It is CPU time of this process, so the result does not
+depend on what else the machine does. It does depend on the machine; but any strategy is as private as any other, and the stated
+errors are those of the strategy that is used.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def allows(seconds: float) -> bool:
 
 
 def cut_short() -> bool:
-    """Whether some search inside `limited` ended, or did not begin, for want of time."""
+    """Whether some search inside `limited` was cut short or skipped for lack of time."""
     noted = _stopped.get()
     return noted is not None and noted[0]
 

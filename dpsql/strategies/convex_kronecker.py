@@ -1,10 +1,11 @@
-"""Products of strategies, the best one for each attribute, for Gaussian noise and many different products of queries.
+"""Products of strategies with the best factor for each attribute, for unions of products of queries and Gaussian noise.
 
 Columns of a Kronecker product have the product of the lengths of the factors' columns, and (A'A)^-1 is the product of the
 factors' ones. So the total variance of a union of products is a sum, over its parts k, of products over attributes of
-c_i^k = tr(G_i^k (A_i'A_i)^-1). For given strategies of the others, an attribute's own best one is that of least total variance
-for its Gram matrices, each weighted by what the others cost in that part: a convex problem (`fixed_point`), solved for one
-attribute after the other. A single product has its optimum by `optimal`; few queries over few cells are planned there as well.
+c_i^k = tr(G_i^k (A_i'A_i)^-1). For given strategies of the others, the best strategy of an attribute minimises the total variance
+for its Gram matrices, each weighted by the product of the others' factors in that part: a convex problem (`fixed_point`), solved
+for one attribute after the other. For a single product `optimal` has the optimum; few queries over few cells are planned there
+too.
 
 Source: McKenna, Miklau, Hay and Machanavajjhala, HDMM, PVLDB 2018 (OPT_kron), for Laplace noise; for Gaussian noise the problem
 of each attribute is convex.
@@ -55,7 +56,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def _by_turns(workload: Workload, columns: Sequence[Sequence[Factor]], axes: Sequence[int]) -> list[Factor] | None:
-    """A strategy for each attribute, in integers; None where there is none in integers."""
+    """A strategy for each attribute, in integers; None if one cannot be rounded to integers."""
     factors = [column[0] for column in columns]
     costs = {i: np.array([1.0 if isinstance(factor, Total) else float(factor.rows) for factor in column])
              for i, column in enumerate(columns)}
@@ -75,7 +76,7 @@ def _by_turns(workload: Workload, columns: Sequence[Sequence[Factor]], axes: Seq
 
 
 def _improved(column: Sequence[Factor], weights: Array, bits: int) -> tuple[Factor, Array] | None:
-    """The best strategy of an attribute where the parts have these weights, and what each part costs with it, at length 1."""
+    """The best strategy of an attribute if the parts have these weights, and c_i^k for each part, at columns of length 1."""
     different = dict.fromkeys(column, 0.0)
     for factor, weight in zip(column, weights.tolist(), strict=True):
         different[factor] += weight
@@ -92,7 +93,7 @@ def _improved(column: Sequence[Factor], weights: Array, bits: int) -> tuple[Fact
 
 
 def _stacked(factors: Sequence[Factor]) -> Workload:
-    """Queries over one attribute, ranges of which are one matrix."""
+    """The queries of all parts over one attribute, with all ranges in one matrix."""
     n = factors[0].n
     if all(isinstance(factor, Ranges | Total) for factor in factors):
         ends = [(factor.lows, factor.highs) if isinstance(factor, Ranges) else ((0,), (n - 1,)) for factor in factors]

@@ -89,7 +89,7 @@ def solve(workload: Workload, *, targets: Array | None = None, base: Array | Non
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What is to be minimised, see the head of the module. The squared norm of column j counts over `limits[j]`."""
+    """The problem to be solved, see the head of the module. The squared norm of column j is divided by `limits[j]`."""
 
     workload: Workload
     targets: Array
@@ -109,7 +109,7 @@ class Problem:
         return Workload(domain(self.workload.rows), (Product((Dense(factors[0].floats.T),)),))
 
     def look(self, p: Array, q: Array) -> FixedPointStep:
-        """The singular values of M from M'M, or from MM' where that is smaller."""
+        """The evaluation at p and q: the singular values of M from M'M, or from MM' if that is smaller."""
         rows, columns = (self.base + self.share * p) / self.targets, q / self.limits
         if self.exact:
             return FixedPointStep(problem=self, p=p, q=q, spectrum=exact_spectrum(np.sqrt(rows)[:, None] * self.workload.dense(),
@@ -121,7 +121,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class FixedPointStep:
-    """What one p and q say."""
+    """The evaluation at one p and q."""
 
     problem: Problem
     p: Array
@@ -142,12 +142,12 @@ class FixedPointStep:
 
     @cached_property
     def v(self) -> Array:
-        """The variances over their targets."""
+        """The ratios of variances to targets, by query."""
         return self._values[0]
 
     @cached_property
     def u(self) -> Array:
-        """The squared norms of the strategy's columns over their limits."""
+        """The ratios of the squared norms of the strategy's columns to their limits, by cell."""
         return self._values[1]
 
     @cached_property
@@ -179,7 +179,7 @@ class FixedPointStep:
 
     @cached_property
     def residual(self) -> Array:
-        """How far what moves is from resting, in logarithms."""
+        """The residual of the fixed point in the coordinates that may move, in logarithms."""
         cells = logarithms(self.u / (self.q @ self.u))
         if self.problem.share == 0:
             return cells
@@ -191,7 +191,7 @@ class FixedPointStep:
         return np.asarray(logs) if self.problem.share == 0 else np.concatenate([np.log(self.p), logs])
 
     def moved(self, place: Array) -> FixedPointStep:
-        """A look elsewhere. `place` are logarithms, of vectors that need not add up to one."""
+        """The evaluation at another point, given by the logarithms of vectors that need not add up to one."""
         m = 0 if self.problem.share == 0 else len(self.p)
         return self.problem.look(probabilities(place[:m]) if m else self.p, probabilities(place[m:]))
 

@@ -28,9 +28,9 @@ from dpsql.workload.factors import AllRange, Array, Identity, Intervals, Ranges,
 from dpsql.workload.workload import Workload
 
 BRANCHES = (2, 4, 8, 16, 32, 64)
-LONGEST = 2**22  # values
-BOUNDED = 1024  # values up to which a lower bound is worked out
-WIDE = 40.0  # logarithms of weights whose squares are numbers yet
+LONGEST = 2**22  # largest number of values
+BOUNDED = 1024  # values up to which a lower bound is computed
+WIDE = 40.0  # largest logarithm of a weight whose square does not overflow
 LEAST_WEIGHT = 1e-3  # of all weights: a level below is left out
 
 
@@ -54,7 +54,7 @@ def plan(workload: Workload, targets: Array | None = None, *, noise: Noise = "la
 
 
 def plan_uniform(workload: Workload, targets: Array | None = None, *, noise: Noise = "laplace") -> Strategy | Refusal:
-    """H_b: all levels of one branching alike, with the b of the least error."""
+    """H_b: equal weights for all levels of a tree with branching b, for the b with the least error."""
     refusal = fits(workload, targets)
     if refusal is not None:
         return refusal
@@ -91,8 +91,8 @@ def powers(n: int, b: int) -> tuple[int, ...]:
 
 
 def chains(n: int) -> list[tuple[int, ...]]:
-    """Nested widths, each dividing the one before: powers of every branching, and one to three powers of 2 (the weights of
-    levels that do not help become small, so a chain stands for its parts too)."""
+    """Nested widths, each dividing the one before: powers of every branching, and one to three powers of 2. (The weights of
+    useless levels become small, so a chain includes its sub-chains.)"""
     found = {powers(n, b) for b in BRANCHES}
     twos = powers(n, 2)[:-1]
     found |= {(*chosen, 1) for count in ((1, 2) if n <= DENSE else (2, 3)) for chosen in combinations(twos, count)}
@@ -100,7 +100,7 @@ def chains(n: int) -> list[tuple[int, ...]]:
 
 
 class Energies:
-    """tr G P_w of a workload for any width w, each worked out once."""
+    """tr G P_w of a workload for any width w, each computed once."""
 
     def __init__(self, workload: Workload) -> None:
         self._factors = [part.factors[0] for part in workload.parts]
@@ -127,7 +127,7 @@ def _error(weights: Array, widths: Sequence[int], parts: Array, noise: Noise) ->
 
 
 def loss(logs: Array, widths: Sequence[int], parts: Array, noise: Noise) -> tuple[float, Array]:
-    """The logarithm of the error by those of the weights, and its gradient."""
+    """The logarithm of the error as a function of the logarithms of the weights, and its gradient."""
     weights = np.exp(logs)
     squares, mu = weights**2, eigenvalues(weights, widths)
     shares = parts / mu
@@ -137,7 +137,7 @@ def loss(logs: Array, widths: Sequence[int], parts: Array, noise: Noise) -> tupl
 
 
 def weighted(of: Energies, widths: Sequence[int], noise: Noise) -> Levels:
-    """The best weights of some widths, without the levels that hardly count."""
+    """The best weights for some widths, without levels of negligible weight."""
     parts = of.parts(widths)
 
     def lost(logs: Array) -> tuple[float, Array]:

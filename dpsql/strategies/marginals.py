@@ -37,14 +37,14 @@ from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
 MANY = 2000  # marginals that are tried, if more than the subsets of those that are asked for
-ASIDE = -4.0  # the logarithm of the weight, in a start, of marginals that are not in the cover
+ASIDE = -4.0  # the logarithm of the weight at the start of marginals that are not in the cover
 CELLS = 10**7  # of a marginal that is measured
 STEPS, SETTLED = 2000, 1e-11
 LEAST_WEIGHT = 1e-5  # of all weights: a marginal below is not measured
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
-    """The best weights found."""
+    """The strategy of weighted marginals with the best weights found."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     asked = MarginalProducts.of(workload)
@@ -61,7 +61,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def candidates(asked: MarginalProducts) -> list[tuple[int, ...]]:
-    """Subsets of what is asked, and as large ones as are not too many."""
+    """The marginals that may be measured: subsets of those asked for, and larger ones as long as there are not too many."""
     axes = sorted({axis for part in asked.workload.parts for axis in part.axes})
     found = dict.fromkeys(asked.closure.kinds)
     for size in range(1, len(axes) + 1):
@@ -96,7 +96,7 @@ def cover(measured: Sequence[tuple[int, ...]], asked: MarginalProducts) -> list[
 
 def found(measured: Sequence[tuple[int, ...]], wanted: dict[tuple[int, ...], float], shape: Sequence[int],
           covering: Sequence[int]) -> dict[tuple[int, ...], float]:
-    """Weights that add up to 1, for those of the marginals that are worth measuring."""
+    """Weights that add up to 1, for the marginals that are worth measuring."""
     within = sharing(measured, shape)
     counts = np.array([wanted.get(kind, 0.0) for kind in measured])
     within, counts = within[counts > 0], counts[counts > 0]
@@ -155,7 +155,7 @@ class Marginals(Strategy):
         return self._residuals.variance_of(workload)
 
     def reconstruct(self, answers: Sequence[Array], workload: Workload) -> Array:
-        """From each marginal what it says of each residual below it, weighted: what a residual planner would have measured."""
+        """Combine the estimates of each residual from all marginals above it, weighted, then answer from the residuals."""
         given = {axes: np.asarray(answer, dtype=float).reshape(tuple(self.domain.shape[i] for i in axes))
                  for axes, answer in zip(self.weights, answers, strict=True)}
         means = []

@@ -30,7 +30,7 @@ RIDGE = 1e-12
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
-    """The best matrix found."""
+    """The strategy with the best matrix found."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     if workload.domain.size > SMALL:
@@ -46,13 +46,13 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def rounded(matrix: Array) -> Array:
-    """Integers, without the rows that became zeros."""
+    """The matrix rounded to integers, without rows of zeros."""
     found = np.rint(matrix * 2.0**BITS).astype(np.int64)
     return np.asarray(found[np.abs(found).sum(axis=1) > 0])
 
 
 def descended(gram: Array, start: Array) -> tuple[float, Array]:
-    """The error over 2 and the strategy where descent ends, its columns of L1 norm 1."""
+    """Half of the error and the strategy at the end of the descent, with columns of L1 norm 1."""
     n = len(gram)
     flat = np.concatenate([np.maximum(start, 0).reshape(-1), np.maximum(-start, 0).reshape(-1)])
     scale = float(np.trace(gram))

@@ -101,7 +101,7 @@ def projected(query: Factor, width: int) -> Array:
 
 
 def beyond(query: Factor, start: int) -> Array:
-    """What each query counts from a value on, in all."""
+    """For each query, the sum of its coefficients from the value `start` on."""
     if isinstance(query, Identity):
         return (np.arange(query.n) >= start).astype(float)
     if isinstance(query, Intervals | Total):

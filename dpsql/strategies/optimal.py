@@ -1,4 +1,4 @@
-"""Certified best Gaussian strategies: of a single product factor by factor, of anything else over few cells as a whole."""
+"""Certified optimal Gaussian strategies: factor by factor for a single product, as a whole for other workloads over few cells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpsql.workload.workload import Product, Workload, joined
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimum:
-    """A strategy, and a lower bound of the value of all Gaussian strategies."""
+    """A strategy, and a lower bound on the value of all Gaussian strategies."""
 
     strategy: LeastSquares
     lower: float
@@ -62,7 +62,7 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
 
 
 def _by_queries(workload: Workload) -> Workload | None:
-    """The queries written out, where they are so many fewer than the cells that eigenproblems are over them."""
+    """The queries written out, if they are so many fewer than the cells that the eigenproblems are over queries."""
     if workload.rows > min(workload.domain.size // 2, FEW) or not LEAST < workload.domain.size <= DENSE:
         return None
     queries = workload.dense()
@@ -70,7 +70,7 @@ def _by_queries(workload: Workload) -> Workload | None:
 
 
 def check_long(n: int) -> None:
-    """Raise Unsupported where eigenproblems over so many values are too large, or take longer than there is time."""
+    """Raises Unsupported if eigenproblems over n values are too large, or would take longer than the remaining time."""
     if n > LONG:
         raise too_large("the search for the best strategy", n, LONG)
     if not clock.allows(2 * eigen(n)):
@@ -79,7 +79,7 @@ def check_long(n: int) -> None:
 
 
 def eigen(n: int) -> float:
-    """About the seconds of an eigenproblem over so many values."""
+    """The approximate CPU time of an eigenproblem over n values, in seconds."""
     return clock.EIGEN * float(n) ** 3
 
 
@@ -107,7 +107,7 @@ def _together(domain: CellDomain, solved: list[tuple[Factor, float] | None], nam
 
 
 def _parted(values: Array | None, shape: tuple[int, ...]) -> list[Array | None] | None:
-    """Numbers, one for each factor's row, whose products these are; nothing if there are none."""
+    """Numbers for the rows of each factor whose products are the given values; None if there are none."""
     if values is None:
         return [None] * len(shape)
     table = np.asarray(values, dtype=float).reshape(shape)

@@ -41,7 +41,7 @@ class OptimalityBound:
 
     @property
     def ratio(self) -> float:
-        """At most so many times the best."""
+        """The value divided by the bound: at most so many times the optimum."""
         return self.value / self.bound if self.bound > 0 else math.inf
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class OptimalityBound:
 
 def certificates(objective: str, value: float, gaussian: float, noise: Noise, price: float) -> tuple[OptimalityBound,
                                                                                                      OptimalityBound]:
-    """What is known of a value at a price (rho, or epsilon), from the bound of Gaussian mechanisms at squared cost 1.
+    """Optimality bounds for a value at a price (rho, or epsilon), from the bound on Gaussian mechanisms at squared cost 1.
 
     First against strategies with the same noise, then against all unbiased mechanisms with the same guarantee.
     """

@@ -48,7 +48,7 @@ SHORT_STEPS, SHORT_SETTLED, SHORT_REMEMBERED, SHORT_FIRST_STEPS, FOLLOWED = 1500
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
-    """The best p-Identity strategy found for all cells in one line."""
+    """The best p-Identity strategy found, for all cells as one attribute."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     flat = joined(workload)
@@ -80,7 +80,7 @@ def whole(rows: Array, bits: int) -> PIdentity | Identity:
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """A Gram matrix to be multiplied by rows often."""
+    """A Gram matrix, prepared for many products with rows."""
 
     matrix: Array
 
@@ -110,7 +110,7 @@ class Gram:
 
 
 def tables(workload: Workload) -> list[Array]:
-    """A start for several attributes: the cells of weighted marginals, in proportion to the weight of the cells themselves."""
+    """Starting points for several attributes: the cells of weighted marginals, relative to the weight of the cells themselves."""
     shape = workload.domain.shape
     made = marginals.plan(workload) if len(shape) > 1 else None
     if not isinstance(made, marginals.Marginals):
@@ -125,7 +125,7 @@ def tables(workload: Workload) -> list[Array]:
 
 
 def best(gram: Gram, others: Sequence[Array] = ()) -> Array:
-    """B of the best strategy found: some steps from every start, then all the way from the best."""
+    """The B of the best strategy found: a few steps from every starting point, then full descents from the best ones."""
     n = len(gram.matrix)
     short = n <= SHORT
     first = SHORT_FIRST_STEPS if short else fewer(FIRST_STEPS, n)
@@ -140,12 +140,12 @@ def best(gram: Gram, others: Sequence[Array] = ()) -> Array:
 
 
 def fewer(steps: int, n: int) -> int:
-    """Steps, where each of them takes longer."""
+    """The number of steps for n cells, reduced where each step takes longer."""
     return steps if n <= LONG else max(50, steps * LONG // n)
 
 
 def starts(n: int) -> list[Array]:
-    """Trees of blocks, with weights that differ a little, as equal rows would stay equal."""
+    """Starting points: trees of blocks, with slightly different weights, as equal rows would stay equal."""
     found = []
     for tree in TREES if n <= SHORT else TREES[:LONG_TREES]:
         levels = [blocks(n, count) for count in tree if count < n]
@@ -156,19 +156,19 @@ def starts(n: int) -> list[Array]:
 
 
 def _scattered(shape: tuple[int, ...]) -> Array:
-    """Numbers spread evenly over [0, 1), without a pattern: multiples of the golden ratio."""
+    """Numbers spread evenly over [0, 1): fractional parts of multiples of the golden ratio."""
     count = math.prod(shape)
     return np.asarray(np.modf(np.arange(1, count + 1) * (math.sqrt(5) - 1) / 2)[0]).reshape(shape)
 
 
 def blocks(n: int, count: int) -> Array:
-    """The rows that sum one of so many blocks of about equal width."""
+    """The indicator rows of `count` blocks of about equal width, as an array (count, n)."""
     of = np.arange(n) * count // n
     return np.asarray((of[None, :] == np.arange(count)[:, None]).astype(float))
 
 
 def descended(gram: Gram, start: Array, steps: int | None = None) -> tuple[float, Array]:
-    """The error over 2 and B where descent ends."""
+    """Half of the error, and B, at the end of the descent."""
     short = len(gram.matrix) <= SHORT
     usual = SHORT_STEPS if short else fewer(STEPS, len(gram.matrix))
 
@@ -184,7 +184,7 @@ def descended(gram: Gram, start: Array, steps: int | None = None) -> tuple[float
 
 
 def _in_time(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-    """Ends a descent whose time is over."""
+    """Ends a descent when its time is over."""
     if clock.over():
         raise StopIteration
 

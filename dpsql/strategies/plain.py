@@ -24,7 +24,7 @@ SOLVED = 1024  # cells up to which noisy queries are made consistent
 
 
 def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
-    """Noise on every cell; queries add up noisy cells. Best where cells are asked for and little else."""
+    """Noise on every cell; queries add up noisy cells. Best if little but the cells is asked for."""
     if workload.domain.size > LARGE:
         return Refusal(f"noise on more than {LARGE} cells is not drawn")
     block = one_block(*(Identity(size) for size in workload.domain.shape))
@@ -33,7 +33,7 @@ def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise
 
 @dataclass(frozen=True, kw_only=True)
 class AsAsked(Strategy):
-    """Every query of a workload is measured by itself and answered by its own measurement. No query helps another."""
+    """Every query of a workload is measured separately and answered by its own measurement alone."""
 
     workload: Workload
     scales: tuple[float, ...]  # of the parts
@@ -57,7 +57,7 @@ class AsAsked(Strategy):
 
 
 def plan_queries(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
-    """Noise on the queries' own answers; consistent answers where least squares is cheap, which only lowers the errors.
+    """Noise on the answers of the queries; made consistent where least squares is cheap, which can only reduce errors.
 
     Parts with targets of their own are measured accordingly.
     """
@@ -69,7 +69,7 @@ def plan_queries(workload: Workload, targets: Array | None = None, *, noise: Noi
 
 
 def plan_independent(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
-    """Noise on the queries' own answers, which may contradict each other."""
+    """Noise on the answers of the queries, which may contradict each other."""
     plain = _as_asked("independent", workload, targets, noise)
     return plain if isinstance(plain, Refusal) else _valued(plain, workload, targets)
 
@@ -82,7 +82,7 @@ def _as_asked(name: str, workload: Workload, targets: Array | None, noise: Noise
 
 
 def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> Strategy | Refusal:
-    """The strategy with its value, and no bound: nothing is known of the best."""
+    """The strategy with its value, without a lower bound on the optimum."""
     if workload.rows > MANY:
         return Refusal(f"the errors of more than {MANY} queries are not computed one by one")
     variances = strategy.variances(workload)

@@ -1,11 +1,10 @@
-"""Released numbers made to look like counts: none below zero, whole, and agreeing with each other. Asked for by name, never done
-by itself.
+"""Post-processing of released numbers into consistent counts, whole and not negative. Done only on request (`consistency`).
 
-It is post-processing: pure functions of numbers that are released already, so it costs no privacy. What it costs is honesty
-of the errors. Unbiased answers stay so under least squares, but not under x >= 0: where the truth is zero and the noise has
-standard deviation s, the mean of what is told is s / sqrt(2 pi) = 0.4 s, and sums over many empty cells collect that bias (a
-cell by itself is nearer to the truth each time, as the truth is not below zero either). Standard errors and intervals from
-before are no more than a guide. Whole numbers add at most 1/2 to each prefix sum of the cells, so at most 1 to each range.
+These are pure functions of numbers that are released already, so they cost no privacy. But the stated errors are no longer valid.
+Unbiased answers stay so under least squares, but not under x >= 0: if the truth is zero and the noise has
+standard deviation s, the mean of the result is s / sqrt(2 pi) = 0.4 s, and sums over many empty cells accumulate this bias (each
+single cell is nearer to the truth than before, as the truth is not negative either). Standard errors and intervals from
+before are only a guide. Rounding adds at most 1/2 to each prefix sum of the cells, so at most 1 to each range.
 
 Source: the projection is Hay, Rastogi, Miklau and Suciu's consistency, Boosting the Accuracy of Differentially Private
 Histograms Through Consistency, PVLDB 2010, with the cone of tables that can occur in place of all tables; Lawson and Hanson,
@@ -23,13 +22,13 @@ from dpsql.workload.domain import too_large
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
-SMALL = 1024  # cells: the search visits sets of them
-ROUNDS = 30  # sets that are visited, for each cell
+SMALL = 1024  # cells: the search goes through active sets of them
+ROUNDS = 30  # active sets that are tried, for each cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistent:
-    """A table, none of its cells below zero, and what it answers to the workload."""
+    """A table without negative cells, and its answers to the workload."""
 
     cells: Array
     answers: Array
@@ -38,8 +37,8 @@ class Consistent:
 def nonnegative(workload: Workload, answers: Array, variances: Array | None = None) -> Consistent:
     """The table x >= 0 whose answers W x are nearest to those given, each difference in units of its standard error.
 
-    `answers` and `variances` have one number for each query. Raises RuntimeError where the search is given up.
-    The answers are unique; the cells are, where the queries tell all cells apart. Biased, see the head of the module.
+    `answers` and `variances` have one number for each query. Raises RuntimeError if the search does not end.
+    The answers are unique; the cells are if the queries determine them. The result is biased, see the head of the module.
     """
     given = np.asarray(answers, dtype=float).reshape(-1)
     if _of_cells(workload):
@@ -70,10 +69,10 @@ def whole(workload: Workload, cells: Array) -> Consistent:
 
 
 def consistent(workload: Workload, answers: Array, variances: Array | None = None) -> Consistent:
-    """Whole numbers that are not negative and agree with each other: both of the above."""
+    """Consistent whole numbers that are not negative: `nonnegative`, then `whole`."""
     return whole(workload, nonnegative(workload, answers, variances).cells)
 
 
 def _of_cells(workload: Workload) -> bool:
-    """Whether every cell is asked for by itself and nothing else is."""
+    """Whether the queries are exactly the cells."""
     return len(workload.parts) == 1 and all(isinstance(factor, Identity) for factor in workload.parts[0].factors)

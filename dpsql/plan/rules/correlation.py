@@ -1,4 +1,4 @@
-"""The interval of a correlation, from noisy sums of products and of squares."""
+"""A confidence interval for a correlation, from noisy sums of products and of squares."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import numpy as np
 
 from dpsql.estimates import Ends, Estimate, Numbers, laplaces
 
-DIRECTIONS = 97  # directions of the two spreads that are tried
-RIDGE = 1e-6  # of covariances, as two columns may be one
-CHUNK = 2**14  # cells that are computed at a time
-MOST_RATIO = 1e6  # of the roots of the spreads, in their deviations: beyond it one is nothing beside the other
+DIRECTIONS = 97  # ratios of the two spreads that are tried
+RIDGE = 1e-6  # added to covariances, which are singular where both columns are the same
+CHUNK = 2**14  # number of cells that are computed at a time
+MOST_RATIO = 1e6  # of the roots of the spreads, in standard deviations: beyond it one is negligible beside the other
 
 
 def correlation_ends(joint: Estimate, first: Estimate, second: Estimate, confidence: float) -> Ends:
-    """The ends of an interval of joint / root(first * second), within [-1, 1]: all numbers r that a point (joint, first, second)
-    has which lies, in standard deviations of the noise, as near to the released one as an interval of the noise is wide.
+    """The ends of a confidence interval for joint / root(first * second), within [-1, 1]; one of each for each cell.
 
-    The released numbers are told apart from a truth with correlation r by their distance to the surface of all points that have
-    it. Where the surface is flat as far as noise reaches, that distance is the size of one normal variable, so that the interval
-    covers as often as it says; where spreads may well be 0, every r has such points, and it is [-1, 1]. Noise that is not normal
-    is wider by what its own margins are. The surface is a cone, and is looked at along each direction of the two spreads. Where
-    no correlation from -1 to 1 is as near, distances are counted from that of the nearest one.
+    It has all r such that some point (joint, first, second) with correlation r is within reach of the released point: no further,
+    in standard deviations of the noise, than half the width of an interval of one noisy number. This inverts a test of whether
+    the true correlation is r; the statistic is the distance to the surface of all points with correlation r. Where this surface
+    is flat on the scale of the noise, the distance is that of one normal variable from 0, so the interval has the stated
+    coverage; where spreads may well be 0, every r has points within reach, and the interval is [-1, 1]. Where the noise is not
+    normal, its own margins are the reach. The surface is a cone, and is searched along a grid of ratios of the two spreads. Where
+    no correlation from -1 to 1 is within reach, squared distances are counted from that of the nearest one.
     """
     parts = (joint, first, second)
     deviations = np.stack([part.deviations for part in parts], axis=1)
@@ -44,7 +45,7 @@ def correlation_ends(joint: Estimate, first: Estimate, second: Estimate, confide
 
 
 def _reach(parts: Sequence[Estimate], scales: Numbers, confidence: float) -> Numbers:
-    """Half the width of intervals of the noise, in standard deviations: one number for all sums of Laplace noise."""
+    """Half the width of intervals of the noise, in standard deviations, by cell; the same for all sums of Laplace noise."""
     if any(error.kind in ("laplace", "laplaces") for part in parts for error, _ in part.slopes.values()):
         return np.full(len(scales), laplaces(confidence))
     wide = np.stack([part.margins(confidence) for part in parts], axis=1) / scales
@@ -52,10 +53,12 @@ def _reach(parts: Sequence[Estimate], scales: Numbers, confidence: float) -> Num
 
 
 def _ends(points: Numbers, shared: Numbers, reach: Numbers, units: Numbers) -> Ends:
-    """The ends for points in units of their deviations, with these covariances.
+    """The ends for points in units of their standard deviations, with the correlations of their noise.
 
-    Space is stretched until the noise is as wide in every direction. The points with spreads of one direction, and any joint
-    number, are half of a plane; those within reach of the released point are there between two rays.
+    points (cells, 3), shared (cells, 3, 3), reach (cells,), units (cells,): the factor from these units to a correlation.
+
+    A linear map makes the noise equally wide in every direction. For one ratio of the spreads, the points with any joint number
+    form a half-plane; those of them within reach of the released point lie between two rays.
     """
     stretch = np.linalg.inv(np.linalg.cholesky(shared + RIDGE * np.eye(3)))
     angles = _directions(points, shared, reach)
@@ -81,7 +84,7 @@ def _ends(points: Numbers, shared: Numbers, reach: Numbers, units: Numbers) -> E
     found = (left >= 0) & (near | (first < last))
 
     def correlation(angle: Numbers) -> Numbers:
-        """Of the points on a ray, which is at this angle to the joint number alone."""
+        """The correlation of the points on the ray at this angle to the axis of the joint number."""
         return np.asarray((_dot(spreads, across) / np.tan(angle) - _dot(spreads, along)) / _length(joint) * sizes)
 
     low = np.where(found, np.where(last < np.pi, correlation(last), -np.inf), np.inf).min(axis=1)
@@ -99,13 +102,13 @@ def _length(a: Numbers) -> Numbers:
 
 
 def _distance(point: Numbers, ray: Numbers) -> Numbers:
-    """The distance of a point from the half of a line through 0 and another."""
+    """The distance of a point from the ray that starts at 0 and goes through another."""
     aside = _length(np.cross(point, ray)) / _length(ray)
     return np.where(_dot(point, ray) > 0, aside, _length(point))
 
 
 def _directions(points: Numbers, shared: Numbers, reach: Numbers) -> Numbers:
-    """Angles between those that the two spreads may well have, as roots of them to each other."""
+    """Angles, in radians, whose tangents are the ratios that the roots of the spreads may have: a grid (cells, DIRECTIONS)."""
     x, y, both = points[:, 1], points[:, 2], shared[:, 1, 2]
     square = (1.5 * reach) ** 2
     leading, half = x**2 - square, x * y - square * both

@@ -1,8 +1,8 @@
-"""Aggregates as measurable parts, and back.
+"""Decompose aggregates into parts that can be measured, with recipes to compute the aggregates from the parts.
 
 COUNT, SUM, AVG, VAR and STDDEV of one column come from one set of moments; statistics of two columns from the moments of both and
-the sum of their products; quantiles of one column are chosen together; an aggregate that is written twice is one. The undo of
-this rule are the recipes: with exact parts they give exactly what plain SQL gives.
+the sum of their products; quantiles of one column are selected together; an aggregate that is written twice is measured once.
+From exact parts the recipes compute exactly what plain SQL gives.
 """
 
 from __future__ import annotations
@@ -30,23 +30,28 @@ from dpsql.types import Interval, Span
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
            "geomean": 1}
-SLACK = slack(1, 3) / UNIT  # by which a matching may be above its exact value
-FEW_NUMBERS = 1000  # whole ones, of which an average rests on moments though totals have limits of their own
-MOST_SHARED_STEPS = 2**16  # so that the weights of very many rows stay within the largest weight of shares
+SLACK = slack(1, 3) / UNIT  # how far a matching may exceed its exact value
+FEW_NUMBERS = 1000  # width of a range of whole numbers up to which averages use moments, though totals have limits of their own
+MOST_SHARED_STEPS = 2**16  # so that the total weight of very many rows stays below the largest that is allowed
 MOST_SQUARED_STEPS = 2**17  # beyond this the rounding of squares is far below any noise, and sums stay in 64 bits
 
 
 def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interval] | None = None,
               each: bool = False, apart: bool = False, learned: bool = False, several: bool = False,
               counted: bool = False, centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
-    """Parts and recipes of a question. `bounds` are ranges found privately, by column.
+    """The parts of a question, and the recipes for its aggregates.
 
-    With `each`, one number of each row is bounded: COUNT, SUM and AVG rest on these. With `several` that is so as rows belong to
-    several entities, and there quantiles and values have parts of their own, and `centres` tell what columns are counted from
-    where squares are asked for, if not from the middles of their ranges.
-    With `apart`, a sum and the count beside it are parts of their own, as totals of both have limits of their own; with `learned`
-    those of averages too. With `counted`, the number of rows is known without a part of the price, and averages rest on it.
-    Raises Unsupported, located, where a column has no bounds, or where there are no such parts.
+    owner     the column that names the entity of each row, if there is one
+    bounds    ranges that were found privately, by column
+    each      the bound limits one number of each row; COUNT, SUM and AVG are computed from such numbers
+    apart     a sum and a count beside it are measured separately, as the totals of each have a limit of their own
+    learned   so are the sum and the count of an average
+    several   as `each`, where rows belong to several entities: quantiles and distinct values have parts of their own there
+    counted   the number of rows is known without spending on it, and averages use it
+    centres   the numbers that columns are measured from where `several` and squares are needed; by default the midpoints of
+              their ranges
+
+    Raises Unsupported, located, where a column has no bounds, or where an aggregate has no such parts.
     """
     decomposer = (_SeveralDecomposer if several else _EachDecomposer if each else _LearnedDecomposer if learned else
                   _ApartDecomposer if apart else _CountedDecomposer if counted else _Decomposer)
@@ -55,7 +60,7 @@ def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interv
 
 @dataclass
 class _Column:
-    """What is asked of one column under one condition."""
+    """What is needed of one column under one condition: moments up to `degree` (-1: none), a count, quantiles."""
 
     degree: int = -1
     counted: bool = False
@@ -80,7 +85,7 @@ class _Decomposer:
         return Decomposition(parts=tuple(self._parts), weights=tuple(weights), uses=uses,
                              recipes={name: recipe for name, (recipe, _) in recipes.items()})
 
-    # -- first pass: what is asked of each column
+    # -- first pass: what is needed of each column
 
     def _collect(self, call: AggregateCall) -> None:
         if not call.columns or call.function in ("count_distinct", "mode"):
@@ -99,7 +104,7 @@ class _Decomposer:
             asked.fractions.add({"min": Fraction(0), "max": Fraction(1)}.get(call.function, call.fraction or Fraction(0)))
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
-        """A count beside a sum comes free with moments of degree one."""
+        """A count beside a sum costs nothing more if both come from moments of degree one."""
         plain = {call.when for call in calls if call.function == "count" and not call.columns}
         for (_, when), asked in self._asked.items():
             if asked.degree == 0 and (asked.counted or when in plain):
@@ -113,7 +118,8 @@ class _Decomposer:
         return self._parts.index(part)
 
     def _moments(self, column: str, when: str | None) -> int:
-        """The part that holds the moments of a column; COUNT(*) under the same condition rests on the first of them."""
+        """The position of the part with the moments of a column; the first such part gives COUNT(*) under the same condition
+        too."""
         known, degree = self._view.field(column), self._asked[column, when].degree
         grid = self._grid(known, from_low=True, most_steps=MOST_SQUARED_STEPS if degree == 2 else 2**30)
         first = next(key for key, asked in self._asked.items() if key[1] == when and asked.degree >= 1) == (column, when)
@@ -214,7 +220,7 @@ class _Decomposer:
         return (lambda released: modes.most_frequent(released[part][0], len(values))), (part,)
 
     def _of_two(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        """A statistic of two columns, whose third is the product of their distances from the middles."""
+        """A statistic of two columns; the third column of the call has the products of their distances from the midpoints."""
         y, x, both = call.columns
         parts = [self._moments(column, call.when) for column in (y, x)]
         grid = self._grid(self._view.field(both), from_low=False)
@@ -230,16 +236,18 @@ class _Decomposer:
 
 
 class _ApartDecomposer(_Decomposer):
-    """A sum does not rest on moments for the sake of a count: there, every row counts as much as the bound of its column."""
+    """A sum is not computed from moments just because of a count: in moments every row counts as much as the bound of its
+    column."""
 
     def _share_counts(self, calls: Sequence[AggregateCall]) -> None:
-        """Only what needs both rests on moments."""
+        """Moments are for aggregates that need both."""
 
 
 class _LearnedDecomposer(_ApartDecomposer):
-    """Limits of totals are learned, one for each part. So an average does not rest on moments either, unless it is of few whole
-    numbers: where tails are heavy, totals are far below what rows could add, and noise for the limit of totals is far below that
-    of moments; where they are not, it is less than twice as much.
+    """Limits of totals are learned, one for each part. So averages are not computed from moments either, unless the range holds
+    few
+    whole numbers. Where values have heavy tails, totals are far below what the rows could add, and noise for the limit of totals
+    is far smaller than that of moments; otherwise it is less than twice as large.
     """
 
     cut = True  # totals have a limit of their own, below those of some entities
@@ -260,9 +268,9 @@ class _LearnedDecomposer(_ApartDecomposer):
         return self._mean(call) if apart else super()._recipe(call)
 
     def _mean(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
-        """The total over the number of rows that have a value.
+        """The total divided by the number of rows that have a value.
 
-        Of totals that are not negative, what is cut off is what the largest values add: the mean may lie any distance above.
+        Where values are not negative, a limit cuts off what the largest values add: the true mean may lie any distance above.
         """
         _, (first,) = self._total(call)
         count = self._add(Sums(summand=Count(column=self._counted(call), when=call.when)))
@@ -279,8 +287,8 @@ class _LearnedDecomposer(_ApartDecomposer):
 
 
 class _CountedDecomposer(_LearnedDecomposer):
-    """The number of rows is known already. So an average rests on it and on one sum, where moments would be two sums; but not
-    where some rows have no value, or where the column's sum or variance is asked for too, which needs the moments.
+    """The number of rows is known already. So an average needs only one sum beside it, where moments are two; except where some
+    rows have no value, or where the column's sum or variance is asked for too, which needs the moments.
     """
 
     cut = False
@@ -299,12 +307,12 @@ class _CountedDecomposer(_LearnedDecomposer):
 
 
 class _EachDecomposer(_LearnedDecomposer):
-    """One number of each row is bounded: every count and every sum is a part of its own, with weights that stay small.
+    """The bound limits one number of each row: every count and every sum is a part of its own, with weights that stay small.
 
-    Nothing is shared: moments have several components, and each would be bounded by itself.
+    Nothing is shared: moments have several components, and each would need a bound of its own.
     """
 
-    cut = False  # rows are held to one level, for sums and counts alike
+    cut = False  # sums and counts have the same level
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         match call.function:
@@ -325,16 +333,16 @@ class _EachDecomposer(_LearnedDecomposer):
         return (lambda released: released[part][0] * step), (part,)
 
     def _sum(self, column: str, when: str | None) -> tuple[int, float]:
-        """The part that adds up a column, and the step of its grid."""
+        """The position of the part that sums a column, and the step of its grid, in the unit of the column."""
         grid = self._grid(self._view.field(column), from_low=False, most_steps=MOST_SHARED_STEPS)
         return self._add(Sums(summand=GridSum(column=column, when=when, grid=grid))), float(grid.step)
 
 
 class _SeveralDecomposer(_EachDecomposer):
-    """Values that are counted, and quantiles, have ways of their own where rows belong to several entities.
+    """Numbers of distinct values, and quantiles, have parts of their own where rows belong to several entities.
 
-    Variances, and statistics of two columns, rest on sums of distances from a number, and of their squares and products, which
-    are columns of the view (`rules.squares`); an average beside a variance rests on the same sum.
+    Variances, and statistics of two columns, are computed from sums of distances from a centre, of their squares and of their
+    products, which are columns of the view (`rules.squares`); an average beside a variance uses the same sum.
     """
 
     def _recipe(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
@@ -383,9 +391,10 @@ class _SeveralDecomposer(_EachDecomposer):
 
     def _column_sums(self, column: str, call: AggregateCall,
                      degree: int) -> tuple[Callable[[Released], ColumnSums], tuple[int, ...]]:
-        """The rows where a column has a value, and the sums of its distances, and of their squares for degree two."""
+        """How to compute the number of rows with a value and the sums of distances (and for degree two, of their squares) from
+        released parts; and the positions of these parts."""
         known = self._view.field(column)
-        self._grid(known, from_low=False)  # it has bounds
+        self._grid(known, from_low=False)  # raises where it has no bounds
         count = self._add(Sums(summand=Count(column=column if known.facts.nullable else None, when=call.when)))
         sums = [self._sum(each, call.when) for each in (distance_of(column), square_of(column))[:degree]]
         centre = centre_of(known.facts, column, self._centres)
@@ -399,7 +408,8 @@ class _SeveralDecomposer(_EachDecomposer):
 
 
 def mean_of(total: int, step: Fraction, count: int, ends: Interval, *, cut: bool, centre: float = 0.0) -> Recipe:
-    """The mean of values in `ends`, from their total, counted in steps from `centre`, and the number of rows; see `_mean`."""
+    """The recipe for the mean of values in `ends`, from the parts with their total (in steps, measured from `centre`) and their
+    count; `cut` says whether a limit may cut off a part of the total (see `_mean`)."""
     def mean(released: Released) -> Estimate:
         rows, values = released[count][0], released[total][0] * float(step)
         found = (values.over(rows) if rows.drawn is not None else values / rows) + centre
@@ -413,7 +423,7 @@ def _component(part: int, index: int) -> Recipe:
 
 
 def _rows_of(part: int, summand: Moments, *, missing: bool) -> Recipe:
-    """The number of rows: all components add up to M^degree for each."""
+    """The number of rows, from moments: the components add up to M^degree for each row."""
 
     def recipe(released: Released) -> Estimate:
         parts = released[part][: summand.degree + 1 + (summand.missing and missing)]
@@ -453,7 +463,7 @@ def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
 
 
 def _private_tables(node: Node) -> list[str]:
-    """The private tables that rows of a view come from."""
+    """The names of the private tables that a view reads."""
     if isinstance(node, Scan):
         return [] if node.table.public else [node.table.name]
     return sorted({name for below in node.inputs for name in _private_tables(below)})

@@ -1,4 +1,4 @@
-"""Conditions that no row can fulfil together."""
+"""Pairs of conditions that no row can fulfil both of."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 WHOLE = 2**53  # up to here every whole number is a float
 
 Place = tuple[int, Any]
-"""Where a value stands among those of its type, in the engine's order: numbers before NaN, which is equal to itself."""
+"""The position of a value among those of its type, in the engine's order: numbers before NaN, which is equal to itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The values between two places, either of them inside or not; None for no end."""
+    """An interval of values; each end is included or not, and None if there is none."""
 
     low: Place | None = None
     low_in: bool = True
@@ -44,7 +44,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Where the values of a column lie: in a finite set, or None for any; and between two ends."""
+    """A restriction of the values of a column: to a finite set (None: any value), and to an interval."""
 
     places: frozenset[Place] | None = None
     ends: Ends = Ends()
@@ -55,7 +55,7 @@ class Said:
 
     @property
     def empty(self) -> bool:
-        """Whether no value lies there."""
+        """Whether no value fulfils it."""
         if self.places is None:
             return self.ends.empty
         return all(Ends(place, True, place, True).meet(self.ends).empty for place in self.places)
@@ -65,19 +65,19 @@ Known = Mapping[Ref, Said]
 
 
 def disjoint(first: Known, second: Known) -> bool:
-    """Whether no row can fulfil two conjunctions, of which this is `known`.
+    """Whether no row can fulfil both of two conjunctions, given by what is `known` from each.
 
-    Proof. A row that fulfils a conjunction fulfils each part of it, and then no part is NULL. So where parts on either side
-    say of one column in which set its value lies, and the sets do not meet, no row of any database fulfils both sides.
-    Values are placed as the engine compares them: NaN is equal to itself and greater than every number, -0.0 is 0.0, a
-    whole number is not rounded, a text is its code points (a column of text is read without its collation), a day or moment
-    itself. What is not surely placed says nothing, and "false" says only that this was not shown.
+    Proof. A row that fulfils a conjunction fulfils each part of it, and then no part is NULL. So where both sides restrict the
+    value of one column to sets, and these sets are disjoint, no row of any database fulfils both sides. Values are ordered as the
+    engine compares them: NaN is equal to itself and greater than every number, -0.0 is 0.0, a whole number is not rounded, a
+    text is its code points (a column of text is read without its collation), a day or moment itself. A constant whose position is
+    not certain restricts nothing, and False means only that disjointness was not shown.
     """
     return any(first[column].meet(second[column]).empty for column in first.keys() & second.keys())
 
 
 def known(parts: Sequence[Expr]) -> Known:
-    """For each column where its value lies where all parts are true."""
+    """For each column, the restriction on its values that follows if all parts are true."""
     found: dict[Ref, Said] = {}
     for whole in parts:
         for part in conjuncts(whole):
@@ -89,7 +89,7 @@ def known(parts: Sequence[Expr]) -> Known:
 
 
 def _told(part: Expr) -> tuple[Ref, Said] | None:
-    """What a part says of one column where it is true; None where that is nothing, or not known."""
+    """A column, and the restriction on its values that follows if the part is true; None if none is known."""
     match part:
         case Ref(type=Type.BOOLEAN):
             return part, _one_of((0, True))
@@ -111,7 +111,7 @@ def _one_of(*places: Place) -> Said:
 
 
 def _either(parts: Sequence[Expr]) -> tuple[Ref, Said] | None:
-    """One of several sets of values of one column. An OR is true where one side is, whatever the others are."""
+    """The union of several sets of values of one column. An OR is true if one side is, whatever the others are."""
     told = [_told(part) for part in parts]
     sides = [side for side in told if side is not None]
     sets = [said.places for _, said in sides if said.places is not None]
@@ -122,7 +122,7 @@ def _either(parts: Sequence[Expr]) -> tuple[Ref, Said] | None:
 
 
 def _among(column: Ref, listed: Sequence[Expr]) -> tuple[Ref, Said] | None:
-    """IN is true where the value is equal to one that is listed; none is equal to NULL."""
+    """IN is true if the value is equal to one that is listed; nothing is equal to NULL."""
     places = set()
     for item in listed:
         if isinstance(item, Literal) and item.value is None:
@@ -149,7 +149,7 @@ def _compared(column: Ref, function: str, value: Literal) -> tuple[Ref, Said] | 
 
 
 def place(literal: Literal, kind: Type) -> Place | None:
-    """Where a constant stands among the values of a column of its type; None where that is not sure."""
+    """The position of a constant among the values of a column of its type; None if that is not certain."""
     value = literal.value
     if literal.type is not kind:
         return None
@@ -167,5 +167,5 @@ def place(literal: Literal, kind: Type) -> Place | None:
 
 
 def _is_text(value: str) -> bool:
-    """Whether an engine holds just this text: no NUL, no half of a pair of code units."""
+    """Whether an engine stores this text unchanged: it has no NUL and no unpaired surrogate."""
     return not any(letter == "\x00" or "\ud800" <= letter <= "\udfff" for letter in value)

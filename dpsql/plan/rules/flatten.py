@@ -1,4 +1,4 @@
-"""Sums under conditions over the rows of a table: a tally without its filters and projections."""
+"""Grouped sums without their filters and projections: sums of expressions under conditions, over the rows of a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dpsql.plan.rules.limit_rows import row_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatSummand:
-    """A summand over the source: the expression that it adds up, None for rows; and its own condition, None for all rows."""
+    """A summand over the source: the expression that it adds up (None: it counts rows), and its own condition (None: all
+    rows)."""
 
     summand: Count | GridSum
     expr: Expr | None
@@ -27,7 +28,7 @@ class FlatSummand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flat:
-    """Parts over the rows of `source`. `common` are the conditions that every row of the tally fulfils."""
+    """Summands over the rows of `source`, each under its own condition and all of those in `common`."""
 
     source: Node
     parts: tuple[FlatSummand, ...]
@@ -35,7 +36,7 @@ class Flat:
 
 
 def flattened(plan: GroupedSums) -> Flat | None:
-    """The tally over the rows below its filters and projections; None where it has groups, or summands of other kinds."""
+    """The sums over the rows below their filters and projections; None if they have groups, or summands of other kinds."""
     if plan.keys or not all(isinstance(summand, Count | GridSum) for summand in plan.summands):
         return None
     summands = [summand for summand in plan.summands if isinstance(summand, Count | GridSum)]
@@ -51,7 +52,7 @@ def flattened(plan: GroupedSums) -> Flat | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """Expressions over the rows of `source`, and what is true of those of them that are left."""
+    """Expressions over the rows of `source`, and the conditions (`common`) that filters have imposed on these rows."""
 
     source: Node
     exprs: tuple[Expr | None, ...]
@@ -61,7 +62,7 @@ class Lowered:
 def lowered(node: Node, exprs: Sequence[Expr | None]) -> Lowered:
     """Expressions over a relation as expressions over the rows below its filters and projections.
 
-    A table, truncated or not, is read under one set of identifiers, so that parts of different statements compare equal where
+    The columns of a table, truncated or not, get canonical identifiers, so that parts of different statements compare equal if
     they mean the same.
     """
     common: list[Expr] = []
@@ -79,14 +80,14 @@ def lowered(node: Node, exprs: Sequence[Expr | None]) -> Lowered:
 
 
 def _under(expr: Expr | None, below: dict[str, Expr]) -> Expr | None:
-    """The expression with its columns replaced by what they stand for."""
+    """The expression with its columns replaced by the expressions in `below`."""
     if expr is None:
         return None
     return rewrite(expr, lambda part: below.get(part.column) if isinstance(part, Ref) else None)
 
 
 def _canonical(node: Node) -> tuple[Node, dict[str, Expr]]:
-    """A table read whole, under identifiers by the places of its columns, and what the old identifiers stand for there."""
+    """A table with all of its columns, identified by their positions, and the new expression for each old identifier."""
     scan = node.input if isinstance(node, Truncate) else node
     if not isinstance(scan, Scan):
         return node, {}
@@ -110,11 +111,13 @@ def _owners(source: Node) -> tuple[str, ...]:
 
 
 def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> GroupedSums:
-    """One tally of all parts of flats over one source: the summands in their order, each under all of its conditions; but those
-    that are true of all rows of every flat, and are listed in `kept`, are a filter of the source.
+    """One plan for all summands of `flat`, which have one source: in order, each under all of its conditions. Conditions in
+    `kept`,
+    which must be common to all of `flat`, become a filter of the source.
 
-    The sums stay: a row that a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered out. An
-    entity may move more rows of the source than of a part of it: what the tally costs is a matter of its own certificate.
+    The sums do not change: a row that a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered
+    out. One entity may change more rows of the source than of a part of it; the sensitivity of the plan follows from its own
+    certificate. Raises ValueError for a sum without an expression.
     """
     source = flat[0].source
     condition = all_of(list(kept))

@@ -1,4 +1,4 @@
-"""Keep the first rows of each key where a row number is compared with a constant."""
+"""Keep only the first rows of each partition where a row number is compared with a constant."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from dpsql.plan.rules.rule import rule_about
 def keep_first(plan: Node) -> Node:
     """WHERE n <= 3, or QUALIFY, where n is ROW_NUMBER() OVER (PARTITION BY k ORDER BY x), means the first 3 rows of each k.
 
-    A row can change the row numbers of all others, but only two of the rows that are kept: a truncation says so. Where ties
-    leave open which rows are the first, it decides by a hash; not for public rows, whose choice would tell of the secret. The
-    row number is computed of the rows that are kept, where it is still asked for.
+    One row can change the row numbers of all others, but only two of the rows that are kept, which is the stability of a
+    truncation. Ties are broken by a keyed hash; public rows are left as they are, since the choice among them would reveal
+    something about the key of the hash. The row number, if it is still needed, is computed over the rows that are kept.
     """
 
     def change(node: Node) -> Node:
@@ -43,7 +43,7 @@ def keep_first(plan: Node) -> Node:
 
 
 def _keep(node: Node, column: str, rows: int) -> Node | None:
-    """The relation with that many first rows of each partition, if a column is the row number of one and nothing else changes."""
+    """The relation with only the first rows of each partition, if the column is their row number; None if it is not."""
     match node:
         case Window(functions=(only,)) if only.id == column and only.function == "row_number" and rows >= 1 and _private(node):
             order = dict.fromkeys((*(term.column for term in node.order), *node.ties))

@@ -1,4 +1,4 @@
-"""A condition that a row is in a list, or is not, becomes part of the lookup."""
+"""A condition on the mark of a lookup (a row is in the list, or is not) becomes part of the lookup."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dpsql.plan.rules.rule import rule_about
 
 @rule_about(Lookup)
 def keep_marks(plan: Node) -> Node:
-    """WHERE x IN (list) keeps the rows of one mark: a listed row then changes half as many rows as if all marks were shown.
+    """WHERE x IN (list) keeps the rows with one mark: a row of the list then changes half as many rows as if both marks were
+    kept.
 
-    Lookups right below a filter are looked at, one above the other: each looks at one row at a time, so the order in which
-    they drop rows makes no difference.
+    This applies to a stack of lookups right below a filter. Each tests one row at a time, so the order in which they drop rows
+    makes no difference.
     """
 
     def change(node: Node) -> Node:
@@ -36,7 +37,7 @@ def keep_marks(plan: Node) -> Node:
 
 
 def _mark(part: Expr) -> tuple[str, bool] | None:
-    """The column of which a condition is the value, or the opposite."""
+    """The column that a condition consists of, and whether it must be true or, after NOT, false; None for other conditions."""
     if isinstance(part, Call) and part.function == "not":
         inner = _mark(part.args[0])
         return None if inner is None else (inner[0], not inner[1])
@@ -44,7 +45,8 @@ def _mark(part: Expr) -> tuple[str, bool] | None:
 
 
 def _keep(node: Node, mark: str, keep: bool) -> Lookup | None:
-    """The lookups with one mark kept; None where there is none of that name, or it keeps the other mark already."""
+    """The lookups, one of which keeps only rows with this mark; None if there is no such mark, or its rows are filtered
+    already."""
     if not isinstance(node, Lookup):
         return None
     if node.mark == mark:

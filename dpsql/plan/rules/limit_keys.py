@@ -1,4 +1,4 @@
-"""Limit how many rows agree on a key where rows meet by it, so that one entity's rows meet few others."""
+"""Limit how many rows agree on a join key, so that one entity's rows match few rows of others."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dpsql.types import Type
 
 @dataclass(frozen=True, kw_only=True)
 class Meeting:
-    """Rows of `side` that many others may meet by `keys`, at the operator `at`.
+    """An input, `side`, of the operator described by `at`, in which any number of rows may agree on `keys`, the join columns.
 
-    declared  how many rows agree on the keys, if values of the tables below have no more rows than the policy declares
-    mutual    whether it is so of both sides
+    declared  the most rows that agree on the keys, if the values in the tables below have no more rows than the policy declares
+    mutual    whether the same is true of the other side of a join
     """
 
     side: Node
@@ -40,10 +40,10 @@ class Meeting:
 
 @rule_about(Join, Lookup, Window)
 def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int | None]) -> Node:
-    """The plan with at most so many rows of each value of a key, as `choose` says, wherever an operator has no bound without.
+    """The plan with at most `choose(meeting)` rows of each value of a key, wherever an operator would otherwise have no bound.
 
-    From below, so that what is chosen for one place may rest on what was chosen below it. Nothing changes where `choose` gives
-    None, nor where rows meet by no equality. The rule decides what is left out, and not what is claimed of the rest.
+    It works from the bottom up, so a choice may depend on those made below it. Nothing changes where `choose` gives None, or
+    where no equality joins the rows. The rule decides which rows are left out; stability is derived from the resulting plan.
 
     Source: Kotsogiannis et al., PrivateSQL, VLDB 2019.
     """
@@ -65,15 +65,15 @@ def limit_keys(plan: Node, public: PublicFacts, choose: Callable[[Meeting], int 
 
 
 def _shown(found: Node, node: Node) -> Node:
-    """What an operator shows, without columns that keys were named by."""
+    """The new operator with the columns of the old one, without those that were added for keys."""
     if [field.id for field in found.fields] == [field.id for field in node.fields]:
         return found
     return Project(input=found, columns=tuple((field.id, field.name, found.field(field.id).ref) for field in node.fields))
 
 
 def keep_keys(node: Node, keys: tuple[str, ...], rows: int) -> TruncateKeys:
-    """At most so many rows of each value of `keys`, told apart by the smallest key the database guarantees, or all columns; of
-    equal numbers -0.0 and 0.0 are two.
+    """At most so many rows of each value of `keys`. Rows are ordered by the smallest key that the database guarantees, or else by
+    all columns, also by a key that is a DOUBLE, as -0.0 and 0.0 are equal but distinct.
     """
     unique = sorted((sorted(key - set(keys)) for key in node.unique), key=len)
     order = unique[0] if unique and unique[0] else [
@@ -82,7 +82,7 @@ def keep_keys(node: Node, keys: tuple[str, ...], rows: int) -> TruncateKeys:
 
 
 def _meetings(node: Join | Lookup | Window, public: PublicFacts) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The sides of an operator, and the keys, on which too many rows may agree."""
+    """The inputs of an operator in which too many rows may agree on keys: the field's name, and these keys."""
     match node:
         case Join():
             left, right = stability(node.left, public), stability(node.right, public)
@@ -100,7 +100,7 @@ def _meetings(node: Join | Lookup | Window, public: PublicFacts) -> Iterator[tup
 
 
 def _declared(side: Node, keys: tuple[str, ...]) -> int | None:
-    """The most rows that agree on the keys, if each table is as the policy declares."""
+    """The most rows that agree on the keys, if each table is as the policy declares; None if it declares too little."""
     def change(node: Node) -> Node:
         if not isinstance(node, Scan):
             return node

@@ -1,4 +1,4 @@
-"""Enforce the limits of rows that the policy declares."""
+"""Enforce limits on the rows of each entity: those that the policy declares, and those of a statement."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dpsql.types import Type
 
 @rule
 def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: None) -> Node:
-    """Put a truncation above every scan of a private table with a declared limit, or for which `most` gives one.
+    """Put a truncation above every scan of a private table that has a declared limit, or for which `most` gives one.
 
-    A declared limit is never trusted: rows beyond it are dropped, before anything else is done with the table. (One row for
-    each entity that the database itself guarantees needs no truncation. Where the kernel has counted that there are none, the
-    truncation is not executed.)
+    A declared limit is never trusted: rows beyond it are dropped before anything else is done with the table. (No truncation is
+    needed where the database itself guarantees one row for each entity. Where the kernel has counted that no entity has more,
+    the truncation is not executed.)
     """
 
     limited = {id(node): kept for node in bottom_up(plan) if (kept := _limited(node, most)) is not None}
@@ -30,7 +30,7 @@ def limit_rows(plan: Node, most: Callable[[Scan], int | None] = lambda scan: Non
 
 
 def _limited(node: Node, most: Callable[[Scan], int | None]) -> Truncate | None:
-    """What stands in the place of the scan of a table with a limit."""
+    """The truncation that replaces the scan of a table with a limit; None for other nodes."""
     if not isinstance(node, Scan) or node.owner is None or node.one_row:
         return None
     limits = [limit for limit in (node.table.rows, most(node)) if limit is not None]
@@ -41,9 +41,9 @@ def _limited(node: Node, most: Callable[[Scan], int | None]) -> Truncate | None:
 def keep_rows(view: Node, rows: int, owner: str) -> Node:
     """The view with at most so many rows of each entity.
 
-    The rows are chosen as far below as the same rows would be: below what only computes columns, where the key of the table
-    still tells them apart; and below joins and filters that all rows of an entity pass, or none. (A table can be limited in
-    much less time than a join, and where the kernel has counted that nobody has more rows, it takes none.)
+    The truncation is pushed down as far as the same rows are kept: below computed columns, where the table's key still orders the
+    rows; and below joins and filters that either all rows of an entity pass or none. (Limiting a table takes much less time than
+    limiting a join, and none where the kernel has counted that nobody has more rows.)
     """
     match view:
         case Project():
@@ -60,7 +60,7 @@ def keep_rows(view: Node, rows: int, owner: str) -> Node:
 
 
 def alike(node: Node, owner: str) -> frozenset[str]:
-    """Columns on which all rows of an entity agree, as far as the plan shows."""
+    """Columns on which all rows of an entity agree, as far as this follows from the plan."""
     if node.max_frequency([owner]) == 1:
         return frozenset(field.id for field in node.fields)
     if isinstance(node, Filter):
@@ -73,8 +73,8 @@ def alike(node: Node, owner: str) -> frozenset[str]:
 
 
 def _looking_up(join: Join, owner: str) -> tuple[str, str] | None:
-    """The side each of whose rows meets at most one row of the other, the same one for all rows of an entity; and the column
-    that names the entity there."""
+    """The side of a join whose rows match at most one row of the other side each, the same one for all rows of an entity; and the
+    column of that side that names the entity. None if there is no such side."""
     if join.merged or join.bare or len(conjuncts(join.condition)) != len(join.equated):
         return None
     for place, (name, side, other, other_kept) in enumerate((("left", join.left, join.right, join.keep_right),
@@ -89,7 +89,8 @@ def _looking_up(join: Join, owner: str) -> tuple[str, str] | None:
 
 
 def row_order(node: Node, owner: str) -> tuple[str, ...]:
-    """Columns that tell the rows of one owner apart: the smallest key the database guarantees, or all columns."""
+    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, or else all
+    columns."""
     keys = sorted((sorted(key - {owner}) for key in node.unique), key=len)
     if keys and keys[0]:
         return tuple(keys[0])

@@ -1,4 +1,4 @@
-"""Expressions that rows meet by become columns, so that it can be known how many rows agree on them."""
+"""Expressions in join keys become columns, so that the number of rows that agree on them can be limited."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Name = Callable[[Node, Expr], tuple[Node, Ref]]
 
 
 def name_keys(node: Join | Lookup) -> Join | Lookup:
-    """The operator over sides with a column for each expression that it equates: ON lower(a.x) = b.y meets by a column of a.
+    """The operator, with a column in its inputs for each expression that it equates: ON lower(a.x) = b.y joins on a column of a.
 
-    These columns show in the result, after those of their side.
+    The result has these columns too, after those of their side.
     """
     taken = {column.lower() for side in node.inputs for column in side.env}
     taken |= {node.mark.lower()} if isinstance(node, Lookup) else {made.id for made in node.merged}
@@ -50,7 +50,8 @@ def _join(node: Join, name: Name) -> Join:
 
 
 def _sides(part: Expr, node: Join) -> tuple[Expr, Expr] | None:
-    """An equality of something of the left side and something of the right side."""
+    """The two sides of an equality between an expression of the left input and one of the right input; None for other
+    conditions."""
     if isinstance(part, Call) and part.function in EQUALITIES:
         for ours, theirs in (part.args, part.args[::-1]):
             reads = columns(ours), columns(theirs)

@@ -22,19 +22,19 @@ from dpsql.plan.rules.rule import rule
 
 @rule
 def prune_columns(plan: Node) -> Node:
-    """The same relation, reading only the columns that it needs; owners stay, as stability rests on them."""
+    """The same relation, reading only the columns that are needed; owners stay, as stability depends on them."""
     return _prune(plan, frozenset(field.id for field in plan.fields))
 
 
 def _prune(node: Node, needed: frozenset[str]) -> Node:
     if not needed & node.env.keys():
-        # Rows may be all that is asked of a relation, but it has a column; of an outer join, one of the rows that are kept.
+        # Only the rows of a relation may be needed, but it must have a column; an outer join, one of the side that is kept.
         last = isinstance(node, Join) and node.keep_right and not node.keep_left
         needed = frozenset([node.fields[-1 if last else 0].id])
     match node:
         case Scan():
             keys: frozenset[str] = frozenset()
-            if needed & node.env.keys() - set(node.owners):  # rows that only tell their owner need no telling apart
+            if needed & node.env.keys() - set(node.owners):  # if only their owners are read, rows need no key
                 keys = frozenset(name for key in node.table.unique for name in key) | frozenset(node.table.key)
             return updated(node, columns=tuple((column, name) for column, name in node.columns
                                                if column in needed or column in node.owners or name in keys))

@@ -1,4 +1,4 @@
-"""Equalities of WHERE that link two tables become conditions of their join."""
+"""Equalities in WHERE that link two tables become conditions of their join."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsql.plan.rules.rule import rule_about
 
 @rule_about(Join, Lookup)
 def push_equalities(plan: Node) -> Node:
-    """FROM a, b WHERE a.x = b.x means FROM a JOIN b ON a.x = b.x; only the latter shows that few rows meet."""
+    """FROM a, b WHERE a.x = b.x means FROM a JOIN b ON a.x = b.x; only the latter shows that few rows match."""
 
     def change(node: Node) -> Node:
         if not isinstance(node, Filter) or not isinstance(node.input, Join | Lookup):
@@ -36,9 +36,9 @@ def push_equalities(plan: Node) -> Node:
 
 
 def _push(node: Node, part: Expr) -> Node | None:
-    """The join tree with an equality put at the join of its two sides; None where it has no such place."""
+    """The join tree with an equality added to the join of the two tables it links; None if there is no such join."""
     read = columns(part)
-    if isinstance(node, Lookup):  # a row is looked up by itself, so it may be dropped before as well as after
+    if isinstance(node, Lookup):  # each row is tested by itself, so it may as well be dropped before
         pushed = _push(node.input, part) if read <= set(node.input.env) else None
         return None if pushed is None else replace(node, input=pushed)
     if not isinstance(node, Join) or node.keep_left or node.keep_right or not (isinstance(part, Call) and part.function == "="):

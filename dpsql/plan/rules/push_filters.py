@@ -1,4 +1,4 @@
-"""Conditions on one side of a join are asked of that side, before anything is left out there."""
+"""Conditions on one side of a join are tested on that side, before any rows are left out there."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from dpsql.plan.rules.substitute import has_placeholders
 def push_filters(plan: Node) -> Node:
     """The same rows, with every condition as far down as joins, lookups and projections let it.
 
-    It makes a difference where rows are left out further up, by limits of keys: none of the few places is then taken by a row
-    that a condition drops anyway. A side of an outer join takes a condition only if its own rows are kept, as padded rows have
-    NULL in its columns otherwise. A public side takes none that rests on a value still to be released: how many of its rows meet
-    another one is looked up before.
+    This matters where limits on keys leave rows out further up: no row that a condition drops anyway then uses up the limit. A
+    condition moves to a side of an outer join only if the join never pads that side's columns with NULL. A condition that needs a
+    value still to be released stays above public rows, as the number of these that match is looked up before that.
     """
 
     def change(node: Node) -> Node:
@@ -40,7 +39,7 @@ def push_filters(plan: Node) -> Node:
 
 
 def _pushed(node: Node, part: Expr) -> Node | None:
-    """The node with a condition somewhere below it; None where it can only stand right above."""
+    """The node with the condition somewhere below it; None if the condition can only stand right above the node."""
     read = columns(part)
     match node:
         case Join() if read and read <= set(node.left.env) and not node.keep_right and not _awaited(part, node.left):
@@ -60,7 +59,7 @@ def _pushed(node: Node, part: Expr) -> Node | None:
 
 
 def _awaited(part: Expr, side: Node) -> bool:
-    """Whether a condition on public rows rests on a value that is still to be released."""
+    """Whether the side is public, and the condition needs a value that is still to be released."""
     return bool(has_placeholders(part)) and all(node.table.public for node in bottom_up(side) if isinstance(node, Scan))
 
 

@@ -1,10 +1,10 @@
-"""Recognise the degrees of a graph: numbers of rows by one of the two entities that each row belongs to.
+"""Recognise questions about the degrees of a graph: numbers of rows by one of the two entities that each row belongs to.
 
     SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM edges GROUP BY a) AS t GROUP BY degree
 
-As a relation the subquery has no bound: one entity meets others without limit, and changes all of their degrees. But how many
-entities have each degree can be told (`measurements.DegreeHistogram`), and whatever the outer query makes of degrees follows from
-that.
+As a relation the subquery has no bounded stability: one entity may have any number of neighbours, and changes the degrees of all
+of them. But the number of entities with each degree can be measured (`measurements.DegreeHistogram`), and whatever the outer
+query computes from degrees follows from that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_PARTS = 8
 
 
 class NearlyDegrees(Exception):
-    """A query near to one about degrees: why it is none, where, and what to write instead."""
+    """A query that is nearly one about degrees: why it is not, where in the text, and what to write instead."""
 
     def __init__(self, because: str, try_: str, span: Span | None) -> None:
         super().__init__(because)
@@ -39,7 +39,7 @@ class NearlyDegrees(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """The arcs whose numbers a view groups by their tails, the view, and the columns of it that a question reads."""
+    """Arcs; a view that counts them by their tails, in `groups`; and the columns of the view that a question reads."""
 
     arcs: Arcs
     view: Node
@@ -47,8 +47,8 @@ class Graph:
     read: frozenset[str]
 
     def over(self, most: int) -> Node:
-        """What is read of the view, over the degrees 1 .. `most` in place of the private ones; each is there once, in a first
-        column of its own.
+        """The columns that are read of the view, computed over the degrees 1 .. `most`, each once, in place of the private ones.
+        The degree itself is added as the first column.
         """
         fields = tuple(Field(id=name, name=name, facts=Facts(
             type=Type.BIGINT, nullable=False, physical=Interval(1, most), declared=Interval(1, most), whole=True))
@@ -57,7 +57,7 @@ class Graph:
                                                                               for degree in range(1, most + 1))))
 
     def at_most(self, most: int) -> Graph:
-        """The view with counts that are known to be so small."""
+        """The graph, with a view whose counts are known to be at most this."""
 
         def put(node: Node) -> Node:
             return replace(node, most_rows=most) if isinstance(node, GroupBy) else replace(node, input=put(node.inputs[0]))  # type: ignore[call-arg]
@@ -78,9 +78,9 @@ def _put(node: Node, needed: frozenset[str], numbers: Node) -> Node:
 
 
 def degrees_of(view: Node, read: frozenset[str], public: PublicFacts) -> Graph | None:
-    """The graph whose degrees a view is about, of which a question reads these columns; None where it is about something else.
+    """The graph whose degrees a view shows, if a question reads only these columns of it; None if it is about something else.
 
-    Raises NearlyDegrees.
+    Raises NearlyDegrees where a view of rows that belong to two entities each has groups that are not degrees.
     """
     groups = _groups(view)
     if groups is None or not groups.keys:
@@ -101,34 +101,34 @@ def degrees_of(view: Node, read: frozenset[str], public: PublicFacts) -> Graph |
 
 
 def _groups(node: Node) -> GroupBy | None:
-    """The groups below filters and computed columns."""
+    """The GROUP BY below filters and computed columns; None if there is none."""
     while isinstance(node, Filter | Project):
         node = node.input
     return node if isinstance(node, GroupBy) else None
 
 
 def _fault(read: frozenset[str], groups: GroupBy, parts: list[_Part], owners: list[tuple[str, ...]]) -> tuple[str, str] | None:
-    """Why these groups are not the degrees of a graph, and what to write."""
+    """Why these groups are not the degrees of a graph, and what to write instead; None if they are."""
     name = groups.input.names[groups.keys[0]]
     wanted = f"(SELECT {name}, COUNT(*) AS degree FROM ... GROUP BY {name}), where {name} names one of the two entities of a row"
     if len(groups.keys) > 1:
-        return "rows of two entities each are counted by one of the two, and by nothing else", wanted
+        return "rows that belong to two entities each can be counted by one of the two, and by nothing else", wanted
     if any(not isinstance(part.columns[groups.keys[0]], Ref) or part.columns[groups.keys[0]].column not in found  # type: ignore[attr-defined]
            for part, found in zip(parts, owners, strict=True)):
         return f"rows of two entities each are grouped by {name}, which is neither of the two", wanted
     for part in groups.folds:
         if part.function != "count" or (part.column is not None and groups.input.field(part.column).facts.nullable):
-            return ("of rows that belong to two entities each, the number for each entity is known and nothing else", wanted)
+            return ("of rows that belong to two entities each, only the number for each entity can be used", wanted)
     if set(groups.keys) & read:
         return (f"which {name} has which number of rows is never shown", "the number alone: SELECT degree, COUNT(*) FROM "
                 f"(SELECT {name}, COUNT(*) AS degree ...) GROUP BY degree")
     if len(parts) > MOST_PARTS:
-        return f"a graph is put together from {len(parts)} parts, more than {MOST_PARTS}", "a UNION ALL of fewer parts"
+        return f"this graph is a union of {len(parts)} parts, more than {MOST_PARTS}", "a UNION ALL of fewer parts"
     return None
 
 
 def _read(node: Node, needed: frozenset[str]) -> frozenset[str]:
-    """What is needed of the groups below filters and computed columns."""
+    """The columns of the groups that filters and computed columns above them read."""
     while isinstance(node, Filter | Project):
         needed = needed | columns(node.condition) if isinstance(node, Filter) else frozenset(
             column for name, _, expr in node.columns if name in needed for column in columns(expr))
@@ -141,7 +141,8 @@ def _read(node: Node, needed: frozenset[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """A part of a UNION ALL, or all there is: rows of `base` on which the conditions are true, and columns computed from it."""
+    """A part of a UNION ALL, or the whole relation: the rows of `base` that fulfil the conditions, and columns computed from
+    them."""
 
     base: Node
     conditions: tuple[Expr, ...]
@@ -170,7 +171,7 @@ def _put_in(expr: Expr, part: _Part) -> Expr:
 
 
 def _arcs(part: _Part, tail: Expr, owners: tuple[str, ...]) -> Node:
-    """The rows of a part with the entity that counts them and the other one."""
+    """The rows of a part as arcs: the tail is the entity that they are counted for, the head is the other one."""
     assert isinstance(tail, Ref)
     other = next(owner for owner in owners if owner != tail.column)
     condition = all_of(list(part.conditions))
@@ -187,9 +188,9 @@ def _turned(arcs: Node) -> Node:
 
 
 def _same(left: Node, right: Node) -> bool:
-    """Whether two plans are equal but for the identifiers of columns and names for people.
+    """Whether two plans are equal except for the identifiers and display names of columns.
 
-    No bound rests on it, only what the numbers mean.
+    No bound depends on this, only the meaning of the numbers.
     """
     return _shape(left, _ids(left), {}) == _shape(right, _ids(right), {})
 

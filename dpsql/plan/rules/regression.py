@@ -1,12 +1,12 @@
-"""Statistics of two columns from the noisy sums of one row each: covariance, correlation, and the line of least squares.
+"""Statistics of two columns from noisy sums over rows: covariance, correlation, and the least-squares line.
 
-Columns are counted from the middles of their ranges, where sums of squares and of products are as small as they can be, and so
-is the noise that one row needs. With n rows, u and v the two distances, and
+Columns are measured from a centre, by default the middle of their range: there the largest square and product of a row are as
+small as possible, and so is the noise that hides one row. With n rows, u and v the deviations of the two columns, and
 
     S = n sum(uv) - sum(u) sum(v),   U = n sum(u^2) - sum(u)^2,   V = n sum(v^2) - sum(v)^2,
 
-a covariance is S / n^2, a slope S / U, and a correlation S / root(U V). Intervals rest on S, U and V, which move with the noise
-smoothly, and not on the quotients, which do not where what they divide by is as small as the noise.
+a covariance is S / n^2, a slope S / U, and a correlation S / root(U V). Intervals are computed from S, U and V, which are smooth
+functions of the noisy sums, and not from the quotients, which vary wildly where the denominator is as small as its noise.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from dpsql.types import Interval
 
 DEGREES = {"covar_pop": (1, 1), "covar_samp": (1, 1), "regr_slope": (1, 2), "regr_intercept": (1, 2), "regr_r2": (2, 2),
            "corr": (2, 2)}
-"""Up to which power the first and the second column of each is summed."""
-LEAST_ROWS = 2.0  # an interval says something where there are as many rows, beyond doubt
+"""For each statistic, the highest power of the first and of the second column that is summed."""
+LEAST_ROWS = 2.0  # intervals are informative only where there are surely as many rows
 
 
 def middle(ends: Interval) -> float:
-    """The middle of a finite range."""
+    """The midpoint of a finite range."""
     return math.fsum((float(ends.low), float(ends.high))) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSums:
-    """Rows, the sum of a column counted from a centre, and that of its squares, which is there for degree two."""
+    """The number of rows, the sum of a column's deviations from `centre`, and that of their squares, if the degree is two."""
 
     ends: Interval
     centre: float
@@ -45,8 +45,9 @@ class ColumnSums:
 
     @classmethod
     def of(cls, summand: Moments, ends: Interval, parts: Sequence[Estimate]) -> ColumnSums:
-        """From Bernstein sums, counted from the middle of the range: a polynomial is summed with its polar form at the ends of
-        the grid as coefficients."""
+        """From Bernstein sums, with deviations from the middle of the range. The sum of a polynomial over rows is a combination
+        of
+        Bernstein sums whose coefficients are the values of its polar form at the ends of the grid."""
         step, centre = float(summand.grid.step), middle(ends)
         low = float(summand.grid.low) - centre
         high = low + summand.grid.most * step
@@ -66,14 +67,16 @@ def _mixed(parts: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
 
 
 def statistic(function: str, y: ColumnSums, x: ColumnSums, products: Estimate) -> Estimate:
-    """A statistic of two columns, NULL where there are too few rows or nothing varies; `products` is the sum of the products of
-    the distances from the centres."""
+    """One of the statistics in `DEGREES`, for each cell; NULL where there are too few rows or a column does not vary.
+
+    `products` is the sum of the products of the deviations from the centres. Raises ValueError for another function.
+    """
     with np.errstate(all="ignore"):
         return _Pair(y=y, x=x, products=products).statistic(function)
 
 
 def spread(function: str, x: ColumnSums) -> Estimate:
-    """A variance, which is the covariance of a column with itself, or its root; NULL where there are too few rows."""
+    """A variance (the covariance of a column with itself) or a standard deviation; NULL where there are too few rows."""
     assert x.second is not None
     variance = statistic("covar_samp" if function.endswith("_samp") else "covar_pop", x, x, x.second).within(0.0, math.inf)
     return variance.root() if function.startswith("stddev") else variance
@@ -101,7 +104,7 @@ class _Pair:
 
     @property
     def _rows(self) -> Estimate:
-        """Both columns tell how many rows there are, with noise of their own."""
+        """The number of rows: the mean of the noisy numbers that come with each of the two columns."""
         return (self.y.rows + self.x.rows) * 0.5
 
     @property
@@ -121,13 +124,13 @@ class _Pair:
         return made.where(rows.values > (1 if sample else 0))
 
     def _over_spread(self, above: Estimate) -> Estimate:
-        """A quotient by the spread of x: no number where that is not above 0."""
+        """A quotient by U, the spread of x; NULL where this is not positive."""
         spread = self._spread(self.x)
         made = self._told(above / spread, lambda confidence: fieller(above, spread, confidence), -math.inf, math.inf)
         return made.where((spread.values > 0) & (self._rows.values > 1))
 
     def _intercept(self) -> Estimate:
-        """Of the line through the means: (sum(v) sum(u^2) - sum(u) sum(uv)) / U in distances, moved to where x is 0."""
+        """The intercept of the line: (sum(v) sum(u^2) - sum(u) sum(uv)) / U for the deviations, moved to where x is 0."""
         assert self.x.second is not None
         here = self.y.first * self.x.second - self.x.first * self.products
         return self._over_spread(here - self._joint * self.x.centre) + self.y.centre
@@ -150,7 +153,8 @@ class _Pair:
         return replace(root * root, drawn=ends).within(0.0, 1.0)
 
     def _told(self, made: Estimate, ends: Callable[[float], Ends], low: float, high: float) -> Estimate:
-        """A statistic that lies in a range, with its interval: all of that range where there may be no rows."""
+        """A statistic in [low, high], with its interval; it is all of that range where there may be fewer than LEAST_ROWS
+        rows."""
         def guarded(confidence: float) -> Ends:
             with np.errstate(all="ignore"):
                 lows, highs = ends(confidence)

@@ -1,7 +1,7 @@
-"""What a rewrite rule is: from one plan to another that shows its columns, with rows found, kept or limited in another way.
+"""What a rewrite rule is: a function from a plan to one with the same columns, whose rows are found, kept or limited differently.
 
 Rules are not trusted: whatever they make of a plan, stability is derived from the plan that is executed, by the operators and
-a second time by the kernel's checker. What is checked here keeps a mistake from spoiling an answer without a word.
+a second time by the kernel's checker. The check here keeps a mistake in a rule from silently spoiling an answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ P = ParamSpec("P")
 
 
 def rule_about(*operators: type[Node]) -> Callable[[Callable[Concatenate[Node, P], Node]], Callable[Concatenate[Node, P], Node]]:
-    """A rewrite of plans that have one of these operators, or of any plan where none is named; it leaves others as they are.
+    """A decorator for rewrites of plans that contain one of these operators, or of any plan if none is named; other plans are
+    left as they are.
 
-    Its result is checked each time: it shows every column that was shown, of the same type. Raises InvalidPlan where it does not.
+    The result is checked each time: it must have every column of the plan, with the same type. Raises InvalidPlan otherwise.
     """
     def checked_rule(rewrite: Callable[Concatenate[Node, P], Node]) -> Callable[Concatenate[Node, P], Node]:
         @functools.wraps(rewrite)

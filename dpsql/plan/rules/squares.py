@@ -1,9 +1,9 @@
-"""Columns counted from a number, with squares and products, for statistics of rows whose numbers are bounded one by one.
+"""Columns of deviations from a centre, of their squares and of their products, for bounds on one number of each row.
 
-Where rows belong to one entity each, all moments of a column come from one measurement (`summands.Moments`). A bound of one
-number for each row needs each power as a column of its own. Values are held in their declared range first, as they are where
-they are summed, and counted from its middle, so that no square is larger than a quarter of the square of the range's width; or
-from a number near them. A square is the product of two sizes, of which it is known that none is below 0.
+Where rows belong to one entity each, all moments of a column come from one measurement (`summands.Moments`). A bound on one
+number of each row needs each power as a column of its own. Values are clamped to their declared range first, as they are where
+they are summed. They are measured from its midpoint, so that no square is larger than a quarter of the squared width of the
+range, or from a number near them. A square is written as the product of two absolute values, so it is known not to be negative.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from dpsql.types import Type
 
 SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 POWERS: dict[str, tuple[int, ...]] = {**dict.fromkeys(SPREADS, (2,)), **regression.DEGREES}
-"""Up to which power each column of a statistic is summed."""
+"""For each statistic, the highest power of each of its columns that is summed."""
 
 
 def distance_of(column: str) -> str:
-    """The column that counts another from a number."""
+    """The name of the column with the deviations of another one from its centre."""
     return f"distance_{column}"
 
 
 def square_of(column: str) -> str:
-    """The column of the squares of these distances."""
+    """The name of the column with the squares of these deviations."""
     return f"square_{column}"
 
 
 def product_of(y: str, x: str) -> str:
-    """The column of the products of two distances."""
+    """The name of the column with the products of the deviations of two columns."""
     return f"product_{y}_{x}"
 
 
 def measured_columns(question: Question) -> dict[str, str | None]:
-    """The columns whose distances are asked about, each with the condition of the first aggregate that does."""
+    """The columns whose deviations are needed, each with the condition of the first aggregate that needs them."""
     found: dict[str, str | None] = {}
     for call in question.aggregates:
         for column, _ in zip(call.columns, POWERS.get(call.function, ()), strict=False):
@@ -52,12 +52,12 @@ def measured_columns(question: Question) -> dict[str, str | None]:
 
 
 def centre_of(known: Facts, column: str, centres: Mapping[str, float]) -> float:
-    """What a column is counted from: the middle of its range, where no other number is known."""
+    """The number that a column is measured from: the midpoint of its range, unless `centres` has another one."""
     return centres.get(column, middle(known.declared))
 
 
 def with_squares(question: Question, view: Node, centres: Mapping[str, float] = MappingProxyType({})) -> tuple[Question, Node]:
-    """A question and its limited view with such columns, for the aggregates that rest on them; in place of those it had."""
+    """A question and its limited view, with such columns for the aggregates that need them; earlier ones are replaced."""
     if not measured_columns(question):
         return question, view
     return replace(question, view=_extended(question.view, question, centres)), _extended(view, question, centres)
@@ -84,7 +84,7 @@ def _product(y: Field, x: Field, centres: Mapping[str, float]) -> tuple[str, str
 
 
 def _distance(known: Field, centre: float) -> tuple[str, Expr]:
-    """A column counted from a number, which is there though the column is not; and what it is called."""
+    """The display name and the expression of a deviation from a centre; where the column is NULL, it need not be."""
     return f"{known.name} - {centre:g}", Call(function="-", args=(_held(known), real(centre)), type=Type.DOUBLE)
 
 
@@ -93,7 +93,7 @@ def _times(a: Expr, b: Expr) -> Expr:
 
 
 def _held(known: Field) -> Expr:
-    """A number in its declared range."""
+    """A number, clamped to its declared range."""
     number: Expr = known.ref if known.facts.type is Type.DOUBLE else Cast(input=known.ref, target="DOUBLE", type=Type.DOUBLE)
     for function, end in (("greatest", known.facts.declared.low), ("least", known.facts.declared.high)):
         number = Call(function=function, args=(number, real(float(end))), type=Type.DOUBLE)
@@ -101,7 +101,7 @@ def _held(known: Field) -> Expr:
 
 
 def _where_present(columns: Sequence[Field], value: Expr) -> Expr:
-    """A value, and NULL where a column has none: GREATEST and LEAST would make one of NULL and of NaN."""
+    """A value, and NULL where a column has none: GREATEST and LEAST would turn NULL and NaN into numbers."""
     for known in columns:
         if known.facts.nullable:
             nothing = Literal(value=None, type=Type.DOUBLE)

@@ -1,4 +1,4 @@
-"""Put released values in the place of their placeholders."""
+"""Substitute released values for their placeholders."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PARTS = (Node, Expr, Question, Output, Ordering)
 
 
 def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
-    """A plan, a question or an expression with values put in the place of placeholders; a placeholder without a value stays.
+    """A plan, a question or an expression with values substituted for placeholders; a placeholder without a value stays.
 
-    Nothing that was proved is lost: values are `held` in the ranges that were told of them before, and a NULL gets such a range
-    too, so facts only become narrower.
+    What was proved before still holds: values are clamped to the ranges that their placeholders declare (`held`), and a NULL gets
+    such a range too, so facts can only become narrower.
     """
     def change(part: Placeholder) -> Expr:
         return _constant(part, values[part.id]) if part.id in values else part
@@ -31,12 +31,12 @@ def substitute(tree: Tree, values: Mapping[str, Value]) -> Tree:
 
 
 def as_columns(tree: Tree) -> Tree:
-    """The same with placeholders as columns, for expressions over rows that have their values."""
+    """The same with placeholders turned into columns, for expressions over rows that have their values."""
     return _changed(tree, lambda part: Ref(column=part.id, type=part.type, span=part.span))  # type: ignore[no-any-return]
 
 
 def has_placeholders(tree: object) -> dict[str, Placeholder]:
-    """The values that a plan, a question or an expression waits for."""
+    """The placeholders in a plan, a question or an expression, by their ids."""
     found: dict[str, Placeholder] = {}
 
     def change(part: Placeholder) -> Expr:
@@ -48,7 +48,7 @@ def has_placeholders(tree: object) -> dict[str, Placeholder]:
 
 
 def held(awaited: Placeholder, value: Value) -> Value:
-    """A released value within the ranges that its placeholder declares; NULL for what is no number."""
+    """A released value, clamped to the ranges that its placeholder declares; None for numbers that are not finite."""
     if isinstance(value, bool | str) or value is None:
         return value
     for ends in (awaited.declared, awaited.physical):
@@ -76,14 +76,14 @@ def _constant(awaited: Placeholder, value: Value) -> Expr:
 
 
 def _some(awaited: Placeholder) -> Expr:
-    """A value of the ranges, which stands beside a NULL so that it has their facts."""
+    """A value in the ranges, for the branch of a CASE that is never taken and gives a NULL the facts of the placeholder."""
     some: dict[Type, Value] = {Type.BOOLEAN: False, Type.BIGINT: 0, Type.DOUBLE: 0.0, Type.VARCHAR: "",
                                Type.DATE: dt.date(1970, 1, 1), Type.TIMESTAMP: dt.datetime(1970, 1, 1)}
     return Literal(value=held(awaited, some[awaited.type]), type=awaited.type)
 
 
 def _changed(tree: Any, change: Callable[[Placeholder], Expr]) -> Any:
-    """The tree with every placeholder changed; the same object where there is none."""
+    """The tree with every placeholder changed; the same object if there is none."""
     if isinstance(tree, Placeholder):
         return change(tree)
     if isinstance(tree, tuple):
