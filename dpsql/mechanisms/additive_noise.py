@@ -1,4 +1,4 @@
-"""Sums with noise, discrete Laplace for a pure epsilon and Gaussian for rho: all tasks over one relation are read in one scan."""
+"""Sums with noise: discrete Laplace for a pure epsilon, discrete Gaussian for rho. Tasks over one relation share a scan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 class Laplace:
-    """Noise of scale D / epsilon for sums that one entity moves by at most D in l1. Proof: `measurements.DiscreteLaplace`."""
+    """Noise of scale D / epsilon for sums of l1 sensitivity D. Proof: `measurements.DiscreteLaplace`."""
 
     name, kind = "laplace", Linear
 
@@ -38,7 +38,7 @@ class Laplace:
 
 
 class Gaussian:
-    """Noise of variance D^2 / (2 rho) for sums that one entity moves by at most D in l2. Proof: `DiscreteGaussian`."""
+    """Noise of variance D^2 / (2 rho) for sums of l2 sensitivity D. Proof: `measurements.DiscreteGaussian`."""
 
     name, kind = "gaussian", Linear
 
@@ -58,7 +58,7 @@ class Gaussian:
 
 
 def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
-    """One `NoisySums` for each relation that is summed; estimates of each task in the given order."""
+    """One `NoisySums` request for each relation that is summed. Returns the estimates of each task, in the given order."""
     groups: list[tuple[Node, list[int]]] = []
     for i, (task, _) in enumerate(tasks):
         known = next((places for node, places in groups if node == task.input), None)
@@ -77,7 +77,7 @@ def measured(tasks: Sequence[tuple[Linear, Noise]], setting: Setting) -> Script:
 
 
 def estimates(at: int, totals: Sequence[Sequence[int]], noise: Noise) -> Estimates:
-    """Noisy integers as estimates that know their noise."""
+    """Noisy integers as estimates that carry the distribution of their noise."""
     values = [np.array(total, dtype=np.float64) for total in totals]
     error = error_of(noise)
     if error is None:
@@ -86,7 +86,7 @@ def estimates(at: int, totals: Sequence[Sequence[int]], noise: Noise) -> Estimat
 
 
 def error_of(noise: Noise) -> NoiseTerm | None:
-    """The error that a noise makes; None for no noise, which only public relations get."""
+    """The error term of a noise; None for zero noise, which only public relations get."""
     match noise:
         case DiscreteLaplace(scale=scale):
             return NoiseTerm(kind="laplace", scale=scale) if scale > 0 else None
@@ -94,24 +94,24 @@ def error_of(noise: Noise) -> NoiseTerm | None:
             return NoiseTerm(kind="gaussian", scale=sigma) if sigma > 0 else None
 
 
-# -- how much noise
+# -- the amount of noise
 
 
 def bought(moved: int, allotted: Cost) -> Noise:
-    """The least noise for a number that one entity moves by at most so much: Laplace for a pure epsilon, Gaussian for rho."""
+    """The smallest noise allowed for one number of sensitivity `moved`: Laplace for a pure epsilon, Gaussian for rho."""
     if allotted.epsilon is not None:
         return DiscreteLaplace(scale=scale_of(moved / allotted.epsilon))
     return DiscreteGaussian(sigma=sigma_of(Fraction(moved) ** 2 / (2 * allotted.rho)))
 
 
 def scale_of(exact: Fraction) -> float:
-    """The least float that is not below an exact scale, so that no more is spent than was given."""
+    """The least float that is not below an exact scale, so that no more than the allotted cost is spent."""
     scale = float(exact)
     return scale if Fraction(scale) >= exact else math.nextafter(scale, math.inf)
 
 
 def sigma_of(variance: Fraction) -> float:
-    """The least float near the square root of a variance whose square is not below it."""
+    """The least float near the square root of a variance whose own square is not below that variance."""
     sigma = math.sqrt(variance)
     while Fraction(sigma) ** 2 < variance:
         sigma = math.nextafter(sigma, math.inf)

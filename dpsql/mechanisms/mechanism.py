@@ -1,7 +1,7 @@
-"""What a mechanism is: it says whether it can do a task and how well, and asks the kernel for what it needs.
+"""The interface of mechanisms: each says whether it can answer a task and with what error, and sends requests to the kernel.
 
-A mechanism holds no data. `run` is a generator of requests: it gets back releases and returns estimates. So a mistake in a
-mechanism can spoil an answer, not leak a row; what is spent is derived by the kernel from the requests themselves.
+A mechanism holds no data. `run` is a generator that yields requests, receives releases and returns estimates. So a mistake in
+a mechanism can spoil an answer, but not leak a row; the kernel derives what is spent from the requests themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Script: TypeAlias = Generator[Request, Any, list[Estimates]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """Sums over cells of a summand of `input`; one estimate for each component, in integers."""
+    """Sums over cells of a summand of `input`; one estimate, in integers, for each component."""
 
     at: int
     input: Node
@@ -38,7 +38,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordered:
-    """Quantiles of a column of `input`, of which an entity moves at most `rows` rows; one estimate for each fraction."""
+    """Quantiles of a column of `input`, where an entity changes at most `rows` rows; one estimate for each fraction."""
 
     at: int
     input: Node
@@ -48,10 +48,10 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrences:
-    """How many of the `values` of a column occur in each cell of `input`, whose rows belong to one entity each; one estimate.
+    """The number of the `values` of a column that occur in each cell of `input`, where each row has one owner; one estimate.
 
-    input   the `owner`, the keys of the cells, and the column: each combination once
-    total   the same number as a sum, where the rows of an entity are limited; None where nothing limits them
+    input   the `owner`, the keys of the cells and the column, without duplicates
+    total   the same number as a sum, if the rows of an entity are limited; None otherwise
     """
 
     at: int
@@ -64,12 +64,12 @@ class Occurrences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Sums over cells of a summand of `input`, whose rows belong to the entities named in `owners`; one estimate, in integers.
+    """Sums over cells of a summand of `input`, whose rows belong to the entities in the columns `owners`; one integer estimate.
 
-    bound   the name of the way in which what one entity adds is limited: the mechanism of that name answers
-    most    a public guess of what one entity's rows add up to at most, in integers: the end of a ladder of levels
-    level   the limit, in integers, where the statement gives one
-    groups  the most cells that the rows of one entity are in, where that is known
+    bound   the name of the bound on an entity's contribution: the mechanism of that name answers
+    most    a public guess, in integers, of the largest total of one entity's rows: the end of a ladder of levels
+    level   the limit, in integers, if the statement gives one
+    groups  the largest number of cells that the rows of one entity are in, if it is known
     """
 
     at: int
@@ -84,10 +84,10 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedRanks:
-    """Quantiles of a column of `input`, whose rows belong to the entities named in `owners`; one estimate for each fraction.
+    """Quantiles of a column of `input`, whose rows belong to the entities in the columns `owners`; one estimate per fraction.
 
-    level  the most rows that count of one entity, where it is declared
-    most   a public guess of it: the end of a ladder of levels
+    level  the limit on the rows of one entity, if it is declared
+    most   a public guess of that limit: the end of a ladder of levels
     """
 
     at: int
@@ -100,10 +100,10 @@ class SharedRanks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegreeSums:
-    """Sums over cells of what entities add by their degrees, their numbers of arcs; one estimate.
+    """Sums over cells of a function of the degrees of entities, that is, of their numbers of arcs; one estimate.
 
-    bound   the name of the way in which degrees are brought down to `most`
-    table   for each degree 1 .. `most` the cell of its entities (None where they are in none), and what each of them adds there
+    bound   the name of the bound that reduces degrees to `most`
+    table   for each degree 1 .. `most` the cell of the entities of that degree (None for no cell), and what each adds to it
     """
 
     at: int
@@ -118,7 +118,7 @@ Task: TypeAlias = Linear | Ordered | Occurrences | Shared | SharedRanks | Degree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The cells that all tasks of a statement are answered for, and the confidence of the intervals that they are told with."""
+    """The cells for which all tasks of a statement are answered, and the confidence level of their intervals."""
 
     keys: tuple[str, ...]
     cells: Cells
@@ -127,7 +127,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yes:
-    """The task can be done, with errors of about this size (standard deviation; for quantiles, in ranks)."""
+    """The task can be answered, with about this error (a standard deviation; for quantiles, in ranks)."""
 
     error: float
     noise: str
@@ -135,7 +135,7 @@ class Yes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class No:
-    """The task cannot be done, and why."""
+    """The task cannot be answered, and why."""
 
     because: str
 
@@ -144,20 +144,20 @@ Verdict: TypeAlias = Yes | No
 
 
 class Mechanism(Protocol):
-    """One way to answer tasks of a kind."""
+    """One way to answer tasks of one kind."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def kind(self) -> type[Task]:
-        """The kind of tasks that it may answer; of any other its verdict is a `No`."""
+        """The kind of tasks that it may answer; its verdict on any other kind is `No`."""
         ...
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
-        """Whether it can do the task for this amount over so many cells, and how well; from public facts only."""
+        """Whether it can answer the task at this cost over so many cells, and with what error; from public facts only."""
         ...
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """Ask for what is needed; returns the estimates of each task, in order."""
+        """Yields the requests that the tasks need; returns the estimates of each task, in order."""
         ...

@@ -1,4 +1,4 @@
-"""Every way to limit what one entity adds to sums, by its name in OPTIONS (bound = '...')."""
+"""Every bound on an entity's contribution to sums, by its name in OPTIONS (bound = '...')."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from dpsql.mechanisms.truncation.removals import Removals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A way to limit what one entity adds. A new one is one line of `BOUNDS`.
+    """A bound on what one entity contributes. A new one is one line of `BOUNDS`.
 
     name       in OPTIONS (bound = '...')
-    does       what it does, in words that follow "what each entity adds"
+    does       what it does, in words that continue "what each entity adds"
     one        whether it is for rows that belong to one entity each
     several    whether it is for rows that belong to several entities each
-    needs      options that it cannot do without
-    takes      further options that mean something to it
-    apart      whether it takes a join apart, limits the rows of each relation, and leaves the join as it is
-    degrees    whether it is for the degrees of a graph: numbers of rows by one of the two entities that each row belongs to
-    each       whether it bounds one number for each row, so that COUNT, SUM and AVG rest on parts of one component
-    about      whether errors of its sums are about what is told of them, and intervals may hold less often than they say
-    mechanism  the one that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
-               beforehand, and any mechanism will do
+    needs      options that it requires
+    takes      further options that it uses
+    apart      whether it decomposes a join and limits the rows of each relation, without changing the join itself
+    degrees    whether it is for the degrees of a graph: the number of rows for one of the two entities that own each row
+    each       whether it bounds one number per row, so that COUNT, SUM and AVG are computed from parts of one component
+    about      whether the errors reported for its sums are approximate, so that intervals may cover less often than stated
+    mechanism  the mechanism that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
+               beforehand, so that any mechanism can answer
     """
 
     name: str

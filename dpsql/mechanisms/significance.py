@@ -1,4 +1,4 @@
-"""Which of many noisy numbers stand out of their noise, where it is known that those far up a ladder are mostly zero."""
+"""Which of many noisy numbers are significantly above zero, where most numbers far up a ladder are known to be zero."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SURE, FIRST, ALARM, CAUTION = 1e-4, 1e-2, 0.02, 1.5
 
 
 def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
-    """The place of the highest number that stands out; -1 where none does. A ladder has so many `steps` to an octave.
+    """The place of the highest significant number; -1 if there is none. A ladder has `steps` places to an octave.
 
-    A number stands out that is above what noise exceeds with probability SURE; above the `usual` place, where the totals of
-    single rows end, with probability FIRST * 2^(-CAUTION d), d octaves above. From the highest of these upwards, one that
-    is d octaves above the last that stood out does so with probability ALARM * 2^(-CAUTION d) at most.
+    A number is significant if it is above the value that noise exceeds with probability SURE; d octaves above the `usual`
+    place, where the totals of single rows end, with probability FIRST * 2^(-CAUTION d). From the highest of these upwards, a
+    number d octaves above the last significant one is tested at level ALARM * 2^(-CAUTION d) at most.
 
-    A false alarm errs by about the size of its place, which doubles with every octave. With CAUTION > 1 what is expected of
-    false alarms stays bounded however long the ladder is; with a fixed chance it would be that of its end.
+    The error of a false alarm is about the size of its place, which doubles with every octave. With CAUTION > 1 the expected
+    error from false alarms stays bounded however long the ladder is; at a fixed level it would be of the size of its end.
     """
     sure = np.flatnonzero(stand_out(numbers, noise, usual=usual, steps=steps))
     if not len(sure):
@@ -29,13 +29,13 @@ def highest(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> int:
 
 
 def stand_out(numbers: Reals, noise: Noise, *, usual: int, steps: int) -> NDArray[np.bool_]:
-    """Whether each number of a ladder stands out by itself; see `highest`."""
+    """Whether each number of a ladder is significant by itself; see `highest`."""
     above = np.maximum(np.arange(len(numbers)) - usual, 0) / steps
     return np.asarray(numbers > exceeded(noise, np.where(above > 0, FIRST * 2.0 ** (-CAUTION * above), SURE)))
 
 
 def _climbed(numbers: Reals, top: int, steps: Reals) -> int:
-    """The highest place from `top` on, each so many places above the last one that is larger than `steps` there."""
+    """The last place reached by climbing from `top`: each number must exceed `steps` at its distance from the one before."""
     last = top
     for place in range(top + 1, len(numbers)):
         if numbers[place] > steps[place - last - 1]:
@@ -44,7 +44,7 @@ def _climbed(numbers: Reals, top: int, steps: Reals) -> int:
 
 
 def exceeded(noise: Noise, chances: Reals) -> Reals:
-    """What noise exceeds with these probabilities."""
+    """The values that noise exceeds with these probabilities."""
     rare = np.maximum(chances, 1e-300)
     match noise:
         case DiscreteLaplace(scale=scale):

@@ -1,13 +1,13 @@
-"""Sums over joins by elastic or residual sensitivity: noise as wide as what one entity can change on this database and near it.
+"""Sums over joins by elastic or residual sensitivity: noise scaled to what one entity can change on this database and near it.
 
-Nothing is cut off, so answers have no bias; the noise has polynomial tails and needs no delta. Settings:
+Nothing is cut off, so answers are unbiased; the noise has polynomial tails and needs no delta. Settings:
 
-SIZE_SHARE   of the price, for telling how wide the noise was; less makes intervals wider, as the size itself is less certain
-SPLITS       shares of epsilon for what neighbours' bounds differ by (4 beta), of which one is taken: the one with the least noise
-             if every value occurred USUAL times. Where bounds grow fast with distance, a large beta keeps them small.
+SIZE_SHARE   share of the price for releasing the scale of the noise; with less, intervals are wider, as the scale is less certain
+SPLITS       shares of epsilon for the difference between the bounds of neighbours (4 beta); the one is taken that has the least
+             noise if every value occurs USUAL times. Where bounds grow fast with distance, a large beta keeps them small.
 
-Laplace noise, by the proof of `Smooth`, spends half of epsilon on beta and affords epsilon / (2 ln(2 / delta) + epsilon)
-for it. At delta = 1e-6 and that same beta the median error of Student's t is a quarter less, and no delta is spent.
+Laplace noise, by the proof of `Smooth`, would spend half of epsilon on beta, with beta = epsilon / (2 ln(2 / delta) + epsilon).
+At delta = 1e-6 and that same beta the median error of Student's t is smaller by a quarter, and no delta is spent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dpsql.plan.operators.join_sum import JoinSum
 SIZE_SHARE = Fraction(3, 20)
 SPLITS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))
 USUAL = 100
-LEAST_BETA = 1e-8  # far above what rounding takes of it
+LEAST_BETA = 1e-8  # far above its rounding error
 NORMAL_95 = 1.959963984540054
 
 
@@ -55,7 +55,7 @@ class JoinSensitivity:
         told = self._told(task, allotted, cells)
         if not told.choices:
             return No(because="the price is too small for a smooth bound")
-        return Yes(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, as wide as the data need")
+        return Yes(error=told.expected(told.noise), noise="Student's t with three degrees of freedom, scaled to the data")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         return answered(tasks, setting, self._one)
@@ -65,7 +65,7 @@ class JoinSensitivity:
         return _Told(task=task, price=allotted.part(Fraction(1, max(1, cells))), residual=self._residual)
 
     def _one(self, task: Shared, allotted: Cost, setting: Setting) -> Generator[Request, Any, Estimate]:
-        """One request for each cell: an entity may have combinations in all of them."""
+        """One request for each cell, as an entity may have joined rows in all of them."""
         told = self._told(task, allotted, len(setting.cells))
         values, deviations = [], []
         for cell in setting.cells:
@@ -77,7 +77,7 @@ class JoinSensitivity:
 
 
 def in_cell(rows: Node, keys: Sequence[str], cell: Sequence[Value]) -> Node:
-    """The rows of one cell of a GROUP BY; NULL is a value here."""
+    """The rows of one cell of a GROUP BY, where NULL counts as a value."""
     for key, value in zip(keys, cell, strict=True):
         ref = rows.field(key).ref
         rows = Filter(input=rows, condition=predicate("is not distinct from", ref, Literal(value=value, type=ref.type)))
@@ -86,7 +86,7 @@ def in_cell(rows: Node, keys: Sequence[str], cell: Sequence[Value]) -> Node:
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """One sum at one price."""
+    """One sum at one price, with the noises that are possible for it."""
 
     task: Shared
     price: Cost
@@ -98,7 +98,7 @@ class _Told:
 
     @cached_property
     def choices(self) -> tuple[Student, ...]:
-        """The noises that the price could buy, for which bounds can be worked out."""
+        """The noises that the price allows and for which bounds can be computed."""
         epsilon = self.price.part(1 - SIZE_SHARE).as_epsilon
         return tuple(Student(epsilon=epsilon, beta=beta) for beta in (float(epsilon * split / 4) for split in SPLITS)
                      if beta >= LEAST_BETA and farthest(self.joined, beta) <= FARTHEST)
@@ -109,12 +109,12 @@ class _Told:
 
     @cached_property
     def usual(self) -> Reals:
-        """What an entity moves at each distance, if every value occurred as often as is usual."""
+        """The sensitivity at each distance, if every value occurred USUAL times."""
         distances = np.arange(1.0 + max(farthest(self.joined, noise.beta) for noise in self.choices))
         return local_bounds(self.joined, distances, lambda *_: USUAL, (lambda _: USUAL) if self.residual else None)
 
     def expected(self, noise: Student) -> float:
-        """The standard error then."""
+        """The standard error if every value occurred USUAL times."""
         return noise.scale(smoothed(self.usual, noise.beta) * self.task.summand.l1)
 
     @cached_property
@@ -126,9 +126,9 @@ class _Told:
                          epsilon_size=self.epsilon_size)
 
     def deviation(self, size: int) -> float:
-        """The standard deviation whose normal 95 % interval is that of the noise and of its released size together.
+        """The standard deviation of the normal distribution with the same 95 % interval as the noise, whose scale is noisy too.
 
-        The scale is at most exp((size + 1) beta), but for the noise of the size.
+        The scale is at most exp((size + 1) beta), apart from the noise of the released size.
         """
         bound = math.exp(min((size + 1) * self.noise.beta, 300.0))
         return self.noise.scale(bound) * _quantile(self.noise.beta / float(self.epsilon_size)) / NORMAL_95
@@ -155,7 +155,7 @@ def _covered(x: float, weights: Any, factors: Any) -> float:
 
 
 class _Usual:
-    """What is public is looked up when it is needed; for expectations, all values occur equally often."""
+    """Public facts for expected errors: every value occurs equally often. The facts themselves are looked up only when needed."""
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         return USUAL

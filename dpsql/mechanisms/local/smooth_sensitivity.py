@@ -1,4 +1,4 @@
-"""Quantiles by smooth sensitivity: Laplace noise as wide as the data around the quantile makes necessary."""
+"""Quantiles by smooth sensitivity: Laplace noise scaled to how far apart the values around the quantile lie."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsql.measurements import Request, Smooth, Smoothed, Target
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.ranks import Ranks
 
-SIZE_SHARE = Fraction(1, 10)  # of the price, for telling how wide the noise was
+SIZE_SHARE = Fraction(1, 10)  # share of the price for releasing the scale of the noise
 
 
 class SmoothSensitivity:
@@ -32,7 +32,7 @@ class SmoothSensitivity:
             return No(because="the extremes have no smooth bound below the whole range")
         if task.rows > 1 and cells > 1:
             return No(because="with several groups an entity may have one row only")
-        return Yes(error=math.inf, noise="Laplace, as wide as the data need")
+        return Yes(error=math.inf, noise="Laplace, scaled to the data")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
         found = []

@@ -1,29 +1,30 @@
-"""How many of some declared values occur: each value is told by the weight that entities give it.
+"""The number of declared values that occur, estimated from the noisy weight that entities give to each value.
 
-*What is measured.* Each entity shares out one UNIT equally among the different values of its rows, over all cells (at rho so
-that the squares add up to it). So all shares of all entities have the sensitivity of one UNIT, however many rows there are and
-without any limit of them, and noise for one entity is enough. A value that does not occur has no share: exactly 0. One that some
-dozen entities have stands out of the noise. Then the number of values is known without error, where noise on the number itself
-would be as large as one entity may have values. The cost is that of `measurements.NoisySums` on a plan whose certificate says
-all this (`Clip`); no look of its own is needed, and what follows is post-processing.
+*Measurement.* Each entity divides one UNIT equally among the distinct values of its rows, over all cells (at rho so that the
+squares add up to one). So the shares of all values together have a sensitivity of one UNIT, however many rows an entity has and
+without any limit on them. A value that does not occur has a share of exactly 0; one that a few dozen entities have is
+significantly above the noise. If all values are so, their number is known without error, whereas noise added to the number itself
+would be as large as the number of values that one entity may have. The cost is that of `measurements.NoisySums` on a plan whose
+certificate states this sensitivity (`Clip`); no other measurement is needed, and what follows is post-processing.
 
-*What is told.* Shares are taken for draws of a mixture: with one chance for 0, and else for sizes s with a density in proportion
-to s^slope on the logarithmic scale, up to the largest that is seen. Over all chances and slopes the mean is taken, each weighed
-by how likely what was released is: so where all values that show are common, what does not show hardly occurs; where they thin
-out, more may well be there. The answer is the sum of the chances that a value is not 0, and its error the sum of the chances that
-each of them is misjudged.
+*Estimate.* Shares are modelled as draws from a mixture: 0 with some probability, and otherwise sizes s with a density
+proportional to s^slope on the logarithmic scale, up to the largest that is seen. The estimate is averaged over a grid of
+probabilities and slopes, weighted by the likelihood of what was released. So if all values that stand out are common, hardly any
+other occurs; if sizes thin out towards zero, more values may well occur. The answer is the sum of the posterior probabilities
+that a value is not 0, and its error the sum of the probabilities that each value is misclassified.
 
-*Its interval.* Of m values that do not occur, none is beyond w with the confidence c where P(noise > w) <= (1 - c) / m, whatever
-the others are; so as many values as are beyond w occur, at least. At most, all m do: nothing tells a value that one entity has
-from one that nobody has.
+*Interval.* If P(noise > w) <= (1 - c) / m, then with confidence c none of m values that do not occur is above w, whatever the
+others are; so at least as many values occur as are above w. The upper end is m: nothing distinguishes a value that one entity
+has from one that nobody has.
 
-*Two looks.* Where values are rare, noise on their number can be the better way. If the rows of an entity are limited, a part of
-the price (LOOK) buys shares first; these tell which of the two is expected to err less, and the rest of the price buys that. What
-is chosen rests on what was released, and the noise of the second look is independent of the first, so that an interval of noise
-on the number needs no correction; nor does one of shares by both looks, as it rests on noise below a bound whatever is chosen.
+*Two measurements.* Where values are rare, noise added to their number can be better. If the rows of an entity are limited, a part
+of the price (LOOK) pays for shares first; these decide which of the two has the smaller expected error, and the rest of the price
+pays for that one. The choice depends on released numbers only, and the second noise is independent of the first, so an interval
+for noise on the number needs no correction; nor does one for shares from both measurements, as it requires only that the noise
+is below a bound, whichever is chosen.
 
-Source: the counts of values as those of a histogram, Dwork, McSherry, Nissim and Smith, TCC 2006; an entity's weight shared out
-as in Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin, Differentially Private Set Union, ICML 2020 (with l2 weights).
+Source: counts of values as a histogram, Dwork, McSherry, Nissim and Smith, TCC 2006; an entity's weight divided as
+in Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin, Differentially Private Set Union, ICML 2020 (with l2 weights).
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ from dpsql.types import Type
 Reals = NDArray[np.float64]
 SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**20), from_low=False)
 UNIT = SHARE.largest
-LOOK = Fraction(1, 4)  # of the price, where noise on the number itself can be bought with the rest
-ALARM = 0.01  # the chance with which any value that does not occur is beyond what EXPLAIN calls standing out
-PLACES, BELOW = 4, 2  # sizes of an octave; octaves below the noise
+LOOK = Fraction(1, 4)  # of the price, for the first of two measurements
+ALARM = 0.01  # probability that any value that does not occur is above the size at which EXPLAIN says values stand out
+PLACES, BELOW = 4, 2  # grid of sizes: points per octave; octaves below the noise
 SLOPES, PARTS = np.linspace(-1.0, 3.0, 9), np.arange(1, 40) / 40
 
 
 class DeclaredValues:
-    """Declared values that occur, told apart from those that do not by shares of entities with noise for one. Proof: `Clip`."""
+    """The declared values that occur, distinguished from those that do not by noisy shares of entities. Proof: `Clip`."""
 
     name, kind = "declared_values", Occurrences
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, Occurrences):
-            return No(because="it tells which declared values occur")
+            return No(because="it finds which declared values occur")
         noise = noise_of(task, allotted if task.total is None else allotted.part(LOOK))
         seen = _margin([noise], np.ones(1), len(task.values), 1 - ALARM)
         rare = f"; where many are rarer, {_told_of_total(task.total, allotted)}" if task.total is not None else ""
@@ -100,7 +101,7 @@ class DeclaredValues:
 
 
 def looked(task: Occurrences, noise: Noise, setting: Setting) -> Generator[Request, Any, Reals]:
-    """The shares of each cell and value, with noise, in units."""
+    """The noisy shares of each cell and value, in units."""
     released: MeasuredSums = yield NoisySums(
         plan=shares_of(task, setting.keys, order=1 if isinstance(noise, DiscreteLaplace) else 2), noises=(noise,),
         cells=tuple((*cell, value) for cell, value in product(setting.cells, task.values)))
@@ -108,7 +109,7 @@ def looked(task: Occurrences, noise: Noise, setting: Setting) -> Generator[Reque
 
 
 def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> GroupedSums:
-    """The sums of all shares. What an entity gives to its values, one UNIT each, is scaled down to one UNIT by `Clip`."""
+    """The sums of shares. An entity gives one UNIT to each of its values, which `Clip` scales down to one UNIT in total."""
     one = Case(branches=((predicate("is null", task.input.field(task.column).ref), real(0.0)),), otherwise=real(1.0),
                type=Type.DOUBLE)
     cells = (*keys, task.column)
@@ -120,7 +121,7 @@ def shares_of(task: Occurrences, keys: tuple[str, ...], *, order: int) -> Groupe
 
 
 def noise_of(task: Occurrences, allotted: Cost) -> Noise:
-    """An entity's shares have a norm of one UNIT in l1, or at rho in l2."""
+    """The noise of shares: those of an entity have an l1 norm of one UNIT, or at rho an l2 norm."""
     return bought(UNIT, allotted)
 
 
@@ -136,13 +137,13 @@ def _told_of_total(total: Linear, allotted: Cost) -> str:
 
 
 def hidden(seen: Sequence[Reals], noises: Sequence[Noise], setting: Setting) -> Reals:
-    """How many values of each cell do not stand out: their number may be off by half of that."""
+    """The number of values of each cell that do not stand out; the error of the answer is about half of it."""
     weights, shares = _combined(seen, noises)
     return np.asarray((shares <= _margin(noises, weights, shares.shape[1], float(setting.confidence))).sum(axis=1))
 
 
 def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> Estimates:
-    """The number of values in each cell that occur."""
+    """The estimated number of values that occur in each cell."""
     chances, wrong, many = occurring(seen, noises), misjudged(seen, noises), len(task.values)
     weights, shares = _combined(seen, noises)
 
@@ -155,13 +156,13 @@ def told(task: Occurrences, seen: Sequence[Reals], noises: Sequence[Noise]) -> E
 
 
 def misjudged(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
-    """For each cell the sum of the chances that a value is taken for what it is not: those near 0 stand and fall together."""
+    """For each cell, the sum of the probabilities that a value is misclassified: errors near 0 are far from independent."""
     chances = occurring(seen, noises)
     return np.asarray(np.minimum(chances, 1 - chances).sum(axis=1), dtype=np.float64)
 
 
 def occurring(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
-    """The chance of each value to occur, from what every look has shown of its share: a mean over all the mixtures."""
+    """The probability that each value occurs, given its share in every measurement: a mean over all mixtures."""
     _, shares = _combined(seen, noises)
     unit = _spread(noises)
     octaves = max(1.0, math.log2(max(1.0, float(shares.max(initial=0.0)) / unit)))
@@ -170,7 +171,7 @@ def occurring(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
                np.zeros((*shares.shape, len(sizes) + 1)))
     fits = np.exp(logs - logs.max(axis=-1, keepdims=True))
     slopes = (sizes / sizes[-1]) ** SLOPES[:, None]
-    some = fits[..., :-1] @ (slopes / slopes.sum(axis=1, keepdims=True)).T  # for each slope how likely what is seen is
+    some = fits[..., :-1] @ (slopes / slopes.sum(axis=1, keepdims=True)).T  # the likelihood of each slope
     mixed = PARTS * some[..., None] + (1 - PARTS) * fits[..., -1:, None]
     logs = np.log(np.maximum(mixed, 1e-300)).sum(axis=(0, 1))
     weights = np.exp(logs - logs.max())
@@ -178,24 +179,24 @@ def occurring(seen: Sequence[Reals], noises: Sequence[Noise]) -> Reals:
 
 
 def _combined(seen: Sequence[Reals], noises: Sequence[Noise]) -> tuple[Reals, Reals]:
-    """The weights of looks that make the least variance, and the shares by all of them."""
+    """The weights of the measurements with the least variance, and the weighted means of the shares."""
     weights = np.array([1 / max(noise.variance, 1e-9) for noise in noises])
     weights = weights / weights.sum()
     return weights, np.asarray(sum(weight * look for weight, look in zip(weights, seen, strict=True)))
 
 
 def _spread(noises: Sequence[Noise]) -> float:
-    """The standard deviation of shares by all looks."""
+    """The standard deviation of shares from all measurements."""
     return max(1 / math.sqrt(sum(1 / max(noise.variance, 1e-9) for noise in noises)) / UNIT, 1e-9)
 
 
 def _margin(noises: Sequence[Noise], weights: Reals, values: int, confidence: float) -> float:
-    """What none of so many shares of 0 is beyond with this confidence: noise is symmetric, so on either side half of the rest."""
+    """The bound above which, with this confidence, none of so many shares of 0 lies; the noise is symmetric."""
     errors = tuple(error for noise in noises if (error := error_of(noise)) is not None)
     return margin(errors, tuple(map(float, weights)), max(0.0, 1 - 2 * (1 - confidence) / values)) / UNIT
 
 
 def _log_density(noise: Noise, off: Reals) -> Reals:
-    """Of noise in units, but for a constant."""
+    """The log density of noise in units, up to a constant."""
     spread = max(math.sqrt(noise.variance) / UNIT, 1e-9)
     return -np.abs(off) * math.sqrt(2) / spread if isinstance(noise, DiscreteLaplace) else -((off / spread) ** 2) / 2

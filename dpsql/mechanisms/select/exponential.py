@@ -1,4 +1,4 @@
-"""The exponential mechanism on ranks: quantiles, one or several of a column, to the full resolution of its grid."""
+"""The exponential mechanism on ranks: one or several quantiles of a column, at the full resolution of its grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permute-and-flip on ranks: as the exponential mechanism at a pure epsilon, with half its error at best, on coarse grids."""
+"""Permute-and-flip on ranks: for a pure epsilon and coarse grids; at best half the error of the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PermuteAndFlip:
         if not search.affordable:
             return No(because="the price is as small as the rounding of its draws")
         coarse = coarser(task.part).grid
-        fits = coarse == task.part.grid  # a coarser grid is taken only where the mechanism is asked for by its name
+        fits = coarse == task.part.grid  # a coarser grid is used only if the statement names this mechanism
         return Yes(error=search.error if fits else math.inf,
                    noise=f"ranks off by {search.error:.4g} rows or so, values in steps of {float(coarse.step):g}")
 
@@ -44,6 +44,6 @@ class PermuteAndFlip:
 
 
 def coarser(part: Quantiles) -> Quantiles:
-    """The same quantiles on a grid of few enough values."""
+    """The same quantiles on a grid coarse enough to have at most MOST_VALUES values."""
     factor = -(-part.grid.most // (MOST_VALUES - 1))
     return part if factor <= 1 else replace(part, grid=replace(part.grid, step=part.grid.step * factor))

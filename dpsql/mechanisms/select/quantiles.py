@@ -1,37 +1,37 @@
-"""Quantiles by selection: in which order they are chosen, and intervals whose ends are chosen as they are.
+"""Quantiles by private selection: the order in which they are chosen, and intervals whose ends are selected as well.
 
-*Order.* Three and more quantiles of one column are chosen jointly (Kaplan, Schnapp and Stemmer, Differentially Private
-Approximate Quantiles, ICML 2022): first the middle one over the whole range, then those below and above it inside their parts,
-so that m quantiles cost as much as log2(m + 1) choices, rounded up, made one after another; segments of one level are disjoint
-and share its price. One or two cost as much apart.
+*Order.* Three or more quantiles of one column are chosen jointly (Kaplan, Schnapp and Stemmer, Differentially Private
+Approximate Quantiles, ICML 2022): first the middle one over the whole range, then those below and above it in their parts of
+the range. So m quantiles cost as much as log2(m + 1) choices, rounded up, in sequence; segments of one level are disjoint and
+share its price. One or two cost the same if chosen separately.
 
 *Ends.* Let v be chosen for the quantile q. The lower end of its interval is chosen among the places below v, with a target t rows
-further down; the upper end among those above, and as these are disjoint, both have one price. Rows up to the target count less
-than rows beyond it, by weights whose sum decides the price (`measurements.Select`): with a light weight inside, ends lie nearly
-evenly over the t rows, and seldom beyond; so they are as near on average as with equal weights and twice the price. Those weights
-are taken with which ends are nearest on average. The end misses q only if v > q and the end falls between them: if E rows lie
-there, it is chosen t - E rows or more off its target, *and* in one of these places.
+further down; the upper end among those above, and as these are disjoint, both share one price. Rows up to the target have a
+smaller weight than rows beyond it; the sum of both weights determines the price (`measurements.Select`). With a small weight
+inside, ends lie nearly uniformly over the t rows, and seldom beyond; so they are as near on average as with equal weights at
+twice the price. The weights are those whose ends are nearest on average. The end misses q only if v > q and the end falls between
+them: if E rows lie there, it is chosen t - E rows or more off its target, *and* in one of these places.
 
-- Rows that are spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density
-  proportional to exp(-(t - x) / s) inside the target and exp(-(x - t) / u) beyond, so that q is missed with the probability of
-  `EndChoice.missed`, on both sides together. As t is much larger than r, that is seldom.
-- Rows that share values next to each other: v is one value off at most, unless that has hardly any rows, and then there is no
-  place between v and q. So the end is right, whatever the ties are.
-- Rows that share values far apart on the grid: where q is the last row of such a value but for a few r, v may fall between it
+- Rows spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density
+  proportional to exp(-(t - x) / s) inside the target and exp(-(x - t) / u) beyond, so that q is missed with the probability
+  `EndChoice.missed`, both sides together. As t is much larger than r, this is small.
+- Rows tied on values next to each other on the grid: v is off by one value at most, unless that value has hardly any rows; then
+  there is no place between v and q. So the end is right, whatever the ties are.
+- Rows tied on values far apart on the grid: if q is within a few r of the last row of such a value, v may fall between this value
   and the next one, and so may the end: g places between them have g exp(-(t - E) / s) times the weight of the value. This is the
-  one case in which q is missed more often; `planning.script` tells of it where grids are that fine.
+  one case in which q is missed more often; `planning.script` adds a note where grids are that fine.
 
-*Few rows.* With fewer than about t rows below v no place is much better than others. So the range of the lowest ends begins
-`beyond` places below the range of values, where no value is; a place there is told as the end of the range. If there is no row at
-all, v is anywhere, and for q at a part u of the range an end misses it with less than ((1 - u)^2 + u^2) / 2 * places / beyond,
-which is 1 - confidence at most. An end between two quantiles is believed if there are enough rows between them, as a noisy count
-tells; it is that of the next quantile otherwise.
+*Few rows.* With fewer than about t rows below v no place is much better than any other. So the range of the lowest ends begins
+`beyond` places below the range of values, where no value can be; a place there is released as the end of the range. If there is
+no row at all, v is anywhere, and an end misses a q at fraction u of the range with probability less than
+((1 - u)^2 + u^2) / 2 * places / beyond, which is 1 - confidence at most. An end between two quantiles is used if a noisy count
+finds enough rows between them; otherwise it is replaced by that of the next quantile.
 
-*Extremes.* MIN and MAX aim inside, and the truth lies anywhere between what is chosen and the bound, which is one end of the
-interval. The other end is up against all places beyond the last row at once: with t = s ln(places / (1 - confidence)) these weigh
-less than 1 - confidence together, whatever the values are.
+*Extremes.* MIN and MAX aim inside the data, and the truth lies anywhere between the chosen value and the declared bound, which is
+one end of the interval. The other end competes with all places beyond the last row at once: with
+t = s ln(places / (1 - confidence)) these have a total weight below 1 - confidence, whatever the values are.
 
-The standard error takes the rows between the ends to be spread evenly.
+The standard error assumes that the rows between the ends are spread evenly.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ from dpsql.types import Type
 
 Integers = NDArray[np.int64]
 ScaleOf = Callable[[Cost, int], float]
-ENDS, MORE_ENDS = Fraction(1, 10), Fraction(1, 5)  # of the price, for the ends of intervals
-OUTER = Fraction(1, 4)  # a quantile with a smaller part of the rows on one side needs more for them
-COUNTED = Fraction(1, 5)  # of that, for counting rows, where there are ends between quantiles
-WEIGHTS = 6  # of a row inside the target of an end and of one beyond it, together
-MISSED = 0.8  # of what the confidence leaves, by ends that are nearer than the error: the rest is for rows that are not even
-ENOUGH = 3.0  # so many scales of rows more than its distance are needed between two quantiles for an end
-OPEN = 5.0  # with so many an end hardly ever falls beyond the range
-EXTREME = 6  # MIN and MAX aim so many scales inside, as all values beyond the data look equally extreme
-MOST_TIES, MOST_BITS = 20, 60  # bits that tell rows of one value apart where several quantiles split them; of all places
-APART = 2  # so many quantiles are chosen one by one
+ENDS, MORE_ENDS = Fraction(1, 10), Fraction(1, 5)  # shares of the price for the ends of intervals
+OUTER = Fraction(1, 4)  # a quantile with a smaller fraction of the rows on one side needs the larger share
+COUNTED = Fraction(1, 5)  # share of that for counting rows, where there are ends between quantiles
+WEIGHTS = 6  # the weight of a row inside the target of an end plus that of a row beyond it
+MISSED = 0.8  # fraction of 1 - confidence for ends nearer than the error; the rest is for rows not spread evenly
+ENOUGH = 3.0  # scales of rows, beyond the distance of an end, that must lie between two quantiles to use the end
+OPEN = 5.0  # scales of rows with which an end hardly ever falls beyond the range
+EXTREME = 6  # scales by which MIN and MAX aim inside the data, as all values beyond it look equally extreme
+MOST_TIES, MOST_BITS = 20, 60  # bits that break ties where several quantiles split the rows of a value; bits of all places
+APART = 2  # up to so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism on scores that a row moves `apart`; see `measurements.Select` for the cost."""
+    """The scale of the exponential mechanism for scores in which a row counts `apart`; for the cost see `measurements.Select`."""
 
     def scale(allotted: Cost, apart: int) -> float:
         if rows == 0:
@@ -84,7 +84,7 @@ def exponential_scale(rows: int) -> ScaleOf:
 
 
 def flip_scale(rows: int) -> ScaleOf:
-    """The same for permute-and-flip, whose bounded range is not proved: it pays its epsilon in full."""
+    """The same for permute-and-flip, for which no bounded range is proved: its epsilon counts in full."""
 
     def scale(allotted: Cost, apart: int) -> float:
         return 1e-9 if rows == 0 else math.nextafter(float(Fraction(rows * apart) / allotted.as_epsilon), math.inf)
@@ -92,12 +92,12 @@ def flip_scale(rows: int) -> ScaleOf:
     return scale
 
 
-# -- what is chosen, and at which price
+# -- what is chosen, and at what price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantileStep:
-    """The choice of one quantile between what was chosen for two others; where there is none, up to the end of the range."""
+    """The choice of one quantile between the values chosen for two others, or up to the end of the range where there is none."""
 
     at: int
     below: int | None = None
@@ -105,7 +105,7 @@ class QuantileStep:
 
 
 def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
-    """The choices that find so many quantiles, level by level."""
+    """The choices for so many quantiles, level by level."""
     if quantiles <= APART:
         return tuple((QuantileStep(at=i),) for i in range(quantiles))
     levels: list[tuple[QuantileStep, ...]] = []
@@ -121,10 +121,10 @@ def order(quantiles: int) -> tuple[tuple[QuantileStep, ...], ...]:
 class QuantileSearch:
     """How the quantiles of a task are chosen, and the ends of their intervals.
 
-    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. A tenth of the price is for the ends of a median: so it
-    is off by 11 % or 5 % more than without an interval (`tests/bench/accuracy.py` prints the first). Where few rows are beyond
-    a quantile, its end is up against all places beyond the data, and the ends of several are two choices and a count: a fifth
-    is for those.
+    Errors grow as 1 / share in epsilon and as 1 / sqrt(share) in rho. The ends of a median take a tenth of the price, so its
+    error is 11 % or 5 % larger than without an interval (`tests/bench/accuracy.py` prints the first). They take a fifth where few
+    rows are beyond a quantile, as its end competes with all places beyond the data, and for several quantiles, whose ends need
+    two choices and a count.
     """
 
     task: Ordered
@@ -151,7 +151,7 @@ class QuantileSearch:
         return (self.fractions[step.at] - low) / (high - low)
 
     def target(self, step: QuantileStep) -> Target:
-        """What is looked for there. MIN and MAX aim inside, and of quantiles beside them that is taken off again."""
+        """The target of a step. MIN and MAX aim inside the data; the targets of quantiles beside them are corrected for that."""
         fraction = self.fraction(step)
         rows = Fraction(self.aims[step.at])
         for place, weight in ((step.below, 1 - fraction), (step.above, fraction)):
@@ -160,7 +160,7 @@ class QuantileSearch:
 
     @cached_property
     def aims(self) -> tuple[int, ...]:
-        """How many rows above its rank each quantile aims."""
+        """The number of rows above its rank at which each quantile aims."""
         signs = {Fraction(0): 1, Fraction(1): -1}
         return tuple(signs.get(p, 0) * math.ceil(EXTREME * errors[-1])
                      for p, errors in zip(self.fractions, self.errors, strict=True))
@@ -174,9 +174,9 @@ class QuantileSearch:
 
     @cached_property
     def errors(self) -> tuple[tuple[float, ...], ...]:
-        """For each quantile the scales of independent errors of its rank, its own last.
+        """For each quantile the scales of the independent errors in its rank, its own last.
 
-        P(error > x) falls as exp(-x / scale). What a quantile is looked for between moves with the errors of its neighbours.
+        P(error > x) falls as exp(-x / scale). The segment in which a quantile is chosen moves with the errors of its neighbours.
         """
         found: dict[int, dict[int, float]] = {}
         for level, scale in zip(self.levels, self.scales, strict=True):
@@ -195,7 +195,7 @@ class QuantileSearch:
 
     @property
     def error(self) -> float:
-        """About how many ranks a quantile is off."""
+        """The approximate error of a quantile, in ranks."""
         return max(map(self.deviation, range(len(self.fractions)))) / math.sqrt(2)
 
     @property
@@ -204,13 +204,13 @@ class QuantileSearch:
 
     @cached_property
     def end_scale(self) -> float:
-        """The scale of the scores of ends. Lower and upper ones of several quantiles are two choices."""
+        """The scale of the scores of ends. The lower and the upper ends of several quantiles are two separate choices."""
         share = self.ends_share * (1 - COUNTED * self.counts) / min(2, len(self.fractions))
         return exponential_scale(self.task.rows)(self.price.part(share), WEIGHTS)
 
     @property
     def counts(self) -> bool:
-        """Whether there are ends between two quantiles: not those of MIN and MAX, which are told to be those of the next one."""
+        """Whether there are ends between two quantiles; MIN and MAX do not count, as they take the ends of the next quantile."""
         return sum(fraction not in (0, 1) for fraction in self.fractions) + (len(self.fractions) > 2) > 1
 
     @property
@@ -219,14 +219,14 @@ class QuantileSearch:
 
     @property
     def affordable(self) -> bool:
-        """Whether each choice may spend more than the rounding of its draw."""
+        """Whether the price of each choice exceeds the rounding error of its draw."""
         try:
             return min(*self.scales, self.end_scale) > 0
         except ArithmeticError:
             return False
 
     def end(self, i: int, confidence: Fraction) -> EndChoice:
-        """How the ends of the interval of a quantile are chosen: with the weights for which they are nearest."""
+        """How the ends of the interval of a quantile are chosen: with the weights whose ends are nearest on average."""
         miss = 1 - float(confidence)
         tried = [EndChoice(inside=inside, scale=self.end_scale) for inside in range(1, WEIGHTS)]
         if self.fractions[i] in (0, 1):
@@ -236,20 +236,20 @@ class QuantileSearch:
         return min(found, key=lambda one: one.usual)
 
     def beyond(self, confidence: Fraction) -> int:
-        """How many places there are beyond the range, for ends of which little is known."""
+        """The number of places beyond the range, which ends take if there are few rows."""
         wanted = Fraction(self.most + 1, 2) / (1 - confidence)
         return min(math.ceil(wanted), 1 << MOST_BITS)
 
     @property
     def ties(self) -> int:
-        """How many bits tell rows of one value apart: quantiles that are chosen jointly may have to split them."""
+        """The number of bits that break ties between rows of one value, which quantiles chosen jointly may have to split."""
         return min(MOST_TIES, MOST_BITS - self.most.bit_length()) if len(self.fractions) > APART else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndChoice:
-    """How an end of an interval is chosen: `rows` rows from v, where each row inside of that counts `inside` in scores of this
-    scale, and each row beyond it what is left of `WEIGHTS`."""
+    """How an end of an interval is chosen: with a target `rows` rows from v, by scores of this scale in which each row inside the
+    target has the weight `inside`, and each row beyond it the rest of `WEIGHTS`."""
 
     inside: int
     scale: float
@@ -268,7 +268,7 @@ class EndChoice:
         return replace(self, rows=rows)
 
     def beyond_error(self, error: float, chance: float) -> EndChoice:
-        """With the fewest rows with which it is missed with this chance at most, up to an eighth of a scale."""
+        """The same choice with the fewest rows at which q is missed with this probability at most, up to an eighth of a scale."""
         low, high = 0.0, self.inner + error
         while self.away(high).missed(error) > chance:
             low, high = high, 2 * high
@@ -278,7 +278,7 @@ class EndChoice:
         return self.away(high)
 
     def missed(self, error: float) -> float:
-        """The chance that the end is chosen fewer rows from v than v is off, if it is off to that side: the mean of
+        """The probability that the end lies fewer rows from v than the error of v, if v is off to that side: the mean of
         exp(-x / error) for x > 0 with a density proportional to exp(-(rows - x) / inner) inside, exp(-(x - rows) / outer)
         beyond."""
         away, gap = math.exp(-self.rows / self.inner), 1 / error - 1 / self.inner
@@ -287,7 +287,7 @@ class EndChoice:
 
     @property
     def usual(self) -> float:
-        """How many rows from v the end lies on average."""
+        """The average distance of the end from v, in rows."""
         away, rows, inner, outer = math.exp(-self.rows / self.inner), self.rows, self.inner, self.outer
         return (inner * rows - inner**2 * (1 - away) + outer * (rows + outer)) / (inner * (1 - away) + outer)
 
@@ -296,7 +296,7 @@ class EndChoice:
 
 
 def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Estimates]:
-    """Choose all quantiles of a task, and the ends of their intervals."""
+    """Chooses all quantiles of a task, and the ends of their intervals."""
     if not setting.cells:  # no group was selected
         return tuple(constant(np.zeros(0)) for _ in search.fractions)
     chosen = np.sort((yield from _chosen(search, setting)), axis=1)
@@ -317,7 +317,7 @@ def searched(search: QuantileSearch, setting: Setting) -> Generator[Request, Any
 
 
 def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, Integers]:
-    """For each cell the places of all quantiles."""
+    """The places of all quantiles in each cell, as an array of cells by quantiles."""
     last = ((search.most + 1) << search.ties) - 1
     chosen: dict[int, list[int]] = {}
     for level, scale in zip(search.levels, search.scales, strict=True):
@@ -331,7 +331,7 @@ def _chosen(search: QuantileSearch, setting: Setting) -> Generator[Request, Any,
                                           scale=scale, flip=search.flip)
         for cell, row in enumerate(ranges):
             rest = iter(released.values[cell])
-            for step, (low, high) in zip(level, row, strict=True):  # where no room is left, the quantile is where its part ends
+            for step, (low, high) in zip(level, row, strict=True):  # with no place left, it is the end of its segment
                 chosen.setdefault(step.at, []).append(next(rest) if low <= high else high)
     return np.array([chosen[i] for i in range(len(search.fractions))], dtype=np.int64).T >> search.ties
 
@@ -361,11 +361,11 @@ class EndSide:
 
     @cached_property
     def choices(self) -> tuple[EndChoice, ...]:
-        """How the end of each quantile is chosen."""
+        """The choice of the end of each quantile."""
         return tuple(self.search.end(i, self.confidence) for i in range(len(self.search.fractions)))
 
     def _segment(self, i: int, low: int, high: int) -> Segment:
-        """The places of an end, and where it is looked for among the rows there."""
+        """The places for an end, and its target among the rows there."""
         choice = self.choices[i]
         target = Target(fraction=Fraction(1 - self.sign, 2), offset=self.sign * (math.ceil(choice.rows) + 1))
         counted = choice.inside, WEIGHTS - choice.inside
@@ -374,12 +374,12 @@ class EndSide:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The quantiles whose end is chosen, the outermost first. An extreme is bounded by the range."""
+        """The quantiles whose end is chosen, outermost first. The end of an extreme is that of the range."""
         extreme = 0 if self.sign < 0 else 1
         return tuple(i for i, fraction in enumerate(self.search.fractions) if fraction != extreme)[:: -self.sign]
 
     def segments(self, chosen: Sequence[int]) -> dict[int, Segment]:
-        """The places from which ends are chosen, beside the quantiles that were chosen in a cell; none where there is no room."""
+        """The segments in which ends are chosen, next to the quantiles chosen in a cell; none where there is no place left."""
         found = {}
         for at, i in enumerate(self.order):
             if at and self.search.fractions[i] in (0, 1):
@@ -391,7 +391,7 @@ class EndSide:
         return found
 
     def places(self, found: Sequence[dict[int, int]], rows: NDArray[np.float64]) -> Integers:
-        """The end of each quantile in each cell, which has so many rows at least; beyond the range where little is known."""
+        """The end of each quantile in each cell, which has at least `rows` rows; beyond the range if these are too few."""
         places = np.full((len(found), len(self.search.fractions)), self.last, dtype=np.int64)
         for at, i in enumerate(self.order):
             beside = self.order[at - 1]
@@ -403,7 +403,7 @@ class EndSide:
 
 
 def _rows(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, NDArray[np.float64]]:
-    """How many rows each cell has, less two standard deviations of the noise."""
+    """The noisy number of rows of each cell, less two standard deviations of the noise."""
     task = search.task
     if not task.rows:
         return np.full(len(setting.cells), math.inf)
@@ -413,11 +413,11 @@ def _rows(search: QuantileSearch, setting: Setting) -> Generator[Request, Any, N
     return np.array(counted.totals[0][0], dtype=np.float64) - 2 * math.sqrt(noise.variance)
 
 
-# -- what is told of them
+# -- estimates
 
 
 def _estimate(search: QuantileSearch, setting: Setting, i: int, chosen: Integers, ends: Sequence[Integers]) -> Estimate:
-    """The values, with intervals of the confidence for which the ends were chosen; they are told for lower ones too."""
+    """The values, with intervals at the confidence for which the ends were chosen; for a lower confidence these are used too."""
     top, off = float(search.most), search.deviation(i)
     rounded = 0.0 if _on_grid(search.task) else 0.5
     squares = sum((np.abs(np.clip(places, 0, top) - chosen) * _part_of(search, i, places, last, off, setting.confidence)) ** 2 / 2
@@ -433,10 +433,10 @@ def _estimate(search: QuantileSearch, setting: Setting, i: int, chosen: Integers
 
 def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, off: float, confidence: Fraction) -> NDArray[
         np.float64] | float:
-    """How large a standard error is beside the distance to an end.
+    """The ratio of the standard error to the distance of an end.
 
-    As many rows off as there are up to the end, for MIN and MAX up to the bound. There are fewer of them up to an end beyond the
-    range, how many fewer is not known: the middle is taken, in logarithms.
+    The end lies as many rows away as its target, for MIN and MAX up to the bound. Up to an end beyond the range there are fewer
+    rows, and how many is unknown: the middle is used, on the logarithmic scale.
     """
     if search.fractions[i] == last:
         return 1.0
@@ -446,6 +446,6 @@ def _part_of(search: QuantileSearch, i: int, places: Integers, last: Fraction, o
 
 
 def _on_grid(task: Ordered) -> bool:
-    """Whether values are places of the grid as they are, so that nothing was rounded."""
+    """Whether the values of the column are places of the grid already, so that nothing was rounded."""
     known, grid = task.input.field(task.part.column).facts, task.part.grid
     return grid.step == 1 and float(grid.low).is_integer() and (known.whole or known.type is Type.DATE)

@@ -1,7 +1,7 @@
-"""Range search: bounds of a column that are not declared, as the powers of two between which enough rows lie.
+"""Range search: undeclared bounds of a column, estimated as the powers of two between which nearly all rows lie.
 
-A noisy histogram over the powers of two; the bounds are the ends of the outermost bins that stand out of the noise. Source:
-the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
+The bounds are the ends of the outermost significant bins of a noisy histogram over powers of two. Source: the approximate bounds
+of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs 2020.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dpsql.plan.operators.summands import Count
 from dpsql.types import Interval, Type
 
 LEAST, MOST = -20, 50  # numbers below 2^-20 count as zero; numbers of 2^50 and more as 2^50
-FALSE_ALARM = 1e-3  # chance that some empty bin stands out
-EXTRA = 1  # bins beyond the last that stands out: what hides there costs more than the noise of a bound twice as wide
+FALSE_ALARM = 1e-3  # probability that any empty bin is significant
+EXTRA = 1  # bins beyond the last significant one: rows cut off there cost more than the noise of a bound twice as wide
 BINS = tuple(range(-(MOST - LEAST + 1), MOST - LEAST + 2))
 
 
 def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generator[Request, Any, Interval]:
-    """Bounds that hold nearly all values; 0 to 1 where no bin stands out."""
+    """Bounds that contain nearly all values; 0 to 1 if no bin is significant."""
     binned = Project(input=view, columns=(("bin", "power of two", bin_of(view.field(column).ref)),))
     noise, threshold = _noise(rows, allotted)
     found: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)),
@@ -47,16 +47,16 @@ def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generato
 
 
 def _further(counts: NDArray[np.float64], noise: Noise) -> int:
-    """How many bins further out the bounds are than the outermost bin that stands out of all, which comes first here.
+    """How many bins further out the bounds are than the outermost bin that is significant among all, which comes first here.
 
-    A bin that does not may still hold as many rows as the noise of so small a part of the price hides, and these would all be
-    held to the bound. So bins are asked one after the other outwards from there, whose chance of a false alarm is that of a few.
+    A bin that is not may still hold as many rows as the noise at so small a share of the price can hide, and all of these would
+    be clamped to the bound. So the bins outwards from there are tested one after the other, at the false-alarm level of a few.
     """
     return min(max(0, highest(counts, noise, usual=0, steps=1)) + EXTRA, len(counts) - 1)
 
 
 def _noise(rows: int, allotted: Cost) -> tuple[Noise, float]:
-    """The noise of a bin, and what no empty bin exceeds but with probability `FALSE_ALARM`."""
+    """The noise of a bin, and the value that some empty bin exceeds with probability `FALSE_ALARM`."""
     chance = FALSE_ALARM / len(BINS)
     if allotted.epsilon is not None:
         scale = scale_of(Fraction(rows) / allotted.epsilon)
@@ -68,7 +68,7 @@ def _noise(rows: int, allotted: Cost) -> tuple[Noise, float]:
 
 
 def ends(number: int) -> Interval:
-    """The numbers of a bin."""
+    """The interval of numbers that a bin covers."""
     if number == 0:
         return Interval(0, 0)
     size = Interval(2.0 ** (LEAST + abs(number) - 1), 2.0 ** (LEAST + abs(number)))
@@ -76,7 +76,7 @@ def ends(number: int) -> Interval:
 
 
 def bin_of(value: Expr) -> Expr:
-    """The number of the bin of a value: its sign, and the power of two below its size."""
+    """The index of the bin of a value: its sign, and the power of two below its absolute value."""
     x = value if value.type is Type.DOUBLE else Cast(input=value, target="DOUBLE", type=Type.DOUBLE)
 
     def real(name: str, *args: Expr) -> Expr:

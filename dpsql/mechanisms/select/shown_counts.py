@@ -1,12 +1,11 @@
-"""The counts of groups that are shown because of them: numbers that come with undeclared keys, for no price beside that of the
-keys.
+"""The counts of groups with undeclared keys: the noisy counts by which keys are shown, at no cost beyond that of the keys.
 
-A group is shown where its count with noise, y = n + z, reaches a threshold t, so of the groups that are shown those of few
-entities have noise that is large. The interval is therefore that of y given that y >= t: it holds the n for which neither P(Y
->= y | Y >= t) nor P(Y <= y | Y >= t) is below half of what the confidence leaves. Y given Y >= t is the larger, in every
-quantile, the larger n is, as the noise is log-concave; so these n are the whole numbers between two ends, and whichever groups
-happen to be shown, an interval covers its n with the confidence. A key that is shown has one entity at least. (Conditional
-inference after selection: Fithian, Sun and Taylor, Optimal Inference After Model Selection, 2014.)
+A group is shown if its noisy count, y = n + z, reaches a threshold t. So among the groups that are shown, small ones have large
+noise, and the interval is conditional on y >= t: it contains the n for which neither P(Y >= y | Y >= t) nor P(Y <= y | Y >= t)
+is below (1 - confidence) / 2. As the noise is log-concave, Y given Y >= t increases stochastically with n; so these n are the
+whole numbers between two ends, and whichever groups happen to be shown, an interval covers its n with the stated confidence. A
+key that is shown has at least one entity. (Conditional inference after selection: Fithian, Sun and Taylor, Optimal Inference
+After Model Selection, 2014.)
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from numpy.typing import NDArray
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, released
 from dpsql.measurements import KeyRule, TruncatedGeometric
 
-WIDE = 12  # standard deviations of noise that has no ends: beyond them is less than any error here
+WIDE = 12  # standard deviations at which unbounded noise is cut: the probability beyond is below any other error here
 
 
 def shown_counts(name: tuple[int, ...], counts: NDArray[np.int64], rule: KeyRule) -> Estimate:
-    """The number of entities of each group, from what the rule told of its key."""
+    """The number of entities of each group, from the noisy count that the rule released for its key."""
     values = counts.astype(np.float64)
     return replace(released(name, values, noise_of(rule)), below=values - 1, drawn=partial(_ends, counts, rule))
 
 
 def noise_of(rule: KeyRule) -> NoiseTerm:
-    """The noise of a count, of all that there are: where it is cut off it is of no kind that others are."""
+    """The noise of a count over all groups, shown or not; truncated noise has no kind in common with other noise."""
     if not isinstance(rule, TruncatedGeometric):
         return NoiseTerm(kind="gaussian", scale=rule.sigma)
     weights = _weights(rule)
@@ -45,7 +44,7 @@ def _ends(counts: NDArray[np.int64], rule: KeyRule, confidence: float) -> Ends:
     outside, ones = (1 - confidence) / 2, np.ones_like(counts)
 
     def above(n: NDArray[np.int64]) -> Numbers:
-        """P(Y >= y) of what is shown."""
+        """P(Y >= y | Y >= t) for the counts that were shown."""
         return tail(counts - n) / tail(least - n)
 
     def not_above(n: NDArray[np.int64]) -> Numbers:
@@ -57,7 +56,7 @@ def _ends(counts: NDArray[np.int64], rule: KeyRule, confidence: float) -> Ends:
 
 
 def _tail(rule: KeyRule) -> tuple[Callable[[NDArray[np.int64]], Numbers], int]:
-    """m -> a multiple of P(z >= m), and how far the noise reaches."""
+    """The function m -> P(z >= m), up to a factor, and how far from zero the noise reaches."""
     weights = _weights(rule)
     far = len(weights) // 2
     tails = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
@@ -65,7 +64,7 @@ def _tail(rule: KeyRule) -> tuple[Callable[[NDArray[np.int64]], Numbers], int]:
 
 
 def _weights(rule: KeyRule) -> Numbers:
-    """Multiples of P(z = -far), ..., P(z = far)."""
+    """P(z = -far), ..., P(z = far), up to a common factor."""
     if isinstance(rule, TruncatedGeometric):
         return np.exp(-np.abs(np.arange(-rule.reach, rule.reach + 1)) / rule.scale)
     far = max(rule.threshold, 0) + math.ceil(WIDE * rule.sigma)
@@ -74,7 +73,7 @@ def _weights(rule: KeyRule) -> Numbers:
 
 def _first(holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]], low: NDArray[np.int64],
            high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first number of each range from which on something holds; it holds at the end."""
+    """The first number of each range at which a monotone condition holds; it holds at the end of the range."""
     while (low < high).any():
         middle = (low + high) // 2
         there = holds(middle) | (low >= high)

@@ -1,26 +1,25 @@
-"""Quantiles over rows of several entities each: a search by halves, with a noisy weighing of both sides at each place.
+"""Quantiles over rows of several entities each: a noisy binary search that compares the rows on both sides of each place.
 
-For a place x between two values let B be the rows below it and A those above, held to a level of so many rows for each entity
-(Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers: it is below zero where x lies below the quantile q of the
-rows that are kept, and does not fall with x. B and A are the sums of the positive and of the negative weights of one signed sum,
-so each weighing is one `measurements.Balance` with one level, which has the proof; the costs of all of them add up. Nobody
-else sees rows, and the places are chosen from what was released.
+For a place x between two values let B be the number of rows below it and A that of rows above, both truncated at a level of rows
+per entity (Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers. Then g(x) is below zero where x lies below the
+quantile q of the rows kept, and g is non-decreasing. B and A are the sums of the positive and of the negative weights of one
+signed sum, so each comparison is one `measurements.Balance` with one level, which has the proof; the costs of all comparisons
+add up. Rows are read nowhere else, and the places are chosen from released numbers.
 
-*Level.* Where neither the policy nor the statement has a limit of rows, one is drawn first, as that of a count would be, for
-LEVEL_SHARE of the price.
+*Level.* If neither the policy nor the statement limits rows, a level is drawn first, as for a count, at LEVEL_SHARE of the price.
 
-*Weighings.* As many as halve the range down to one place, MOST_ROUNDS at most. A wrong turn would be final if the range were
-halved. So all places keep a probability, which each weighing multiplies by how likely its noise is to be above, or below, what
-was told; the next place is the middle one (probabilistic bisection, as in Waeber, Frazier and Henderson, SIAM J. Control Optim.
-2013). Nothing but the error rests on these probabilities.
+*Comparisons.* As many as halve the range down to one place, at most MOST_ROUNDS. If the range were halved, a wrong turn would be
+final. So every place keeps a probability, which each comparison multiplies by the probability that its noise is above, or below,
+the released number; the next place is the median (probabilistic bisection, as in Waeber, Frazier and Henderson, SIAM J. Control
+Optim. 2013). Only the error depends on these probabilities.
 
-*Intervals.* With m of k weighings the margin of a confidence of 1 - (1 - c) / k, all true g lie within m of those released,
-with a probability of c (union bound). As g does not fall, the quantile of the rows that are kept lies above every place where
-g + m < 0 and below those where g - m > 0, however many rows share a value. Added to m are one row, as ways to interpolate differ
-by one, and for three and more owners the slack of the extension.
+*Intervals.* Let m be the margin of one of k comparisons at confidence 1 - (1 - c) / k. Then with probability c all true g lie
+within m of those released (union bound). As g is non-decreasing, the quantile of the rows kept lies above every place where
+g + m < 0 and below those where g - m > 0, however many rows are tied. To m is added one row, by which definitions of a quantile
+differ, and for three or more owners the slack of the extension.
 
-*MIN and MAX.* At q = 0 every place with a row below it counts, so noise alone would decide. The search aims AIM standard
-errors of a weighing inside, and the interval reaches up to the bound.
+*MIN and MAX.* At q = 0 the answer is the first place with any row below it, so noise alone would decide. The search aims AIM
+standard errors of a comparison inside the data, and the interval extends to the bound.
 
 Source: threshold queries for medians by halving, as in Smith, Privacy-preserving statistical estimation with optimal convergence
 rates, STOC 2011, over the extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013, in place of counts.
@@ -56,7 +55,7 @@ from dpsql.types import Type
 LEVEL_SHARE = Fraction(1, 5)
 MOST_ROUNDS = 10
 AIM = 2.0
-MOST_WEIGHT = 100  # of a row on either side: fractions are rounded to hundredths, but for those that are exact with less
+MOST_WEIGHT = 100  # of a row on either side: fractions are rounded to hundredths unless a smaller denominator is exact
 WEIGHT = "side"
 
 Integers = NDArray[np.int64]
@@ -64,20 +63,20 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weighed:
-    """For each cell a place, and the noisy g there."""
+    """A place for each cell, and the noisy g there."""
 
     places: Integers
     sums: NDArray[np.float64]
 
 
 class Belief:
-    """How likely the places 0 .. `top` are the wanted one: a density that is the same between two places that were weighed."""
+    """The probability that each place 0 .. `top` is the quantile: a density, constant between two places that were compared."""
 
     def __init__(self, top: int) -> None:
         self._edges, self._logs = np.array([0.0, top + 1.0]), np.zeros(1)
 
     def middle(self) -> int:
-        """The place, 1 at least, below which half of the probability lies."""
+        """The median place, 1 at least."""
         widths = np.diff(self._edges)
         mass = np.cumsum(widths * np.exp(self._logs - self._logs.max()))
         at = int(np.searchsorted(mass, mass[-1] / 2))
@@ -86,19 +85,19 @@ class Belief:
         return max(1, round(float(self._edges[at] + part * widths[at])))
 
     def learn(self, place: int, told: float) -> None:
-        """Of a weighing at a place, in standard errors of its noise, which is taken to be Laplace noise: below 0, those from
-        the place on are likelier."""
+        """Updates the density with a comparison, in standard errors of its noise, which is treated as Laplace noise: below 0, the
+        places from this one upwards become likelier."""
         if place not in self._edges:
             at = int(np.searchsorted(self._edges, place))
             self._edges, self._logs = np.insert(self._edges, at, place), np.insert(self._logs, at, self._logs[at - 1])
-        tail = math.log(0.5) - math.sqrt(2) * abs(told)  # that noise is so far on this side
+        tail = math.log(0.5) - math.sqrt(2) * abs(told)  # log of the probability that the noise is so far on this side
         other = math.log1p(-math.exp(tail))
         below, above = (tail, other) if told < 0 else (other, tail)
         self._logs = self._logs + np.where(self._edges[:-1] < place, below, above)
 
 
 class ThresholdSearch:
-    """A search by halves among the places of a column. Proof: `measurements.Balance`, with one level, for each weighing."""
+    """A noisy binary search over the places of a column. Proof: `measurements.Balance`, with one level, for each comparison."""
 
     name, kind = "threshold_search", SharedRanks
 
@@ -112,7 +111,7 @@ class ThresholdSearch:
         noise = _Halving(task=task, place=0, fraction=Fraction(1, 2), rows=task.level or 1, price=allotted, setting=setting,
                         most=self._rounds).noise
         error = math.sqrt(noise.variance) / UNIT
-        return Yes(error=error, noise=f"the last weighing has a standard error of {error:.4g} rows" + (
+        return Yes(error=error, noise=f"the last comparison has a standard error of {error:.4g} rows" + (
             "" if task.level else " for each unit of the level"))
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
@@ -140,13 +139,13 @@ def _quantiles(task: SharedRanks, allotted: Cost, setting: Setting, most: int) -
 
 
 def _counted(task: SharedRanks) -> Shared:
-    """The number of rows that have a value."""
+    """The number of rows with a value, as a task."""
     return Shared(at=task.at, input=task.input, owners=task.owners, summand=Count(column=task.part.column, when=task.part.when),
                   bound="balance", most=task.most)
 
 
 def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generator[Request, Any, int]:
-    """A limit of rows that balances those that it cuts off against the noise; see `Balance`."""
+    """A limit on rows that balances the rows it cuts off against the noise; see `Balance`."""
     levels, cells = tuple(2**j for j in range(task.most.bit_length())), len(setting.cells)
     # rho = epsilon^2 / 8: bounded range
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
@@ -161,8 +160,8 @@ def _drawn_level(task: SharedRanks, allotted: Cost, setting: Setting) -> Generat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Halving:
-    """One quantile of every cell, as a position of the grid: the largest n below whose value too few rows lie. It takes `most`
-    weighings at most."""
+    """One quantile of every cell, as a position on the grid: the largest n with too few rows below its value. It takes at most
+    `most` comparisons."""
 
     task: SharedRanks
     place: int
@@ -188,7 +187,7 @@ class _Halving:
 
     @property
     def noise(self) -> Noise:
-        """That of each weighing."""
+        """The noise of each comparison."""
         part = Fraction(1, self._rounds * max(1, len(self.setting.cells)))
         return bought(UNIT * self._level + self._slack, self.price.part(part))
 
@@ -198,13 +197,13 @@ class _Halving:
 
     @property
     def _weights(self) -> tuple[int, int]:
-        """How much a row below a place weighs, and one above it: 1 - q and q in whole numbers."""
+        """The weights of a row below a place and of one above it: 1 - q and q, as whole numbers."""
         near = self.fraction.limit_denominator(MOST_WEIGHT)
         return near.denominator - near.numerator, near.numerator
 
     @property
     def _level(self) -> int:
-        """So many rows of an entity, on the side where they weigh most."""
+        """The level in units of g: the limit on rows of an entity, times the larger weight."""
         return min(LARGEST, self.rows * max(self._weights))
 
     @property
@@ -212,7 +211,7 @@ class _Halving:
         return 2 * slack(self._level, len(self.task.owners))
 
     def _sides(self, places: Integers) -> OwnerSets:
-        """The rows with their weights: positive below the place of their cell, negative above it."""
+        """The rows with their weights, positive below the place of their cell and negative above it."""
         kept = numbered(_counted(self.task), self.setting) if self.setting.keys else self.task.input
         value, (below, above) = kept.field(self.task.part.column), self._weights
         sides: list[Expr] = [Case(branches=((predicate("<", value.ref, self._bound(value, int(place))), whole(below)),),
@@ -234,7 +233,7 @@ class _Halving:
                          cell=CELL if self.setting.keys else None)
 
     def _bound(self, value: Field, place: int) -> Literal:
-        """What lies between a position of the grid and the one before it."""
+        """A value between a position of the grid and the one before it."""
         middle = self.task.part.grid.value(place - Fraction(1, 2))
         match value.facts.type:
             case Type.DATE:
@@ -264,7 +263,7 @@ class _Halving:
 
 
 def _margin(noise: Noise, confidence: float) -> float:
-    """What the noise is below in size, with this probability."""
+    """The bound on the absolute value of the noise that holds with this probability."""
     error = error_of(noise)
     assert error is not None
     return float(Estimate(values=np.zeros(1), slopes={(0,): (error, np.ones(1))}).margins(confidence)[0])

@@ -1,4 +1,4 @@
-"""Keys whose values are not declared: which of them enough entities have."""
+"""Undeclared group keys: those that enough entities have (partition selection)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.truncate import Truncate
 
 RULES = ("truncated_geometric", "gaussian_threshold")
-MOST_EPSILON = Fraction(20)  # of a step over all of an entity's rows: more makes delta small, and shows no more keys
-MOST_ENTITIES = 400_000  # beyond this a price is too small to select keys at all
+MOST_EPSILON = Fraction(20)  # for all of an entity's rows together: more makes delta smaller, but shows no more keys
+MOST_ENTITIES = 400_000  # a price that needs more entities for a key is too small to select keys at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChoice:
-    """A rule by its name."""
+    """A rule and its name."""
 
     name: str
     rule: KeyRule
 
     @property
     def half(self) -> int:
-        """The number of entities from which a key is more likely shown than not."""
+        """The number of entities from which a key is more likely to be shown than not."""
         return self.rule.threshold
 
 
 def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
-    """The rules that this amount pays for, the one that shows small keys first; none where it is too small, or has no delta."""
+    """The rules that this cost allows, first the one that shows the smallest keys; none if it is too small or has no delta."""
     if not allotted.delta:
         return ()
     found = [*_geometric(allotted.as_epsilon / groups, allotted.delta / groups)]
@@ -47,7 +47,7 @@ def key_choices(allotted: Cost, groups: int) -> tuple[KeyChoice, ...]:
 
 
 def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
-    """The same where rows rest on several entities, each of which moves the counts of keys by so many rows together."""
+    """The same where rows depend on several entities, each of which changes the counts of all keys by so many rows in total."""
     if not allotted.delta:
         return ()
     epsilon = min(allotted.as_epsilon, MOST_EPSILON) / rows
@@ -56,7 +56,7 @@ def choices_for_rows(allotted: Cost, rows: int) -> tuple[KeyChoice, ...]:
 
 
 def _geometric(epsilon: Fraction, delta: Fraction) -> Iterator[KeyChoice]:
-    """The rule, unless its noise is wider than can be drawn or its delta is none in floats."""
+    """The rule, unless its noise is wider than can be drawn or its delta underflows to zero."""
     if epsilon * Fraction(WIDEST) > 2 and float(delta) > 0:
         yield KeyChoice(name="truncated_geometric", rule=TruncatedGeometric(epsilon=epsilon, delta=delta))
 
@@ -72,9 +72,9 @@ def _gaussian(sigma: float, allotted: Cost, groups: int) -> GaussianThreshold:
 
 def found_keys(view: Node, owner: str | None, columns: Sequence[str], groups: int,
                rule: KeyRule) -> Generator[Request, Any, FrequentKeys]:
-    """The keys that may be shown. Each entity tells of `groups` keys at most, chosen by a keyed hash.
+    """The keys that may be shown. Each entity contributes to at most `groups` keys, chosen by a keyed hash.
 
-    Without an owner, it is rows that are counted, and all that an entity moves tell.
+    Without an owner, rows are counted instead of entities, and all rows that an entity changes contribute.
     """
     names = (*columns, *([owner] if owner is not None else []))
     told: Node = Project(input=view, columns=tuple((name, view.names[name], view.field(name).ref) for name in names))

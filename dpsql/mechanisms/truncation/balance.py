@@ -1,14 +1,14 @@
-"""Sums over rows of several entities each, at a level that balances what is cut off against the noise.
+"""Sums over rows of several entities each, truncated at a level that balances what is cut off against the noise.
 
-A level is drawn by how many entities are above it, one for all cells of a GROUP BY; then the sums held to it are told with
-fresh noise. Proof: `Balance`.
+One level for all cells of a GROUP BY is drawn by the number of entities above it; then the sums truncated there are released with
+fresh noise. Proof: `measurements.Balance`.
 
-The median error on graphs is about three and a half times that of the best level if it were known, and an eighth of the race's
-(`tests/bench/levels.py`). Settings were chosen there too: half of a pure epsilon goes to drawing the level, less of rho, as
-bounded range makes the draw cheap there.
+On graphs the median error is about three and a half times that of the best level if it were known, and an eighth of that of the
+race (`tests/bench/levels.py`). The settings were chosen there too: half of a pure epsilon goes to drawing the level, but less of
+rho, where bounded range makes the draw cheaper.
 
-CAUTION   a level t has the prior weight t^-CAUTION: so rare that a level far too high, which is drawn with probability t^-CAUTION
-          and whose noise is proportional to t, adds nothing to the expected error that grows with the ladder
+CAUTION   a level t has the prior weight t^-CAUTION. A level far too high is drawn with about that probability, and its noise is
+          proportional to t; with this weight its part in the expected error does not grow with the ladder
 """
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ class _Balance(SumsAtLevel):
 
 
 class Balanced(LevelSelection):
-    """A level is chosen by its expected error, then the sum held to it is released with fresh noise. Proof: `Balance`."""
+    """Chooses a level by its expected error, then releases the sum truncated at it. Proof: `measurements.Balance`."""
 
     name, told = "balance", _Balance

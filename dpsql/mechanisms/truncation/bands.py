@@ -1,13 +1,13 @@
-"""Sums over rows of one entity each, without a limit of what an entity adds: every entity in the band of its own total.
+"""Sums over rows of one entity each, with no limit on an entity's contribution: every entity is counted in the band of its total.
 
-Band j holds the entities with a total of 2^(j-1) < n <= 2^j, and of each its share n / 2^j, a number in (1/2, 1], is added
-up. An entity is in one band only, so all bands together have the sensitivity of one share, and each is told with the noise that a
-whole price buys: 2^j / epsilon in the unit of totals. (A race over levels pays for each of them.) The answer is the sum
-of the bands up to the highest that stands out (`standing`); bands above it hold few entities or none, but noise of more than
-that. Bands below are kept whatever they show, so their noise has mean zero and adds a third to the variance.
+Band j is the sum, over the entities with a total of 2^(j-1) < n <= 2^j, of their shares n / 2^j, which are in (1/2, 1]. An entity
+is in one band only, so all bands together have the sensitivity of one share, and each is released with the noise of the whole
+price: 2^j / epsilon in the unit of totals. (A race over levels pays for each of them.) The answer is the sum of the bands up to
+the highest one that is significant (`significance`); bands above it hold few entities or none, but more noise than that. Bands
+below are kept whatever their noisy sums are, so their noise has mean zero; it adds a third to the variance.
 
-Where an entity has rows in several cells, each of its totals there is in a band of its own and the noise is as many times larger.
-The cost is that of `measurements.NoisySums`, on a plan whose certificate says all this; no look of its own is needed.
+If an entity has rows in several cells, its total in each has a band of its own, and the noise is as many times larger. The cost
+is that of `measurements.NoisySums`, on a plan whose certificate states this sensitivity; no other measurement is needed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
-TOP = 50  # totals of entities are held within 2^50
+TOP = 50  # totals of entities are clamped to 2^50
 SHARE = Quantizer(low=0, high=1, step=Fraction(1, 2**30), from_low=False)
 
 
 class Bands:
-    """Shares of totals in bands of powers of two, added up as far as they stand out of their noise."""
+    """Shares of totals in bands of powers of two, added up to the highest significant band."""
 
     name, kind = "bands", Shared
 
@@ -70,7 +70,7 @@ class Bands:
 
 
 def totals(task: Shared, keys: tuple[str, ...]) -> Node:
-    """What each entity adds to each cell, of so many cells as it may tell of."""
+    """The total of each entity in each cell, for as many cells as an entity may contribute to."""
     owner, = task.owners
     given = Contributions(input=task.input, owner=owner, keys=keys, summands=(task.summand,))
     if not keys:
@@ -80,9 +80,9 @@ def totals(task: Shared, keys: tuple[str, ...]) -> Node:
 
 
 def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Estimate:
-    """The bands of each cell and sign, added up to the highest that stands out."""
+    """The bands of each cell and sign, added up to the highest significant one."""
     usual, step, powers = (task.summand.l1 - 1).bit_length(), float(SHARE.step), 2.0 ** np.arange(TOP + 1)
-    hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may hold without standing out
+    hidden = float(exceeded(noise, np.array([ALARM]))[0]) * step  # what the next band may hold without being significant
     values, deviations = np.zeros(len(sums)), np.zeros(len(sums))
     for cell, both in enumerate(sums):
         for sign, part in zip(signs, both, strict=True):
@@ -94,7 +94,7 @@ def added(task: Shared, sums: Reals, signs: Sequence[int], noise: Noise) -> Esti
 
 
 def in_bands(given: Node, keys: Sequence[str]) -> Node:
-    """For each row of an entity the number of its band, 1 + j with the sign of the total (0 for none), and its share of 2^j."""
+    """Each total of an entity with its band, 1 + j with the sign of the total (0 for a total of 0), and its share of 2^j."""
     total = given.field("e0_0").ref
     size = Call(function="abs", args=(total,), type=Type.BIGINT)
 

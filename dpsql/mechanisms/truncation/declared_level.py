@@ -1,8 +1,9 @@
-"""Sums at a level that the statement gives: a Lipschitz extension, with noise for that level alone.
+"""Sums truncated at a declared level: a Lipschitz extension, with noise for that level alone.
 
-For every entity the rows that name it add at most the level: the most that can be kept so is worked out (in closed form where
-rows have one owner, as a flow for two, as a linear program for more; `extensions`). Nothing is paid for a choice.
-Proof: `measurements.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013.
+The rows of every entity are scaled down to add at most the level; the extension is the largest sum possible under this constraint
+(in closed form where rows have one owner, as a flow for two, as a linear program for more; `extensions`). The level is given, so
+nothing is paid to choose it. Proof: `measurements.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and
+Smith, TCC 2013.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpsql.plan.operators.owner_sets import UNIT, slack
 
 
 class DeclaredLevel:
-    """The sums held to one level, with plain noise."""
+    """The sums truncated at one level, with additive noise."""
 
     name, kind = "extension", Shared
 

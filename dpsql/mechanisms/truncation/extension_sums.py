@@ -1,4 +1,4 @@
-"""What mechanisms have in common that ask for Lipschitz extensions in every cell."""
+"""The common part of mechanisms that request Lipschitz extensions in every cell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CELL = "cell"
 
 
 def refusal(task: Task, bound: str) -> No | None:
-    """Why the mechanism of a bound does not answer a task, if it does not."""
+    """Why the mechanism of a bound cannot answer a task; None if it can."""
     if not isinstance(task, Shared):
         return No(because="it limits what an entity adds to sums")
     return None if task.bound == bound else No(because=f"bound = '{bound}' asks for it")
@@ -36,14 +36,14 @@ def shares(task: Shared, setting: Setting) -> OwnerSets:
 
 
 def numbered(task: Shared, setting: Setting) -> Node:
-    """The rows with the place of their cell in the setting; rows of other cells have a number beyond."""
+    """The rows with the index of their cell in the setting; rows outside these cells have an index beyond the last."""
     kept = dict.fromkeys((*task.owners, *task.summand.columns))
     columns = tuple((name, task.input.names[name], task.input.field(name).ref) for name in kept)
     return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
 
 
 def _place(below: Node, setting: Setting) -> Expr:
-    """The number of the first cell whose values the keys have; NULL is a value here. One key after another decides."""
+    """The index of the first cell that a row's keys match, where NULL counts as a value; nested by key, one after another."""
 
     def decided(places: Sequence[int], depth: int) -> Expr:
         if depth == len(setting.keys):
@@ -61,7 +61,7 @@ def _place(below: Node, setting: Setting) -> Expr:
 
 def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
              one: Callable[[Shared, Cost, Setting], Generator[Request, Any, Estimate]]) -> Script:
-    """One task after another; nothing is asked where there are no cells."""
+    """Answers tasks one after another; requests nothing if there are no cells."""
     found: list[Estimates] = []
     for task, allotted in tasks:
         assert isinstance(task, Shared)
@@ -72,7 +72,7 @@ def answered(tasks: Sequence[tuple[Task, Cost]], setting: Setting,
 
 
 def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> Estimate:
-    """The sums of the cells, which were told with these noises. What is cut off is not their matter; see `planning.cut_off`."""
+    """The sums of the cells, released with these noises. What is cut off is not in their error; see `planning.cut_off`."""
     slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
     for i, noise in enumerate(dict.fromkeys(noises)):
         error = error_of(noise)
@@ -82,11 +82,11 @@ def estimate(task: Shared, released: ExtensionSums, noises: Sequence[Noise]) -> 
 
 
 def bearable(levels: Iterable[int], noise: Callable[[int], Noise]) -> tuple[int, ...]:
-    """The levels whose noise may be asked for, at least one: with a tiny price the ladder ends early."""
+    """The levels whose noise can be drawn, at least one: at a tiny price the ladder ends early."""
     ladder = tuple(levels)
     return tuple(level for level in ladder if spread_of(noise(level)) <= WIDEST) or ladder[:1]
 
 
 def parts(task: Shared) -> int:
-    """Positive and negative values are held apart."""
+    """The number of extensions per sum: positive and negative values are truncated separately."""
     return 2 if OwnerSets(input=task.input, owners=task.owners, summand=task.summand).signed else 1

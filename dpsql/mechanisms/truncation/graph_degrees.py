@@ -1,14 +1,13 @@
-"""How many entities have how many rows with others: degrees of a graph whose nodes are protected.
+"""Degree distributions of a graph under node privacy: the number of entities by their number of rows with others.
 
-No entity may have more than a limit of rows with others; two ways bring a graph there (`extensions.bounded_degrees`).
-`projection` adds rows in a fixed order while there is room (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of
-rows. `flow` keeps as many as can be, as evenly as can be (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its
-maximum flows take a minute for a million. Both are told with the same noise, in cumulative counts. These do not fall, so they
-are made to rise (isotonic regression): that takes most of the noise off degrees that few entities have
-(`tests/bench/degrees.py`).
+Degrees are limited, in one of two ways (`extensions.bounded_degrees`). `projection` adds rows in a fixed order as long as both
+entities are below the limit (Day, Li and Lyu, SIGMOD 2016); it takes seconds for millions of rows. `flow` keeps as many rows as
+possible, as evenly as possible (Raskhodnikova and Smith, FOCS 2016); it cuts off less, and its maximum flows take a minute for a
+million rows. Both are released with the same noise, as cumulative counts. The true counts are monotone, so the noisy ones are
+made so (isotonic regression), which removes most of the noise at degrees that few entities have (`tests/bench/degrees.py`).
 
-The limit is `max_rows`. Left open, it is drawn by how many entities are above it, as in `measurements.Balance`; TOLD is how
-much the noise of a limit weighs against that, so that the expected error in all counts together is nearly least.
+The limit is `max_rows`. If it is not given, it is drawn by the number of entities above it, as in `measurements.Balance`; TOLD
+is the weight of the noise of a limit against that number, chosen so that the expected error over all counts is nearly least.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Reals = NDArray[np.float64]
 
 
 class DegreeCounts:
-    """Noisy counts of degrees, brought down to the limit in one of the two ways. Proof: `measurements.DegreeHistogram`."""
+    """Noisy counts of degrees, limited in one of the two ways. Proof: `measurements.DegreeHistogram`."""
 
     kind = DegreeSums
 
@@ -53,7 +52,7 @@ class DegreeCounts:
 
     def judge(self, task: Task, allotted: Cost, cells: int) -> Verdict:
         if not isinstance(task, DegreeSums):
-            return No(because="it counts entities by how many rows they have with others")
+            return No(because="it counts entities by their number of rows with others")
         if task.bound != self.name:
             return No(because=f"bound = '{self.name}' asks for it")
         noise = _noise(task, allotted)
@@ -61,7 +60,7 @@ class DegreeCounts:
                    f"degree up to {task.most}, less where few entities have it")
 
     def run(self, tasks: Sequence[tuple[Task, Cost]], setting: Setting) -> Script:
-        """All tasks of a statement rest on one release, for all of their prices together."""
+        """All tasks of a statement share one release, at the sum of their prices."""
         given = [task for task, _ in tasks if isinstance(task, DegreeSums)]
         if not setting.cells:
             return [(Estimate(values=np.zeros(0)),) for _ in given]
@@ -76,20 +75,20 @@ def _noise(task: DegreeSums, allotted: Cost) -> Noise:
 
 
 def risen(counts: Sequence[int]) -> Reals:
-    """The counts whose sums are nearest to those of the noisy ones and do not fall."""
+    """The non-decreasing cumulative counts nearest to the noisy ones in least squares, as counts."""
     from scipy.optimize import isotonic_regression
 
     return np.diff(isotonic_regression(np.concatenate(([0.0], np.cumsum(np.array(counts, dtype=np.float64))))).x)
 
 
 def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) -> Estimate:
-    """What the entities of all degrees add to each cell. Its error is that of sums that were not made to rise.
+    """The sum over the entities of all degrees in each cell. The error reported is that before isotonic regression.
 
-    With a_i added for degree i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).
+    If an entity of degree i adds a_i (and a_0 = a_(most + 1) = 0), the noise of a cell is the sum of Z_i (a_i - a_(i+1)).
     """
     place = {cell_of(cell): i for i, cell in enumerate(setting.cells)}
     values, steps = np.zeros(len(setting.cells)), np.zeros(len(setting.cells))
-    last = dict.fromkeys(range(len(setting.cells)), (-1, 0.0))  # for each cell, the last degree in it and what it added
+    last = dict.fromkeys(range(len(setting.cells)), (-1, 0.0))  # each cell's last degree and what it adds
     for degree, (cell, adds) in enumerate(task.table):
         at = None if cell is None else place.get(cell_of(cell))
         if at is None:
@@ -105,7 +104,7 @@ def _estimate(task: DegreeSums, setting: Setting, counts: Reals, spread: float) 
 
 
 def learned_degree(arcs: Arcs, allotted: Cost, told: Cost) -> Generator[Request, Any, int]:
-    """A limit of degrees that weighs what is cut off against the noise that `told` buys."""
+    """A limit on degrees that balances what is cut off against the noise of counts released at the cost `told`."""
     # an exponential mechanism: see `Balance`
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
     weight = UNIT * TOLD / math.sqrt(told.as_epsilon)

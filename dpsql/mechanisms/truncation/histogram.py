@@ -1,35 +1,35 @@
-"""How much of an entity to keep, learned from a noisy histogram of how much entities have.
+"""The limit on an entity's contribution, learned from a noisy histogram of the sizes of contributions.
 
-Every entity is in one bin, by the half power of two that its rows, or the norm of what it adds, are below: so all bins together
-cost as much as one count. Bins are aligned so that one of them ends at a row at its bound, as many totals may.
+Every entity is in one bin: the half power of two just above its number of rows, or the norm of what it adds. So all bins together
+cost as much as one count. They are aligned so that one of them ends at a row at its bound, as many totals may.
 
-The top is the end t with the least N(t) + STEEPNESS * scale * ln t, for N(t) the noisy number of entities above it: to go up
-by a factor of r there must be STEEPNESS * ln r scales of noise more entities between. The noise of empty bins is a random
-walk against this drift d, in scales for each bin. By Chernoff's bound it reaches a limit k bins too high with a probability
-of exp(-k sup_l (l d + ln(1 - l^2))) for Laplace noise and exp(-k d^2 / 2) for normal noise, while the square of the error is
-2^k times as large: 2 exp(-0.80) and 2 exp(-0.96) are below one, so that what false alarms add to the mean square error does
-not grow with the ladder. It is the rule of the exponential mechanism for a quantile, with a prior of t^-STEEPNESS; the draw
-itself errs as much at the same price (simulated on 27 data sets at epsilon 0.2 to 5), but tells nothing else. Below the top
-the limit is the end for which what is cut off and the noise are smallest together, by the same counts.
+The top is the end t that minimises N(t) + STEEPNESS * scale * ln t, for N(t) the noisy number of entities above it: the top rises
+by a factor of r only if STEEPNESS * ln r noise scales more entities are in between. The noise of empty bins is a random walk
+against this drift d, in scales per bin. By Chernoff's bound it reaches a limit k bins too high with probability at most
+exp(-k sup_l (l d + ln(1 - l^2))) for Laplace noise and exp(-k d^2 / 2) for normal noise, while the squared error is 2^k times as
+large: 2 exp(-0.80) and 2 exp(-0.96) are below one, so the part of false alarms in the mean square error does not grow with the
+ladder. It is the rule of the exponential mechanism for a quantile, with a prior of t^-STEEPNESS; that mechanism itself has the
+same error at the same price (simulated on 27 data sets at epsilon 0.2 to 5), but releases nothing else. Below the top the limit
+is the end with the smallest combined error, of what is cut off and of the noise, by the same counts.
 
-Nothing rests on the limit but the error: it is enforced, whatever it is.
+Only the error depends on the limit: it is enforced, whatever it is.
 
-Few entities, or such as differ much, stand out nowhere, or elsewhere than the top is. Then a limit of rows is drawn as `balance`
-draws levels, by how much is above it: that takes of what is left for the sums, but it sees sums and not bins.
+If entities are few or very unequal, no bin is significant, or one above the top is. Then a limit of rows is drawn as `balance`
+draws levels, by how much lies above it: this takes part of the price of the sums, but it depends on sums and not on bins.
 
-Against the sparse vector technique (which needs noise for its limit and for each question, and learns of one step only), and
-against the sums of bands themselves (`bands`), the error of the sum is smaller by a third and more. That bins are of half powers
-was chosen there: with whole ones the limit is up to twice what is needed, with thirds more noise is added up. Before, the top
-was the highest bin of those that stand out one after the other: where few entities have most of the total, each of their
-bins is too thin for that, and the error was 15 times that of the best. `tests/bench/clips.py` prints it beside the best limit
-in hindsight, `tests/bench/tpch.py` beside other ways.
+Against the sparse vector technique (which needs noise for its threshold and for each query, and learns one step only), and
+against the sums of bands themselves (`bands`), the error of the sum is smaller by a third or more. Half powers were chosen by the
+same comparison: with whole ones the limit is up to twice what is needed, with thirds more noise is added up. In an earlier rule
+the top was the last bin that was significant in a row: where few entities have most of the total, each of their bins is too
+sparse for that, and the error was 15 times that of the best limit. `tests/bench/clips.py` prints the error beside that of the
+best limit in hindsight, `tests/bench/tpch.py` beside that of other bounds.
 
 Source of the idea: the approximate bounds of Wilson et al., Differentially Private SQL with Bounded User Contribution, PoPETs
-2020; here what is cut off is weighed against the noise.
+2020; here what is cut off is balanced against the noise.
 
-STEEPNESS   by the noise; normal noise has thinner tails
-SURELY      below the top, errors are compared with that of the top times this: counts there are noisy, and the least of many
-            estimates is too small
+STEEPNESS   depends on the noise; normal noise has thinner tails
+SURELY      errors below the top are compared with that of the top times this factor: the counts are noisy, and the least of many
+            estimates is biased downwards
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
-OCTAVES = 50  # totals of entities are held within 2^50
+OCTAVES = 50  # totals of entities are clamped to 2^50
 STEEPNESS, SURELY = {True: 6.0, False: 4.0}, 0.85
-CAUTION = 2.0  # a limit t that is drawn has the prior weight t^-CAUTION, which bounds the mean square of what is too high
+CAUTION = 2.0  # a limit t that is drawn has the prior weight t^-CAUTION, which bounds the mean square error of limits too high
 
 Deviation = Callable[[float], float]
-"""The standard error of the noise for a limit, over all cells together."""
+"""The standard error of the noise as a function of the limit, over all cells together."""
 
 
 def deviation_of(allotted: Cost, cells: int) -> Deviation:
-    """That of so many sums which an entity moves by the limit, told for this amount."""
+    """The standard error of so many sums, each with the limit as its sensitivity, at this cost."""
     unit = math.sqrt(2) / float(allotted.epsilon) if allotted.epsilon is not None else 1 / math.sqrt(2 * allotted.rho)
     return lambda limit: limit * unit * max(1, cells)
 
@@ -90,13 +90,13 @@ def rows_of(view: Node, owner: str) -> Node:
 
 
 def norms_of(given: Contributions, order: int) -> Node:
-    """How much each entity adds."""
+    """The norm of what each entity adds, in l1 or l2 by `order`."""
     return Norms(input=given, owner=given.owner, columns=given.totals, order=order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedLimit:
-    """A limit of sizes, about how much entities that have no more have together, and the standard error of that."""
+    """A limit on sizes, an estimate of the total size of entities within it, and the standard error of that estimate."""
 
     limit: int
     total: float
@@ -104,9 +104,9 @@ class LearnedLimit:
 
 
 def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Generator[Request, Any, LearnedLimit | None]:
-    """The limit of sizes for which what is cut off and the noise are smallest; None where the histogram does not show any.
+    """The limit on sizes that minimises the error of what is cut off and the noise; None if the histogram does not show any.
 
-    `sizes` has one row for each entity, and how much it has in the column `size`: `row`, if it has one row at its bound.
+    `sizes` has one row for each entity, with its size in the column `size`: `row`, if it has one row at its bound.
     """
     bins = 2 * OCTAVES
     binned = Project(input=sizes, columns=(("bin", "half power of two", bin_of(sizes.field(SIZE).ref, bins, row)),))
@@ -124,7 +124,7 @@ def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Gene
 
 
 def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, int]:
-    """A limit of sizes that is drawn by how much is above it; 1 where the price is too small for any."""
+    """A limit on sizes, drawn by how much lies above it; 1 if the price is too small for any draw."""
     ladder = tuple(dict.fromkeys(math.ceil(2 ** (place / 2)) for place in range(2 * LARGEST.bit_length() - 1)))
     # rho = epsilon^2 / 8: bounded range
     epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
@@ -139,9 +139,9 @@ def drawn(sizes: Node, owner: str, allotted: Cost) -> Generator[Request, Any, in
 
 
 def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | None:
-    """The bin at whose upper end to cut, if there is one that the counts agree on."""
+    """The bin whose upper end is the limit; None if no bin is significant, or one above the top is."""
     ends = ends_of(len(counts), row)
-    pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)  # two bins stand out where each alone is too thin
+    pairs = (counts + np.concatenate(([0.0], counts[:-1]))) / math.sqrt(2)  # two bins may be significant together
     numbers = np.maximum(counts, pairs)
     sure = stand_out(numbers, noise, usual=_place(row), steps=2)
     pure = isinstance(noise, DiscreteLaplace)
@@ -156,7 +156,7 @@ def best(counts: Reals, noise: Noise, row: int, deviation: Deviation) -> int | N
 
 
 def _above(numbers: Reals) -> Reals:
-    """For each place the sum of what is above it."""
+    """The sum of all numbers above each place."""
     return np.append(np.cumsum(numbers[::-1])[::-1][1:], 0.0)
 
 
@@ -165,17 +165,17 @@ def _middles(ends: Reals) -> Reals:
 
 
 def ends_of(bins: int, row: int) -> Reals:
-    """Where bins end: half powers of two, times what makes one of them end at a row at its bound."""
+    """The upper ends of bins: half powers of two, scaled so that one of them is a row at its bound."""
     return np.asarray(row * 2.0 ** ((np.arange(bins) - _place(row)) / 2))
 
 
 def _place(row: int) -> int:
-    """The bin that ends at a row at its bound."""
+    """The bin whose upper end is a row at its bound."""
     return math.floor(2 * math.log2(row))
 
 
 def bin_of(size: Ref, bins: int, row: int = 1) -> Expr:
-    """The least k >= 0 with size <= `ends_of(k)`, `bins` at most, and -1 for nothing; up to roundings, which only move bins."""
+    """The least k >= 0 with size <= `ends_of(k)`, at most `bins`; -1 for a size of 0. Rounding only moves bins."""
     def real(name: str, *args: Expr) -> Expr:
         return Call(function=name, args=args, type=Type.DOUBLE)
 
@@ -184,7 +184,7 @@ def bin_of(size: Ref, bins: int, row: int = 1) -> Expr:
 
     steps = real("*", real("log2", Cast(input=size, target="DOUBLE", type=Type.DOUBLE)), number(2.0))
     if shift := 2 * math.log2(row) - _place(row):
-        steps = real("-", steps, number(shift + 2**-30))  # so that a row at its bound is surely below its end
+        steps = real("-", steps, number(shift + 2**-30))  # so that a row at its bound is certainly below its end
     place = Cast(input=real("ceil", steps), target="INTEGER", type=Type.BIGINT)
     ends = ((">=", 2 ** (bins // 2), bins), ("<=", 0, -1), ("<=", 1, 0))
     branches = tuple((predicate(sign, size, whole(end)), whole(at)) for sign, end, at in ends)

@@ -1,4 +1,4 @@
-"""What mechanisms have in common that choose one level for all cells, then release the sums at that level with fresh noise."""
+"""The common part of mechanisms that choose one level for all cells, then release the sums at that level with fresh noise."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Y
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
 from dpsql.plan.operators.owner_sets import UNIT, slack
 
-LOWER = 8  # octaves below what one row can add
+LOWER = 8  # octaves between the lowest level and what one row can add
 
 
 @dataclass(frozen=True, kw_only=True)
 class SumsAtLevel(abc.ABC):
-    """The sums of so many cells at one price.
+    """The sums of all cells of a task at one price.
 
     of_epsilon, of_rho   the share of the price that goes to choosing the level
-    cut                  what is cut off and the noise together, as a standard error, in standard errors of the noise
+    cut                  the total standard error, of what is cut off and of the noise, in standard errors of the noise
     """
 
     of_epsilon: ClassVar[Fraction]
@@ -39,7 +39,7 @@ class SumsAtLevel(abc.ABC):
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """Powers of two, from a small part of what one row can add: lower ones would only make the right one rarer."""
+        """Powers of two, from a small fraction of what one row can add: lower ones would only make the right one less likely."""
         end = max(1, self.task.most.bit_length())
         return bearable((2**j for j in range(min(end, max(1, self.task.summand.l1.bit_length() - LOWER)) - 1, end)), self.noise)
 
@@ -60,16 +60,16 @@ class SumsAtLevel(abc.ABC):
         return self.price.part((1 - self.choice) / self.cells)
 
     def deviation(self, level: int) -> float:
-        """About the error of a sum held to this level, if it is the level that is drawn, with what is cut off."""
+        """The approximate error of a sum, with what is cut off, if this is the level that is drawn."""
         return self.cut * math.sqrt(self.noise(level).variance) / UNIT
 
     @abc.abstractmethod
     def request(self, setting: Setting) -> Balance | Removed | RecursiveSums:
-        """What is asked of the kernel."""
+        """The request to the kernel."""
 
 
 class LevelSelection:
-    """A mechanism that chooses a level as its `told` says."""
+    """A mechanism that chooses a level by the request of its `told`."""
 
     name: ClassVar[str]
     kind = Shared

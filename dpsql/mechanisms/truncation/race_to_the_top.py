@@ -1,9 +1,10 @@
 """Sums over rows that may belong to several entities each: the highest of many noisy underestimates (R2T).
 
 Dong, Fang, Yi, Tao and Machanavajjhala, R2T: Instance-optimal truncation for differentially private query evaluation with
-foreign keys, SIGMOD 2022. Every level of the ladder is paid for, and each is lowered by what its noise seldom exceeds: the
-answer is seldom above the truth, but below it by about ln(L / BETA) times the noise of the best of L levels. `balance` pays for
-two looks whatever the number of levels; this one is here for comparison, and for those who want an underestimate.
+foreign keys, SIGMOD 2022. Every level of the ladder costs its share, and each sum is lowered by a bound that its noise seldom
+exceeds: the answer is seldom above the truth, but below it by about ln(L / BETA) times the noise of the best of L levels.
+`balance` pays for two measurements, whatever the number of levels; the race is here for comparison, and for those who want an
+underestimate.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Y
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts, refusal, shares
 from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant
 
-BASE = 5.5  # from one level to the next; the paper proves 2, and its experiments use 5.5
-BETA = 0.1  # chance that the answer is above the truth
+BASE = 5.5  # ratio between levels; the proof in the paper has 2, its experiments 5.5
+BETA = 0.1  # probability that the answer is above the truth
 
 
 class RaceToTheTop:
-    """Noisy sums held to every level of a ladder, lowered, and the highest of them. Proof: `measurements.Race`."""
+    """The highest of the noisy sums truncated at every level of a ladder, each lowered. Proof: `measurements.Race`."""
 
     name, kind = "r2t", Shared
 
@@ -55,7 +56,7 @@ class RaceToTheTop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Runner:
-    """The sum of one cell at its price."""
+    """The sum of one cell, at its share of the price."""
 
     task: Shared
     price: Cost
@@ -73,7 +74,7 @@ class _Runner:
                                                                                                  self.steps * parts(self.task))))
 
     def penalty(self, level: int) -> int:
-        """What the noise of a level exceeds with probability BETA / L at most."""
+        """The bound that the noise of a level exceeds with probability at most BETA / L."""
         rare = math.log(self.steps / BETA)
         match self.noise(level):
             case DiscreteLaplace(scale=scale):
@@ -82,7 +83,7 @@ class _Runner:
                 return math.ceil(sigma * math.sqrt(2 * rare))
 
     def error(self, places: Sequence[int | None]) -> float:
-        """The penalty of the winners, which is most of what the answer is too low by; of the lowest level where none won."""
+        """The penalty of the winning levels, which is most of the bias of the answer; that of the lowest level where none won."""
         return math.hypot(*(self.penalty(self.levels[place or 0]) for place in places)) / UNIT
 
     def request(self, setting: Setting) -> Race:

@@ -1,16 +1,16 @@
 """Sums over rows that may belong to several entities each: the recursive mechanism.
 
-Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. The first level of a
-geometric ladder that asks for no more removals than its place is found, its place is told with noise, and the sum held to that
-level with fresh noise. Proof: `measurements.RecursiveSums`. Here for comparison, and for those who want a pure epsilon by that
-name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median error on the graphs
-of `tests/bench/levels.py` is ten times and more that of the best level; with those below it is that of `balance`, and `removals`
-makes more of the same numbers. It is feasible where that one is.
+Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. It finds the
+first level of a geometric ladder that requires no more removals than its place, releases that place with noise, and then the sum
+truncated at that level with fresh noise. Proof: `measurements.RecursiveSums`. It is here for comparison, and for those who want
+this mechanism by name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median
+error on the graphs of `tests/bench/levels.py` is ten times that of the best level or more; with those below it equals that of
+`balance`, and `removals` gets more accuracy from the same numbers. It is feasible where `removals` is.
 
-FIRST, PACE   where the ladder begins, and its step in units of the epsilon of the place. A place is also a number of entities
-              that are given up, so a ladder of small steps from a low level cuts off too much, and one of large steps misses by
-              a factor of exp(step / epsilon); it is held between a doubling and a two-hundredth of the whole ladder
-AHEAD         by how many standard places the level told is above the one found, as too low costs more than too high
+FIRST, PACE   the start of the ladder, and its step in units of the epsilon of the place. A place is also the number of entities
+              that may be removed, so a ladder of small steps from a low level cuts off too much, and one of large steps misses by
+              a factor of exp(step / epsilon); the step is kept between a doubling and a two-hundredth of the whole ladder
+AHEAD         how many noise scales the level used is above the one found, as too low a level costs more than too high a one
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Recursive(SumsAtLevel):
 
     @cached_property
     def scale(self) -> float:
-        """Of the noise of a place."""
+        """The scale of the noise of a place."""
         return scale_of(1 / self.price.part(self.choice).as_epsilon)
 
     def request(self, setting: Setting) -> Request:
@@ -52,8 +52,8 @@ class _Recursive(SumsAtLevel):
 
 
 class Recursive(LevelSelection):
-    """The first level that asks for no more removals than its place, told with noise, and the sum held to it. Proof:
-    `measurements.RecursiveSums`.
+    """Finds the first level that requires no more removals than its place, with noise, and releases the sum truncated at it.
+    Proof: `measurements.RecursiveSums`.
     """
 
     name, told = "recursive", _Recursive

@@ -1,14 +1,14 @@
 """Sums over rows of several entities each, at a level for which few entities would have to be removed.
 
-A level is drawn by the number of entities that have to leave until none is above it, in fractions: what entities weigh in one
-another's rows is counted once, where `balance` only sees the sums. One entity moves that number by one at most, and all levels
-in one direction, so it tells levels apart at less of the price. Proof: `measurements.Removed`. Source: the sequences of
-Chen and Zhou's recursive mechanism, SIGMOD 2013, with McKenna and Sheldon's permute-and-flip, NeurIPS 2020.
+A level is drawn by the (fractional) number of entities that have to be removed until none is above it. This counts a row of two
+heavy entities once, where `balance` only uses the sums of entities. One entity changes that number by at most one, and for all
+levels in one direction, so a smaller share of the price separates levels. Proof: `measurements.Removed`. Source: the
+sequences of Chen and Zhou's recursive mechanism, SIGMOD 2013, with McKenna and Sheldon's permute-and-flip, NeurIPS 2020.
 
-The most accurate of the ways here where it is feasible: on graphs its median error is two and a half times that of the best
-level if it were known and cost nothing, two thirds of that of `balance` (`tests/bench/levels.py`). The number of removals
-is the value of a linear program over the rows of those that are above a level: some hundred thousand rows take seconds,
-some million can take long; then `balance` is what to use.
+It is the most accurate of these mechanisms where it is feasible: on graphs its median error is two and a half times that of the
+best level if it were known at no cost, and two thirds of that of `balance` (`tests/bench/levels.py`). The number of removals is
+the value of a linear program over the rows of the entities above a level: a few hundred thousand rows take seconds, a few
+million can take long; use `balance` then.
 
 CAUTION   a level t has the prior weight t^-CAUTION, as in `balance`
 """
@@ -44,8 +44,8 @@ class _Removals(SumsAtLevel):
 
 
 class Removals(LevelSelection):
-    """A level is chosen by how many entities have to leave for it, then the sum held to it is released with fresh noise. Proof:
-    `measurements.Removed`.
+    """Chooses a level by the number of entities that have to be removed for it, then releases the sum truncated at it with fresh
+    noise. Proof: `measurements.Removed`.
     """
 
     name, told = "removals", _Removals
