@@ -156,6 +156,8 @@ TEXTS = (
     "ON v.clinic = w.clinic) AS t",
     "SELECT COUNT(*) FROM (SELECT v.clinic, w.cost FROM visits v JOIN visits w ON v.year = w.year UNION ALL "
     "SELECT v.clinic, w.cost FROM visits v JOIN visits w ON v.clinic = w.clinic) AS u WHERE cost > 10",
+    "SELECT COUNT(*) FROM (SELECT v.person_id AS p FROM visits v JOIN visits w ON v.clinic = w.clinic UNION ALL "
+    "SELECT w.person_id FROM visits v JOIN visits w ON v.clinic = w.clinic) AS ends JOIN scores s ON s.person_id = ends.p",
     "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic WHERE EXISTS (SELECT 1 FROM scores s "
     "WHERE s.person_id = w.person_id AND s.points > 0)",
     "SELECT COUNT(*) FROM (SELECT p.person_id, v.clinic FROM people p JOIN visits v ON p.age = v.visit_id) t LEFT JOIN scores s "
