@@ -90,6 +90,8 @@ TEXTS = (
     "GROUP BY p.person_id) AS t WHERE low < 0",
     "SELECT AVG(t.most) FROM (SELECT person_id, MAX(n) AS most FROM (SELECT person_id, year, COUNT(*) AS n FROM visits "
     "GROUP BY person_id, year) AS y GROUP BY person_id) AS t",
+    "SELECT AVG(t.n), SUM(t.old) FROM people p, LATERAL (SELECT COUNT(*), MAX(v.cost) FROM visits v WHERE v.person_id = p.person_id) AS t(n, old)",
+    "SELECT half, SUM(cost) FROM people p, LATERAL (SELECT p.age // 50 AS half) AS t JOIN visits v ON v.person_id = p.person_id GROUP BY half",
     # DISTINCT, UNION ALL, WITH
     "SELECT COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) AS t",
     "SELECT clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic, year FROM visits) AS t GROUP BY clinic",
