@@ -49,6 +49,9 @@ ANSWERED = [
     (PEOPLE + "age BETWEEN SYMMETRIC 40 AND 20", "least(a, b) AND greatest(a, b)", PEOPLE + "age BETWEEN least(40, 20) AND greatest(40, 20)"),
     ("SELECT MIN(seen) FROM visits", "MIN(CAST(x AS DATE))", "SELECT MIN(CAST(seen AS DATE)) FROM visits"),
     ("SELECT MEDIAN(born) FROM people", "quantile_disc(x, 0.5)", "SELECT quantile_disc(born, 0.5) FROM people"),
+    ("SELECT a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname",
+     "OPTIONS (bound = 'frequency', max_frequency = 10)", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'frequency', max_frequency = 10, "
+     "epsilon = 5, delta = 1e-6) a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname"),
     *((text, "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)", "SELECT CASE WHEN age <= (SELECT QUANTILE_CONT(age, 0.25) FROM people) THEN 1 "
        "ELSE 2 END AS q, COUNT(*) FROM people GROUP BY q") for text in (
         "SELECT NTILE(4) OVER (ORDER BY age) AS q, COUNT(*) FROM people GROUP BY 1",

@@ -17,7 +17,7 @@ from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.places import placed, span_of
-from dpsql.sql.text.refusals import REASONS
+from dpsql.sql.text.refusals import LATERAL
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name
 
 _OF_LINKED_ROWS = {"expressions", "from_", "joins", "where"}
@@ -37,7 +37,7 @@ def added_columns(left: Scope, join: exp.Expr, context: BindingContext, names: N
     """
     select = _one_row(join.this)
     if not _joins_all(join) or select is None:
-        reason, try_ = REASONS[exp.Lateral]
+        reason, try_ = LATERAL
         raise Unsupported(reason, code="lateral", span=span_of(join.this), try_=try_)
     host = SelectBinder(context, left, names, aliases_of(select))
     with context.fresh.query(span_of(join.this)):

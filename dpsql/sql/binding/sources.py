@@ -24,7 +24,7 @@ from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import JOINS, REASONS
+from dpsql.sql.text.refusals import JOINS, LATERAL
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.types import Span, Type
 
@@ -205,7 +205,7 @@ def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) 
             raise
         span, subject = fault.span, fault.subject
     raise Unsupported("a subquery in FROM does not see the tables beside it", code="lateral", span=span, subject=subject,
-                      try_=REASONS[exp.Lateral][1])
+                      try_=LATERAL[1])
 
 
 def _check_aliases(left: Scope, right: Scope, join: exp.Expr) -> None:

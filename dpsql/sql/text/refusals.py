@@ -18,6 +18,8 @@ _SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDI
 _SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows where both have values")
 RELEASED_RANK = "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)"
 _RELATIVE = ("relative ranks are not answered", RELEASED_RANK)
+LATERAL = ("LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it",
+           "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE t.key = p.key) AS n FROM p) AS s")
 _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 3")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
@@ -47,9 +49,6 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
     exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Fetch: ("FETCH is not answered", "LIMIT 10"),
-    exp.Lateral: ("LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it",
-                  "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE t.key = p.key) AS n FROM p) "
-                  "AS s"),
     exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
@@ -98,7 +97,7 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.WindowSpec, "exclude"): ("EXCLUDE is not answered", "a frame of the rows before, such as ROWS BETWEEN 2 PRECEDING AND "
                                   "1 PRECEDING"),
     (exp.Select, "kind"): _LISTS, (exp.Select, "hint"): ("hints are not answered", ""),
-    (exp.Select, "laterals"): REASONS[exp.Lateral],
+    (exp.Select, "laterals"): LATERAL,
     (exp.Select, "distribute"): ("this clause is not answered", ""), (exp.Select, "cluster"): ("this clause is not answered", ""),
     (exp.Select, "sort"): ("this clause is not answered", "ORDER BY"),
     (exp.Subquery, "limit"): ("LIMIT after brackets is not answered", "LIMIT inside them"),
