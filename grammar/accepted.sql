@@ -488,3 +488,12 @@ WITH r(sex, n) AS (SELECT sex, COUNT(*) FROM people GROUP BY sex) SELECT * FROM 
 SELECT regexp_extract(nickname, '^[a-z]') AS first, COUNT(*) FROM people WHERE nickname GLOB '[a-m]*' GROUP BY 1;
 SELECT COUNT(*) FROM people WHERE regexp_extract(nickname, '(.)(.)', 2) = 'l' OR nickname NOT GLOB 'a*';
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '[aeiou]', '') = 'l' OR regexp_replace(nickname, 'l', 'r', 'g') = 'ar';
+SELECT SUM(age & 6), SUM(age | 1), AVG(xor(age, 5)), SUM(age << 2), SUM(age >> 1), SUM(~age) FROM people;
+SELECT age & 3 AS low, COUNT(*) FROM people WHERE age & (1 << 4) = 16 AND (age | 1) >> 2 > 3 GROUP BY low;
+SELECT COUNT(*) FROM people WHERE person_id & ~7 = 8 OR 1 | person_id & 4 << 1 = 0;
+SELECT AVG(x) FROM people, LATERAL (SELECT age + 1 AS x);
+SELECT decade, AVG(t.later) FROM people p CROSS JOIN LATERAL (SELECT p.age // 10, income * 2) AS t(decade, later) GROUP BY decade;
+SELECT AVG(y), COUNT(cost) FROM people p CROSS JOIN LATERAL (SELECT p.age + 1 AS x, x * 2 AS y) a LEFT JOIN LATERAL (SELECT x > 30 AS old) b ON TRUE JOIN visits USING (person_id) WHERE old;
+SELECT AVG(n), SUM(most) FROM people p LEFT JOIN LATERAL (SELECT COUNT(*) AS n, MAX(cost) FROM visits v WHERE v.person_id = p.person_id) AS t(n, most) ON TRUE;
+SELECT half, COUNT(*) FROM people p, (SELECT p.age // 50 AS half) AS t GROUP BY half;
+SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '(.)(.)', '\2\1') = 'la' OR regexp_replace(nickname, '([a-m])|.', '<\0\1>', 'g') = '<bb><o>' OR regexp_replace(sex, 'f', '\\') = '\';

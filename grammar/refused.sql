@@ -437,7 +437,7 @@ SELECT COUNT(*) FROM (SELECT upper(clinic) OVER (PARTITION BY person_id) AS n FR
 -- Unsupported inner-aggregate: quantile inside a query is not answered
 SELECT COUNT(*) FROM (SELECT MEDIAN(cost) OVER (PARTITION BY person_id) AS n FROM visits) AS t
 
--- Unsupported unknown-function: the aggregate percent_rank is not answered
+-- Unsupported not-accepted: relative ranks are not answered
 SELECT COUNT(*) FROM (SELECT PERCENT_RANK() OVER (PARTITION BY person_id ORDER BY cost) AS n FROM visits) AS t
 
 -- SqlError window-number: NTILE takes a number of parts
@@ -469,6 +469,9 @@ SELECT COUNT(*) FROM (SELECT LAG(cost IGNORE NULLS) OVER (PARTITION BY person_id
 
 -- Unsupported shared-window: these windows hold rows of many entities, and one of them could change the result for all others
 SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 10
+
+-- Unsupported not-accepted: relative ranks are not answered
+SELECT COUNT(*) FROM (SELECT PERCENT_RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 0.1
 
 -- Unsupported shared-window: these windows hold rows of many entities, and one of them could change the result for all others
 SELECT COUNT(*) FROM (SELECT cost / SUM(cost) OVER (PARTITION BY clinic) AS share FROM visits) AS t WHERE share > 0.1
@@ -556,8 +559,17 @@ SELECT COUNT(*) FROM query('SELECT 1')
 -- Unsupported table-function: functions in FROM are not answered
 SELECT COUNT(*) FROM duckdb_settings()
 
--- Unsupported not-accepted: LATERAL is not answered
-SELECT COUNT(*) FROM people, LATERAL (SELECT people.age) AS t
+-- Unsupported lateral: LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it
+SELECT SUM(cost) FROM people p, LATERAL (SELECT cost FROM visits v WHERE v.person_id = p.person_id) AS t
+
+-- Unsupported lateral: LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it
+SELECT SUM(x) FROM people p LEFT JOIN LATERAL (SELECT p.age AS x) AS t ON x > 3
+
+-- Unsupported lateral: LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it
+SELECT SUM(x) FROM people p, LATERAL (SELECT p.age AS x WHERE p.active) AS t
+
+-- Unsupported lateral: LATERAL needs a table before it
+SELECT SUM(x) FROM LATERAL (SELECT 1 AS x) AS t
 
 -- Unsupported not-accepted: functions in FROM are not answered
 SELECT COUNT(*) FROM people, UNNEST([1, 2]) AS t
@@ -959,6 +971,12 @@ SELECT COUNT(*) FROM people WHERE sleep_ms(100) = 1
 -- Unsupported unknown-function: the function format is not answered
 SELECT COUNT(*) FROM people WHERE format('{}', age) = '3'
 
+-- SqlError type: regexp_replace: what stands in the place of a pattern may hold three of its groups
+SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '[(](a)', '\2') = 'b'
+
+-- SqlError type: regexp_replace: a pattern, and at most 20 letters to stand in its place, where
+SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'x\') = 'b'
+
 -- Unsupported pattern: of the options of regexp_replace, 'g' is answered
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b', 'i') = 'b'
 
@@ -1016,11 +1034,17 @@ SELECT COUNT(*) FROM people WHERE pow(age, income) = 3
 -- Unsupported operator: ^ means different things in different engines
 SELECT COUNT(*) FROM people WHERE age ^ 2 = 9
 
--- Unsupported not-accepted: bit operators are not answered
-SELECT COUNT(*) FROM people WHERE age & 1 = 1
+-- Unsupported not-accepted: ~ beside this operator is read differently by different engines
+SELECT COUNT(*) FROM people WHERE ~age + 1 = 1
 
--- Unsupported not-accepted: bit operators are not answered
-SELECT COUNT(*) FROM people WHERE age << 1 = 2
+-- SqlError type: a shift is by a constant from 0 to 61
+SELECT COUNT(*) FROM people WHERE age << 62 = 2
+
+-- SqlError type: a whole number is shifted, and this is DOUBLE
+SELECT SUM(income >> 2) FROM people
+
+-- SqlError type: | cannot be applied to DOUBLE and DOUBLE
+SELECT SUM(income | 2) FROM people
 
 -- Unsupported not-accepted: lists and slices are not answered
 SELECT COUNT(*) FROM people WHERE nickname[1] = 'a'

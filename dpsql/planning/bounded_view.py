@@ -13,13 +13,14 @@ from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.window import Window
+from dpsql.plan.operators.window import RANKS, Window
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
 from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.plan.rules.recognise_degrees import NearlyDegrees, degrees_of
 from dpsql.planning.frequency_limits import mixed, with_limits
 from dpsql.planning.options import Options
+from dpsql.sql.text.refusals import RELEASED_RANK
 from dpsql.types import Span
 
 FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value has more rows than that"
@@ -160,8 +161,8 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
     if isinstance(node, Window) and node.reach is None and node.input.max_frequency(node.partition) is None:
         return Unsupported("these windows hold rows of many entities, and one of them could change the result for all others",
-                           code="shared-window", span=where, subject=keys, try_="PARTITION BY the entity's key" + limits + (
-                               f"; or {FREQUENCY}" if node.partition else "; or ROWS BETWEEN 6 PRECEDING AND CURRENT ROW"))
+                           code="shared-window", span=where, subject=keys,
+                           try_="PARTITION BY the entity's key" + limits + f"; or {_in_place_of(node)}")
     if unlimited:
         told = " and ".join(unlimited)
         code = "inner-group" if isinstance(node, GroupBy) else "no-limit"
@@ -171,6 +172,14 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            + ("; or GROUP BY the entity's key too" if isinstance(node, GroupBy) else ""))
     return Unsupported(f"no bound is known on what one entity changes here: {lost.because}", code="unbounded", span=where,
                        subject=keys, try_="the entity's key among the columns of the subquery")
+
+
+def _in_place_of(node: Window) -> str:
+    """What to write instead of a window over rows of many entities."""
+    if node.partition:
+        return FREQUENCY
+    ranked = any(part.function in RANKS for part in node.functions)  # which have no frame
+    return f"{RELEASED_RANK}, a quantile that is released first" if ranked else "ROWS BETWEEN 6 PRECEDING AND CURRENT ROW"
 
 
 def for_subquery(node: Join) -> bool:

@@ -15,6 +15,7 @@ from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
 from dpsql.plan.node import Stability
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.decompose import DEGREES
+from dpsql.plan.rules.modes import candidates
 from dpsql.plan.rules.squares import POWERS
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
@@ -68,6 +69,8 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
         raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and the values of {hidden[0].name} are "
                           "not declared", code="bound", subject="bound", span=hidden[0].span,
                           try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
+    cells *= max((len(candidates(question.view.field(call.columns[0]).facts)) for call in question.aggregates
+                  if call.function == "mode"), default=1) or 1
     if found.bound.mechanism is not None and cells > MOST_CELLS:
         raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and there are {cells}, more than "
                           f"{MOST_CELLS}", code="too-many-groups", subject="bound", span=question.keys[-1].span,
@@ -187,7 +190,7 @@ def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> No
 def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: bool) -> None:
     """Raises OptionError for aggregates that are not made of sums of one number per row. Where rows belong to several entities,
     squares and products are such numbers too."""
-    plain = (*PLAIN, "geomean", *POWERS) if shared else PLAIN
+    plain = (*PLAIN, "geomean", "mode", *POWERS) if shared else PLAIN
     for call in calls:
         if call.function not in (*plain, "count_entities"):
             fine = list(dict.fromkeys(told(other) for other in calls if other.function in plain))

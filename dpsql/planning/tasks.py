@@ -102,9 +102,10 @@ def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound:
     if isinstance(part, Quantiles):
         level = most_rows if declared else None if clip is None else max(1, math.ceil(clip))
         return SharedRanks(at=at, input=view, owners=owners, part=part, most=most_rows, level=level)
-    assert isinstance(part, Sums) and isinstance(part.summand, Count | GridSum)
-    most = min(LARGEST, most_rows * part.summand.l1 if clip is None else clip_of(part.summand, clip))
-    return Shared(at=at, input=view, owners=owners, summand=part.summand, bound=bound, groups=groups, most=most,
+    summand = Count(when=part.when) if isinstance(part, Modes) else part.summand if isinstance(part, Sums) else None
+    assert isinstance(summand, Count | GridSum)
+    most = min(LARGEST, most_rows * summand.l1 if clip is None else clip_of(summand, clip))
+    return Shared(at=at, input=view, owners=owners, summand=summand, bound=bound, groups=groups, most=most,
                   level=most if clip is not None or bound == "extension" else None)
 
 

@@ -32,7 +32,7 @@ SAME = [
     (PEOPLE + "age IN (30, 40, household_id)", "x = a OR x = b", PEOPLE + "age = 30 OR age = 40 OR age = household_id"),
     ("SELECT SUM(active) FROM people", "COUNT(*) FILTER", "SELECT COUNT(*) FILTER (WHERE active) FROM people"),
     ("SELECT BOOL_OR(cost > 100) FROM visits", "COUNT(*) FILTER", "SELECT COUNT(*) FILTER (WHERE cost > 100) > 0 FROM visits"),
-    ("SELECT SUM(n) FROM people p, LATERAL (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id) AS t",
+    ("SELECT SUM(n) FROM people p, LATERAL (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id HAVING TRUE) AS t",
      "the subquery as a value", "SELECT SUM(n) FROM (SELECT (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) AS n FROM "
      "people p) AS t"),
     ("SELECT SUM(c) FROM (SELECT arg_max(cost, visit_id) AS c FROM visits WHERE cost > 0 GROUP BY person_id) AS t", "QUALIFY",
@@ -49,6 +49,17 @@ ANSWERED = [
     (PEOPLE + "age BETWEEN SYMMETRIC 40 AND 20", "least(a, b) AND greatest(a, b)", PEOPLE + "age BETWEEN least(40, 20) AND greatest(40, 20)"),
     ("SELECT MIN(seen) FROM visits", "MIN(CAST(x AS DATE))", "SELECT MIN(CAST(seen AS DATE)) FROM visits"),
     ("SELECT MEDIAN(born) FROM people", "quantile_disc(x, 0.5)", "SELECT quantile_disc(born, 0.5) FROM people"),
+    ("SELECT a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname",
+     "OPTIONS (bound = 'frequency', max_frequency = 10)", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'frequency', max_frequency = 10, "
+     "epsilon = 5, delta = 1e-6) a.nickname, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY a.nickname"),
+    *((text, "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)", "SELECT CASE WHEN age <= (SELECT QUANTILE_CONT(age, 0.25) FROM people) THEN 1 "
+       "ELSE 2 END AS q, COUNT(*) FROM people GROUP BY q") for text in (
+        "SELECT NTILE(4) OVER (ORDER BY age) AS q, COUNT(*) FROM people GROUP BY 1",
+        "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM people) AS t GROUP BY q",
+        "SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY age) AS q FROM people) AS t WHERE q < 50",
+        "SELECT COUNT(*) FROM (SELECT CUME_DIST() OVER (ORDER BY age) AS q FROM people) AS t WHERE q < 0.25")),
+    ("SELECT AVG(s) FROM (SELECT SUM(age) OVER (ORDER BY age) AS s FROM people) AS t", "ROWS BETWEEN 6 PRECEDING AND CURRENT ROW",
+     "SELECT AVG(s) FROM (SELECT SUM(age) OVER (ORDER BY age ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS s FROM people) AS t"),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'auto') a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) "
      "GROUP BY ROLLUP (a.sex)", "the statement without strategy",
      "SELECT a.sex, COUNT(*) FROM people a JOIN people b USING (household_id) GROUP BY ROLLUP (a.sex)"),

@@ -30,6 +30,10 @@ TEXTS = [
     f"SELECT CORR(a.income, b.age), COVAR_SAMP(a.income, b.age) FROM {PAIRS}",
     f"SELECT a.sex, VAR_SAMP(a.age - b.age) FROM {PAIRS} GROUP BY a.sex",
     f"SELECT a.sex, b.active, COUNT(*), SUM(a.age - b.age) FROM {PAIRS} GROUP BY CUBE (a.sex, b.active)",
+    f"SELECT a.sex, MODE(b.active) FILTER (WHERE b.age > 30) FROM {PAIRS} GROUP BY a.sex",
+    f"SELECT date_trunc('year', a.born) AS y, COUNT(*) FROM {PAIRS} GROUP BY y",
+    f"SELECT sex, COUNT(*), SUM(age) FROM (SELECT a.person_id AS p FROM {PAIRS} UNION ALL SELECT b.person_id FROM {PAIRS}) AS ends "
+    "JOIN people ON person_id = p GROUP BY sex",
     "SELECT REGR_SLOPE(a.age, c.age) FROM people a, people b, people c WHERE a.household_id = b.household_id "
     "AND b.household_id = c.household_id AND a.person_id < b.person_id AND b.person_id < c.person_id",
 ]

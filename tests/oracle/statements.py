@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oracle.worlds import BY_NAME, NULL, World
@@ -35,9 +35,9 @@ FOR_DELTA = ("gaussian", "smooth_sensitivity")
 PURE = ("p-identity", "marginals", "union", "kronecker")
 KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10, "statistics": 7, "parts": 3,
-         "released": 4, "firsts": 4, "words": 7, "least": 3, "around": 5, "ordered": 6}
+         "released": 4, "firsts": 4, "words": 7, "least": 3, "around": 5, "ordered": 6, "crowds": 5}
 """Kinds of statements, and how often they are drawn."""
-NEWER = ("statistics", "parts", "released", "firsts", "words", "least", "around", "ordered")
+NEWER = ("statistics", "parts", "released", "firsts", "words", "least", "around", "ordered", "crowds")
 
 
 @dataclass(frozen=True)
@@ -277,12 +277,14 @@ class Writer:
         made = {
             NUMBER: [(f"make_date({name}, 2, 29)", DAY), (f"make_date({held}, {name}, 1)", DAY), (f"sign({name})", NUMBER),
                      (f"make_date(2000, 1, {name})", DAY), (f"{name} = ANY (ARRAY[1, 2, 5])", TRUTH), (f"atan2({name}, 1)", NUMBER),
-                     (f"concat_ws('-', {name}, 'x')", TEXT), (f"asin({name})", NUMBER), (f"tanh({name})", NUMBER)],
+                     (f"concat_ws('-', {name}, 'x')", TEXT), (f"asin({name})", NUMBER), (f"tanh({name})", NUMBER),
+                     *((f"CAST({name} AS BIGINT) {bits}", NUMBER) for bits in ("& 6", "| 1", "<< 2", ">> 1")), (f"xor(~CAST({name} AS INTEGER), 5)", NUMBER)],
             TEXT: [(f"lpad({name}, 3, '.')", TEXT), (f"replace({name}, 'i', '')", TEXT), (f"strip_accents({name})", TEXT),
                    (f"{name} SIMILAR TO '(a|x).*'", TRUTH), (f"{name} ILIKE 'V!%%' ESCAPE '!'", TRUTH), (f"rpad({name}, 2, 'é')", TEXT),
                    (f"{name} <> ALL (ARRAY['a', 'x'])", TRUTH), (f"trim({name}, 'ab')", TEXT), (f"regexp_matches({name}, 'A', 'i')", TRUTH),
                    (f"regexp_extract({name}, '{self.pattern()}')", TEXT), (f"regexp_replace({name}, '{self.pattern()}', 'y')", TEXT),
-                   (f"regexp_replace({name}, '{self.pattern()}', '', 'g')", TEXT), (f"{name} GLOB '[!a]*'", TRUTH),
+                   (f"regexp_replace({name}, '{self.pattern()}', '', 'g')", TEXT),
+                   (f"regexp_replace({name}, '({self.pattern()})(.?)', '\\2-\\1')", TEXT), (f"{name} GLOB '[!a]*'", TRUTH),
                    (f"regexp_extract({name}, '({self.pattern()})?', 1)", TEXT), (f"lower({name})", TEXT), (f"reverse({name})", TEXT),
                    (f"regexp_full_match({name}, '{self.pattern()}')", TRUTH), (f"{name} LIKE '_'", TRUTH), (f"length({name})", NUMBER)],
             DAY: [(f"strftime({name}, '%Y-%m')", TEXT), (f"time_bucket(INTERVAL 2 DAY, {name})", DAY), (f"epoch({name})", NUMBER),
@@ -438,6 +440,27 @@ class Writer:
             text += " WHERE n BETWEEN 1 AND 5 GROUP BY n" if keys else ""
             return self.asked("degrees", self.opened(options) + text)
         return self.asked("several", self.query(source, options=options, simple=True))
+
+    def crowds(self) -> Asked:
+        """Rows of several entities each: both ends of them in one column, the most frequent value, sets of groups, columns beside rows."""
+        source, terms = self.many(), self.terms() if self.chance(0.3) else [self.price()]
+        ends, number = [column.name for column in source.owners], self.bounded(source)
+        domains = [column.name for column in source.columns if column.domain]
+        if len(ends) > 1 and self.chance(0.5):
+            a, b = self.draw.sample(ends, 2)
+            source = Relation(f"(SELECT {a} AS e, {number or 1} AS v FROM {source.text} UNION ALL SELECT {b}, {number or 2} FROM {source.text}) AS q",
+                              (Column("e", NUMBER), Column("v", NUMBER)), many=True)
+            number, domains = "LEAST(GREATEST(v, -3), 7)", []
+        elif number and self.chance(0.3):
+            source = replace(source, text=f"{source.text} CROSS JOIN LATERAL (SELECT CAST({number} AS INTEGER) & 6 AS low) AS q")
+            domains.append("low") if self.chance(0.5) else None
+            number = "low"
+        if not domains:
+            return self.asked("crowds", f"{self.opened(terms)}COUNT(*){f', SUM({number})' if number else ''} FROM {source.text}")
+        keys = self.draw.sample(domains, min(len(domains), self.draw.choice([1, 2])))
+        told = self.draw.choice([f"MODE({self.draw.choice(domains)})", f"MODE({keys[0]}), COUNT(*)", f"AVG({number or 1})", "COUNT(*)"])
+        how = self.draw.choice([", ".join(keys), f"CUBE ({', '.join(keys)})", f"ROLLUP ({', '.join(keys)})"])
+        return self.asked("crowds", f"{self.opened(terms)}{', '.join(keys)}, {told} FROM {source.text} GROUP BY {how}")
 
     def one_owner(self, *, depth: int = 0) -> Relation:
         """A relation whose rows belong to one entity each."""

@@ -201,11 +201,20 @@ def _found(values: Sequence[Value]) -> str:
 
 
 def _short(values: Sequence[Value]) -> str:
-    """A pattern may be found between any two letters, and what stands in its place is put there each time. What follows a sign of
-    escape means something else there."""
+    """A pattern may be found between any two letters, and what stands in its place is put there each time; up to three groups may
+    be among it, so that texts become four times as long at most. DuckDB raises, once a row gets there, where what follows a sign
+    of escape is neither another one nor the number of a group that the pattern has. Of these at least the brackets count that
+    are neither escaped, nor in a class of letters, nor begin with a question mark; none does where text is quoted, or where a
+    class holds a [, which may begin another one there or end a range."""
     pattern, new = values
-    fits = isinstance(pattern, str) and isinstance(new, str) and len(new) <= 20 and "\\" not in new
-    return _found(values) if fits else "a pattern, and at most 20 letters without \\ to stand in its place, are needed here"
+    if not (isinstance(pattern, str) and isinstance(new, str) and len(new) <= 20 and REPLACEMENT.fullmatch(new)):
+        return "a pattern, and at most 20 letters to stand in its place, where \\ stands before \\ or a digit, are needed here"
+    named = [int(number) for number in re.findall(r"\\([0-9])", new.replace("\\\\", ""))]
+    rest = LITERAL.sub("", pattern)
+    groups = 0 if "\\Q" in pattern or "[" in rest else len(re.findall(r"\((?!\?)", rest))
+    if len(named) > 3 or max(named, default=0) > groups:
+        return "what stands in the place of a pattern may hold three of its groups, (...), by their numbers"
+    return _found(values)
 
 
 def _group(values: Sequence[Value]) -> str:
@@ -264,6 +273,8 @@ def _year_range(days: Interval) -> Interval:
     return Interval(*(dt.date.fromordinal(int(min(max(day, 1), dt.date.max.toordinal()))).year for day in (days.low, days.high)))
 
 
+REPLACEMENT = re.compile(r"([^\\]|\\[\\0-9])*", re.DOTALL)
+LITERAL = re.compile(r"\\.|\[\^?+\]?+(\\.|[^\]\[\\])*\]", re.DOTALL)  # letters that are escaped, and classes of letters
 FORMATS = re.compile(r"(%[YmdHMSyjbBaAwuUWVGpI%]|[^%])*", re.DOTALL)
 HELD = "held within"  # a whole number between two constants, NULL beyond them: for numbers that conditions hold there
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
@@ -373,6 +384,9 @@ TABLE: dict[str, Function] = {
     "*": _row(_arithmetic("({0} * {1})", iv.multiply), "age * 2"), "/": _row((_division("/", DOUBLE, iv.divide),), "age / 2"),
     "//": _row((_division("//", BIGINT, iv.integer_divide),), "age // 10"),
     "%": _row((_division("%", BIGINT, iv.whole_modulo), _division("%", DOUBLE, iv.modulo)), "age % 10", "mod(age, 10)"),
+    **{name: _row((Overload(args=(BIGINT, BIGINT), result=BIGINT, sql=sql, range=rule),), way) for name, sql, rule, way in (
+        ("&", "({0} & {1})", iv.common_bits, "age & 6"), ("|", "({0} | {1})", iv.bits, "age | 6"),
+        ("xor", "xor({0}, {1})", iv.bits, "xor(age, 6)"))},
     "negate": _row(_arithmetic("(-{0})", iv.negate, numbers=1), "-age"),
     "abs": _row((Overload(args=(BIGINT,), result=BIGINT, sql="TRY(abs({0}))", range=iv.absolute, proved=_fits(iv.absolute)),
                  Overload(args=(DOUBLE,), result=DOUBLE, sql="abs({0})", range=iv.absolute)), "abs(age)"),
@@ -435,8 +449,9 @@ TABLE: dict[str, Function] = {
         "regexp_extract({0}, {1}, CAST({2} AS INTEGER))", VARCHAR, BIGINT, accepts=_group)), "regexp_extract(note, 'i.')",
                            "regexp_extract(note, 'i(.)', 1)"),
     **{f"regexp_replace{name}": _row(_text(f"regexp_replace(left({{0}}, {most}), {{1}}, {{2}}{option})", VARCHAR, VARCHAR,
-                                           accepts=_short), f"regexp_replace(note, 'l+', 'y'{option})")
-       for name, option, most in (("", "", LONGEST), ("_all", ", 'g'", LONGEST // 16))},  # as each letter may become 21
+                                           accepts=_short), f"regexp_replace(note, 'l+', 'y'{option})",
+                                     f"regexp_replace(note, '(i)(.)', '\\2-\\1'{option})")
+       for name, option, most in (("", "", LONGEST // 2), ("_all", ", 'g'", LONGEST // 16))},  # as each letter may become 21
     "regexp_full_match": _row(_test("regexp_full_match({0}, {1})"), "regexp_full_match(note, 'i.*')"),
     "||": _row((Overload(args=(VARCHAR, VARCHAR), result=VARCHAR, sql=f"(left({{0}}, {LONGEST}) || left({{1}}, {LONGEST}))"),),
                "sex || note", "concat(sex, age)"),

@@ -75,6 +75,20 @@ def whole_modulo(a: Interval, b: Interval) -> Interval:
     return modulo(a, Interval(0, max(b.largest - 1, 0)))
 
 
+def bits(a: Interval, b: Interval) -> Interval:
+    """Of whole numbers whose bits are combined one by one: no more bits than the longer one has, below 0 where one may be."""
+    if not (a.finite and b.finite):
+        return ANY_NUMBER
+    beyond = 2 ** max(max(int(end), ~int(end)).bit_length() for end in (a.low, a.high, b.low, b.high))
+    return _span(-beyond if min(a.low, b.low) < 0 else 0, beyond - 1)
+
+
+def common_bits(a: Interval, b: Interval) -> Interval:
+    """Of the bits that both whole numbers have: a number that is not negative is at least what is left of it."""
+    ends = [part.high for part in (a, b) if part.low >= 0]
+    return Interval(0, min(ends)) if ends else bits(a, b)
+
+
 def monotone(function: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> Rule:
     """The rule of a non-decreasing function that is printed with the guard low <= x <= high.
 

@@ -364,6 +364,8 @@ class _SeveralDecomposer(_EachDecomposer):
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
+            case "mode":
+                return self._mode(call)
         return super()._recipe(call)
 
     def _spread(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:

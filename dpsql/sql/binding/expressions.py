@@ -24,6 +24,7 @@ from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
+MOST_MOVED = 61  # places that a shift moves bits by, so that 2^n stays far within 64 bits
 
 CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of writing programs
 
@@ -177,6 +178,24 @@ class Binder(abc.ABC):
         expr = self.bind(node.this)
         constant = _opposite(expr)
         return self._apply("negate", [expr], span) if constant is None else replace(constant, span=span)
+
+    def _complement(self, node: exp.Expr, span: Span | None) -> Expr:
+        """~x: all bits of x, among them its sign, combined with ones."""
+        return self._apply("xor", [self.bind(node.this), Literal(value=-1, type=Type.BIGINT)], span)
+
+    def _moved(self, node: exp.Expr, span: Span | None) -> Expr:
+        """x << n and x >> n: the product with 2^n, and the quotient of what is left of x without its last n bits."""
+        value, by = self.bind(node.this), self.bind(node.expression)
+        if not isinstance(by, Literal) or not isinstance(by.value, int) or not 0 <= by.value <= MOST_MOVED:
+            raise SqlError(f"a shift is by a constant from 0 to {MOST_MOVED}", code="type", span=by.span or span, try_="x << 2")
+        if value.type is not Type.BIGINT:
+            raise SqlError(f"a whole number is shifted, and this is {value.type.value}", code="type", span=value.span or span,
+                           try_="CAST(x AS BIGINT)")
+        size = 2**by.value
+        if isinstance(node, exp.BitwiseLeftShift):
+            return self._apply("*", [value, Literal(value=size, type=Type.BIGINT)], span)
+        return self._apply("//", [self._apply("&", [value, Literal(value=-size, type=Type.BIGINT)], span),
+                                  Literal(value=size, type=Type.BIGINT)], span)
 
     def _is(self, node: exp.Expr, span: Span | None) -> Expr:
         right = node.expression
@@ -459,7 +478,8 @@ _CLAUSES: dict[type[exp.Expr], Callable[[Binder, exp.Expr, Span | None], Expr]] 
     exp.Column: Binder._column, exp.Star: Binder._column, exp.Literal: Binder._literal, exp.Boolean: Binder._boolean,
     exp.Null: Binder._null, exp.Paren: Binder._paren, exp.Neg: Binder._negate, exp.Is: Binder._is, exp.Not: Binder._not,
     exp.Between: Binder._between, exp.In: Binder._in, exp.Exists: Binder._exists, exp.Like: Binder._like, exp.ILike: Binder._like,
-    exp.Escape: Binder._escape,
+    exp.Escape: Binder._escape, exp.BitwiseNot: Binder._complement,
+    exp.BitwiseLeftShift: Binder._moved, exp.BitwiseRightShift: Binder._moved,
     exp.RegexpExtract: Binder._extracted, exp.RegexpReplace: Binder._replaced,
     exp.RegexpLike: Binder._regexp, exp.RegexpFullMatch: Binder._regexp,
     exp.Add: Binder._add, exp.Sub: Binder._add, exp.Case: Binder._case, exp.If: Binder._if, exp.Cast: Binder._cast,

@@ -179,9 +179,9 @@ def bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: N
     if isinstance(tree, exp.Union):
         distinct = bool(tree.args.get("distinct"))
         owned = 0 if distinct else _carry_owners(left, right, sides, context)
-        shown += [(context.fresh.column(), "(owner)") for _ in range(owned)]
-        union = UnionAll(parts=_projected(left, right, sides), columns=tuple(shown))
-        visible = union.fields[: len(union.fields) - owned]
+        hidden = [(context.fresh.column(), "(owner)") for _ in range(owned)]
+        union = UnionAll(parts=_projected(left, right, sides), columns=(*hidden, *shown))
+        visible = union.fields[owned:]
         return BoundRelation(node=Distinct(input=union) if distinct else union,
                         columns=tuple((field.name, field) for field in visible))
     parts = _projected(left, right, sides)
@@ -244,13 +244,17 @@ def _projected(left: BoundRelation, right: BoundRelation, sides: Sequence[list[t
 
 def _carry_owners(left: BoundRelation, right: BoundRelation, sides: Sequence[list[tuple[str, str, Expr]]],
                   context: BindingContext) -> int:
-    """Add the owners of both parts as last columns, where their numbers and types are the same; returns how many."""
+    """Add the owners of both parts as first columns, where their numbers and types are the same; returns how many.
+
+    First, as an owner that a part shows too is known by the first of its columns, and all parts must have theirs in one place:
+    `SELECT a ... UNION ALL SELECT b ...` shows different owners of a row in one column.
+    """
     found = [[Ref(column=owner, type=relation.node.env[owner].type) for owner in context.owners(relation.node)]
              for relation in (left, right)]
     if [ref.type for ref in found[0]] != [ref.type for ref in found[1]]:
         return 0
     for side, refs in zip(sides, found, strict=True):
-        side += [(context.fresh.column(), "(owner)", ref) for ref in refs]
+        side[:0] = [(context.fresh.column(), "(owner)", ref) for ref in refs]
     return len(found[0])
 
 

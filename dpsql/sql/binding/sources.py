@@ -18,12 +18,13 @@ from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
+from dpsql.sql.binding.lateral import added_columns, is_lateral
 from dpsql.sql.binding.membership import half_join
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import NamedSource, Origin, Scope, distinct_names, owner_column
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.refusals import JOINS, REASONS
+from dpsql.sql.text.refusals import JOINS, LATERAL
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.types import Span, Type
 
@@ -59,6 +60,9 @@ def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope
             if alias is not None:
                 raise Unsupported("a join in brackets has no name", code="not-accepted", span=span_of(alias),
                                   try_="(SELECT ... FROM a JOIN b ...) AS name")
+        case exp.Lateral():
+            raise Unsupported("LATERAL needs a table before it", code="lateral", span=span_of(tree),
+                              try_="the subquery without the word")
         case exp.Subquery() | exp.Values():
             scope = _named(context.relation(tree, names), alias, "(subquery)")
         case _:
@@ -133,6 +137,8 @@ def read_table(table: Table, context: BindingContext) -> BoundRelation:
 
 
 def _bind_join(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> Scope:
+    if is_lateral(join.this):
+        return _with_columns(left, join, context, names)
     right = _beside(left, join.this, context, names)
     _check_aliases(left, right, join)
     side, kind = _kind(join)
@@ -151,6 +157,14 @@ def _bind_join(left: Scope, join: exp.Expr, context: BindingContext, names: Name
                          span=span_of(join))
         return replace(left, node=node)
     return _joined(left, right, condition, side, [(a.id, b.id) for a, b in pairs], merged, context, span_of(join))
+
+
+def _with_columns(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> Scope:
+    """The rows on the left, each with what a lateral subquery makes of it."""
+    found = added_columns(left, join, context, names)
+    right = _named(found, join.this.args.get("alias"), "(subquery)")
+    _check_aliases(left, right, join)
+    return replace(left, node=found.node, sources=(*left.sources, *right.sources))
 
 
 HALVES = ("SEMI", "ANTI")
@@ -191,7 +205,7 @@ def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) 
             raise
         span, subject = fault.span, fault.subject
     raise Unsupported("a subquery in FROM does not see the tables beside it", code="lateral", span=span, subject=subject,
-                      try_=REASONS[exp.Lateral][1])
+                      try_=LATERAL[1])
 
 
 def _check_aliases(left: Scope, right: Scope, join: exp.Expr) -> None:

@@ -26,6 +26,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
                  "qualify", "windows"},
     exp.Union: _SET_OPERATION, exp.Intersect: _SET_OPERATION, exp.Except: _SET_OPERATION,
     exp.Subquery: {"this", "alias", "joins"}, exp.Values: {"expressions", "alias"}, exp.Tuple: {"expressions"},
+    exp.Lateral: {"this", "alias"},
     exp.With: {"expressions"}, exp.CTE: {"this", "alias"}, exp.TableAlias: {"this", "columns"},
     exp.From: _UNARY, exp.Table: {"this", "alias", "joins", "db"}, exp.Join: {"this", "side", "kind", "on", "using", "method"},
     exp.Where: _UNARY, exp.Having: _UNARY, exp.Qualify: _UNARY, exp.Group: {"expressions", "all"},
@@ -45,6 +46,8 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions", "query"}, exp.Exists: _UNARY,
     exp.Like: {"this", "expression", "negate"}, exp.ILike: {"this", "expression", "negate"}, exp.Escape: _BINARY,
     exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: _BINARY, exp.IntDiv: _BINARY,
+    exp.BitwiseAnd: _BINARY, exp.BitwiseOr: _BINARY, exp.BitwiseXor: _BINARY, exp.BitwiseNot: _UNARY,
+    exp.BitwiseLeftShift: _BINARY, exp.BitwiseRightShift: _BINARY,
     exp.Mod: _BINARY, exp.Neg: _UNARY, exp.Pow: _BINARY, exp.DPipe: {"this", "expression", "safe"},
     exp.Case: {"this", "ifs", "default"}, exp.If: {"this", "true", "false"}, exp.Cast: {"this", "to"},
     exp.TryCast: {"this", "to", "safe"}, exp.Coalesce: {"this", "expressions"},
@@ -78,6 +81,7 @@ ACCEPTED |= {kind: set(keys) for kind, (_, keys) in CALLS.items() if kind not in
 
 MAIN = "main"  # the schema that every table of a policy is in
 
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg)
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
@@ -102,6 +106,9 @@ def _check_whole(node: exp.Expr) -> None:
     if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
         raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
                           span=span_of(node), try_="a < b AND b < c")
+    if isinstance(node, exp.BitwiseNot) and isinstance(node.parent, _ARITHMETIC):
+        raise Unsupported("~ beside this operator is read differently by different engines", code="not-accepted",
+                          span=span_of(node), try_="brackets: (~x) + 1")
     if isinstance(node, exp.Select) and node.args.get("joins") and node.args.get("from_") is None:
         raise SqlError("FROM is missing before JOIN", code="syntax", span=span_of(node.args["joins"][0]), try_="FROM a JOIN b")
     if isinstance(node, exp.Group) and node.args.get("all") and node.expressions:
@@ -147,7 +154,8 @@ _NEEDED: dict[type[exp.Expr], tuple[tuple[str, ...], str, str]] = {
     exp.Case: (("ifs",), "WHEN", "CASE WHEN x > 1 THEN 'a' ELSE 'b' END"),
 }
 
-_PARTED = {*_COMPARISONS, exp.Select, exp.Group, exp.Window, exp.Table, exp.Column, exp.Star, *_NEEDED}  # see `_check_whole`
+_PARTED = {*_COMPARISONS, *_NEEDED, exp.BitwiseNot, exp.Select, exp.Group, exp.Window, exp.Table, exp.Column,
+           exp.Star}  # see `_check_whole`
 
 
 def _check_name(node: exp.Identifier, text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-_BITS = ("bit operators are not answered", "% and // for the digits of a number")
 _SOME_ROW = ("a value of some row is not answered", "MIN or MAX; or, of one entity's rows, those that a subquery keeps by "
              "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1")
 _NOW = ("the time now is not a part of the question", "a constant, such as DATE '2020-12-31', or a parameter")
@@ -17,6 +16,10 @@ _SAMPLE = ("samples are not answered", "the whole table: noise already hides who
 _DURATION = ("intervals are a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
 _SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDIAN(x), QUANTILE_CONT(x, 0.9)")
 _SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows where both have values")
+RELEASED_RANK = "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)"
+_RELATIVE = ("relative ranks are not answered", RELEASED_RANK)
+LATERAL = ("LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it",
+           "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE t.key = p.key) AS n FROM p) AS s")
 _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 3")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
@@ -26,6 +29,7 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Any: ("ANY stands after = and before a list of constants or a subquery", "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
     exp.All: ("ALL stands after <> and before a list of constants or a subquery",
               "NOT EXISTS (SELECT 1 FROM t WHERE (x <= t.y) IS NOT FALSE)"),
+    exp.PercentRank: _RELATIVE, exp.CumeDist: _RELATIVE,
     exp.ApproxDistinct: ("approximate counts are not needed", "COUNT(DISTINCT x)"),
     exp.AnyValue: _SOME_ROW, exp.First: _SOME_ROW, exp.Last: _SOME_ROW, exp.ArgMax: _SOME_ROW, exp.ArgMin: _SOME_ROW,
     exp.ArrayAgg: ("lists of values are not answered", "COUNT(*) with GROUP BY x, which shows which values occur"),
@@ -38,16 +42,13 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Slice: ("lists and slices are not answered", "substring(x, 1, 2)"),
     exp.Struct: _LISTS, exp.List: _LISTS, exp.Map: _LISTS, exp.ToMap: _LISTS, exp.Dot: _LISTS, exp.Lambda: _LISTS,
     exp.Kwarg: _LISTS, exp.PropertyEQ: _LISTS, exp.JSONExtract: _JSON, exp.JSONExtractScalar: _JSON,
-    exp.BitwiseAnd: _BITS, exp.BitwiseOr: _BITS, exp.BitwiseXor: _BITS, exp.BitwiseNot: _BITS, exp.BitwiseLeftShift: _BITS,
-    exp.BitwiseRightShift: _BITS, exp.Xor: _BITS,
+    exp.Xor: ("XOR is not answered", "xor(a, b) of whole numbers, or a <> b of conditions"),
     exp.RegexpILike: ("this form of a regular expression is not answered", "regexp_matches(lower(x), 'pattern')"),
     exp.WidthBucket: ("width_bucket is none of DuckDB's functions", "floor(x / 10), or bin_floor(x) with declared bins"),
     exp.Pivot: ("PIVOT is not answered", "SUM(...) FILTER (WHERE ...)"),
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
     exp.LimitOptions: ("LIMIT takes a number of rows", "LIMIT 10"), exp.Fetch: ("FETCH is not answered", "LIMIT 10"),
-    exp.Lateral: ("LATERAL is not answered", "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE "
-                  "t.key = p.key) AS n FROM p) AS s"),
     exp.Unnest: _MAKES_ROWS, exp.GenerateSeries: _MAKES_ROWS, exp.ReadCSV: _MAKES_ROWS, exp.ReadParquet: _MAKES_ROWS,
     exp.HexString: ("bytes are not answered", "a number in digits, or a text"),
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
@@ -96,7 +97,7 @@ ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.WindowSpec, "exclude"): ("EXCLUDE is not answered", "a frame of the rows before, such as ROWS BETWEEN 2 PRECEDING AND "
                                   "1 PRECEDING"),
     (exp.Select, "kind"): _LISTS, (exp.Select, "hint"): ("hints are not answered", ""),
-    (exp.Select, "laterals"): REASONS[exp.Lateral],
+    (exp.Select, "laterals"): LATERAL,
     (exp.Select, "distribute"): ("this clause is not answered", ""), (exp.Select, "cluster"): ("this clause is not answered", ""),
     (exp.Select, "sort"): ("this clause is not answered", "ORDER BY"),
     (exp.Subquery, "limit"): ("LIMIT after brackets is not answered", "LIMIT inside them"),

@@ -26,7 +26,7 @@ _OPERATORS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.EQ: ("=", _BOTH), exp.NEQ: ("<>", _BOTH), exp.LT: ("<", _BOTH), exp.LTE: ("<=", _BOTH), exp.GT: (">", _BOTH),
     exp.GTE: (">=", _BOTH), exp.NullSafeEQ: ("is not distinct from", _BOTH), exp.NullSafeNEQ: ("is distinct from", _BOTH),
     exp.Mul: ("*", _BOTH), exp.Div: ("/", _BOTH), exp.IntDiv: ("//", _BOTH), exp.Mod: ("%", _BOTH), exp.Pow: ("pow", _BOTH),
-    exp.Glob: ("glob", _BOTH),
+    exp.Glob: ("glob", _BOTH), exp.BitwiseAnd: ("&", _BOTH), exp.BitwiseOr: ("|", _BOTH),
 }
 
 # Functions that sqlglot knows by name only, and that are no row of the table.

@@ -10,6 +10,7 @@ from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
 from dpsql.sql.text.places import span_of
+from dpsql.sql.text.refusals import RELEASED_RANK
 from dpsql.sql.text.syntax import AGGREGATES, NAMED_AGGREGATES
 from dpsql.types import Span
 
@@ -41,8 +42,10 @@ def refuse_windows(select: exp.Expr) -> None:
 
 def not_here(node: exp.Expr) -> Unsupported:
     """The refusal of a window function where there are no single rows."""
+    parts = isinstance(node, exp.Window) and isinstance(node.this, exp.Ntile) and not node.args.get("partition_by")
     return Unsupported("a window function is answered in the SELECT list of a subquery of rows only", code="window-here",
-                       span=span_of(node), try_="SELECT ... FROM (SELECT *, LAG(x) OVER (...) AS y FROM t) AS u")
+                       span=span_of(node), try_=f"CASE WHEN {RELEASED_RANK} THEN 1 ... END" if parts else
+                       "SELECT ... FROM (SELECT *, LAG(x) OVER (...) AS y FROM t) AS u")
 
 
 def _is_windowed(part: exp.Expr) -> bool:

@@ -47,7 +47,8 @@ INTEGERS: list[tuple[iv.Rule, Callable[..., int | None]]] = [
     (iv.add, lambda x, y: x + y), (iv.subtract, lambda x, y: x - y), (iv.multiply, lambda x, y: x * y),
     (iv.negate, lambda x, y: -x), (iv.absolute, lambda x, y: abs(x)),
     (iv.integer_divide, lambda x, y: towards_zero(x, y) if y else None),
-    (iv.modulo, lambda x, y: x - y * towards_zero(x, y) if y else None)]
+    (iv.modulo, lambda x, y: x - y * towards_zero(x, y) if y else None),
+    (iv.common_bits, lambda x, y: x & y), (iv.bits, lambda x, y: x | y), (iv.bits, lambda x, y: x ^ y)]
 
 
 @pytest.mark.parametrize("rule, function", INTEGERS)

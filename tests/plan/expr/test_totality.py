@@ -178,8 +178,10 @@ class Maker:
 
     def constant(self, name: str, at: int, kind: Type) -> Expr:
         draw = self.draw
-        if name.startswith("regexp"):
-            value: Value = draw.choice(["a", "^.*$", "[a-z]+", "(x|y)*", r"\d{2,4}", ".", "", "日", r"\p{L}+"])
+        if name.startswith("regexp_replace") and at == 2:
+            value: Value = draw.choice(["y", "", r"\0", r"<\1>", r"\\1", r"\2\1\2", "日", r"\0\0\0"])
+        elif name.startswith("regexp"):
+            value = draw.choice(["a", "^.*$", "[a-z]+", "(x|y)*", "(.)(.?)", "((a))|([(]+)", r"\d{2,4}", ".", "", "日", r"\p{L}+"])
         elif name.endswith("_escape"):
             value = draw.choice(["a!%", "!!", "_!_%", "", "a"]) if at == 1 else "!"
         elif name == "strftime":
@@ -416,6 +418,25 @@ def test_long_texts_are_cut_before_much_is_put_in() -> None:
     connection.execute("CREATE TABLE t AS SELECT repeat('x', 1000000) AS text UNION ALL SELECT 'xx'")
     found = connection.execute(f"SELECT length({to_sql(replaced, {'text': 'text'})}) FROM t ORDER BY 1").fetchall()
     assert found == [(62,), (21 * LONGEST // 16 + 20,)]
+
+
+def test_no_group_is_put_in_that_a_pattern_does_not_have() -> None:
+    """DuckDB raises for those at the first row: whatever brackets stand for in a pattern, it never counts fewer groups."""
+    draw, connection, tried = random.Random(3), scratch(), 0
+    signs = ["(", ")", "(", ")", "(?:", "(?P<n>", "[", "]", "^", "\\", "[:alpha:]", "|", "*", "a", "Q", "E", "?", "{2}", "-", ":", "(?i)"]
+    row = FUNCTIONS["regexp_replace"][0]
+    assert row.accepts is not None
+    for _ in range(30_000):
+        pattern = "".join(draw.choices(signs, k=draw.randint(1, 9)))
+        for new in (r"\1", r"\2\\3"):
+            if row.accepts((pattern, new)) == "":
+                with contextlib.suppress(duckdb.InvalidInputException):
+                    connection.execute("SELECT regexp_matches('', ?)", [pattern])
+                    tried += 1
+                    connection.execute("CREATE OR REPLACE TABLE r AS SELECT ? AS pattern, ? AS new", [pattern, new])
+                    raised = connection.execute("SELECT TRY(regexp_replace('', pattern, new)) IS NULL FROM r").fetchone()
+                    assert raised == (False,), (pattern, new)
+    assert tried > 300
 
 
 def test_ranges_of_any_size_are_worked_out() -> None:

@@ -90,6 +90,8 @@ TEXTS = (
     "GROUP BY p.person_id) AS t WHERE low < 0",
     "SELECT AVG(t.most) FROM (SELECT person_id, MAX(n) AS most FROM (SELECT person_id, year, COUNT(*) AS n FROM visits "
     "GROUP BY person_id, year) AS y GROUP BY person_id) AS t",
+    "SELECT AVG(t.n), SUM(t.old) FROM people p, LATERAL (SELECT COUNT(*), MAX(v.cost) FROM visits v WHERE v.person_id = p.person_id) AS t(n, old)",
+    "SELECT half, SUM(cost) FROM people p, LATERAL (SELECT p.age // 50 AS half) AS t JOIN visits v ON v.person_id = p.person_id GROUP BY half",
     # DISTINCT, UNION ALL, WITH
     "SELECT COUNT(*) FROM (SELECT DISTINCT person_id, clinic FROM visits) AS t",
     "SELECT clinic, COUNT(*) FROM (SELECT DISTINCT person_id, clinic, year FROM visits) AS t GROUP BY clinic",
@@ -156,6 +158,8 @@ TEXTS = (
     "ON v.clinic = w.clinic) AS t",
     "SELECT COUNT(*) FROM (SELECT v.clinic, w.cost FROM visits v JOIN visits w ON v.year = w.year UNION ALL "
     "SELECT v.clinic, w.cost FROM visits v JOIN visits w ON v.clinic = w.clinic) AS u WHERE cost > 10",
+    "SELECT COUNT(*) FROM (SELECT v.person_id AS p FROM visits v JOIN visits w ON v.clinic = w.clinic UNION ALL "
+    "SELECT w.person_id FROM visits v JOIN visits w ON v.clinic = w.clinic) AS ends JOIN scores s ON s.person_id = ends.p",
     "SELECT COUNT(*) FROM visits v JOIN visits w ON v.clinic = w.clinic WHERE EXISTS (SELECT 1 FROM scores s "
     "WHERE s.person_id = w.person_id AND s.points > 0)",
     "SELECT COUNT(*) FROM (SELECT p.person_id, v.clinic FROM people p JOIN visits v ON p.age = v.visit_id) t LEFT JOIN scores s "
