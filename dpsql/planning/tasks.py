@@ -97,7 +97,7 @@ def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound:
     """A count or a sum that is left to the mechanism of a bound; it is held to one level where `clip` gives it, or where so many
     rows at their bound are the level. `declared` says that no entity has more rows, by the word of the policy."""
     if isinstance(part, Matchings):
-        return matching_task(at, part, view, owners, keys)
+        return matching_task(at, part, view, owners)
     if isinstance(part, Quantiles):
         level = most_rows if declared else None if clip is None else max(1, math.ceil(clip))
         return SharedRanks(at=at, input=view, owners=owners, part=part, most=most_rows, level=level)

@@ -48,7 +48,7 @@ class SumsAtLevel(abc.ABC):
         return self.of_epsilon if self.price.epsilon is not None else self.of_rho
 
     def noise(self, level: int) -> Noise:
-        moved = UNIT * level + self._parts * slack(level, len(self.task.owners))
+        moved = UNIT * level + self._parts * slack(level, self.task.width)
         return bought(moved, self._of_a_sum)
 
     @cached_property
