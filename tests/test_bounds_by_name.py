@@ -105,8 +105,8 @@ REFUSED = [
     ("bound = 'extension', clip = 3", "AVG(points) FROM scores", "clip could mean", "one statement for each", None),
     ("bound = 'clip'", "SUM(points), MEDIAN(points) FROM scores", "MEDIAN(points) needs a limit of rows", "max_rows", "MEDIAN(points)"),
     ("bound = 'balance'", "AVG(weight) FROM people JOIN scores USING (person_id)", "needs a limit of rows", "bounds = ", "AVG(weight)"),
-    ("bound = 'bands'", "points > 0 AS up, COUNT(*) FROM scores GROUP BY up", "of how many of them", "max_groups = 4", "bound = 'bands'"),
-    ("bound = 'balance', delta = 1e-6, epsilon = 1", "note, COUNT(*) FROM visits GROUP BY note", "works out every group by itself",
+    ("bound = 'bands'", "points > 0 AS up, COUNT(*) FROM scores GROUP BY up", "a limit on the number of groups", "max_groups = 4", "bound = 'bands'"),
+    ("bound = 'balance', delta = 1e-6, epsilon = 1", "note, COUNT(*) FROM visits GROUP BY note", "computes every group by itself",
      "bound = 'clip'", "note"),
 ]
 

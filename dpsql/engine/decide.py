@@ -86,7 +86,7 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
             return Public(question=question, options=options, view=view, text=query.text, session=session)
         if query.goals:
             return accurate([query], [question], None, options, query.options, session)
-        if apart(question, known, options):
+        if question.sets is not None and apart(question, known, options):
             made = set_by_set(question, known, options, query.text, span_of(query.tree), session)
             return made if question.aggregates else DeclaredGroups(
                 question=question, options=options, cells=cells_of(question), text=query.text, session=session,

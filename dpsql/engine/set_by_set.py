@@ -40,7 +40,7 @@ def apart(question: Question, known: Stability, options: Options) -> bool:
     """Whether the sets of a question are to be released one by one."""
     several = not known.public and known.rows is None and known.owner is None and bool(known.owners)
     plain = options.strategy is None and options.consistency == "none"
-    return several and plain and question.sets is not None and all(call.over is None for call in question.aggregates)
+    return several and plain and all(call.over is None for call in question.aggregates)
 
 
 def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,

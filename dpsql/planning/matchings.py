@@ -36,9 +36,10 @@ from dpsql.types import Type
 
 
 def vouched_task(at: int, part: Distincts, view: Node, owner: str, most: int) -> Shared:
-    """The values for which entities vouch, each for a number of them that is chosen privately, `most` at most."""
+    """The values for which entities vouch, each for a number of them that is chosen privately; none has more rows than `most`."""
     present = _present(view, part.column, part.when)
-    return Shared(at=at, input=present, owners=(owner,), once=part.column, summand=Count(), bound="balance", most=most)
+    return Shared(at=at, input=present, owners=(owner,), once=part.column, summand=Count(), bound="balance",
+                  most=1 << (most - 1).bit_length())
 
 
 def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str]) -> Shared:

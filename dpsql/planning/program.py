@@ -370,9 +370,13 @@ def _counts_values(part: Part, known: Stability, question: Question, options: Op
 
 
 def are_vouched(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether the different values of a column are counted as far as entities vouch for them: where an entity may have many rows,
-    in few groups, and no noise is asked for by its name."""
-    if not isinstance(part, Distincts) or part.entities or known.owner is None or are_listed(part, known, question, options):
+    """Whether the different values of a column are counted as far as entities vouch for them, and not told apart one by one."""
+    return _may_vouch(part, known, question, options) and not are_listed(part, known, question, options)
+
+
+def _may_vouch(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether an entity may have many rows, in few groups, and no noise is asked for by its name."""
+    if not isinstance(part, Distincts) or part.entities or known.owner is None:
         return False
     many = options.bound == "auto" and options.max_rows is None and (known.rows is None or known.rows >= MANY_ROWS)
     declared, keys = all(key.domain is not None for key in question.keys), {key.column for key in question.keys}
@@ -382,10 +386,13 @@ def are_vouched(part: Part, known: Stability, question: Question, options: Optio
 
 def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
     """Whether the different values of a column are told apart one by one: where so few are declared that noise on their number
-    could be of about their size, and no noise is asked for by its name."""
+    could be of about their size, and no noise is asked for by its name. Of more values some are likely to be rare, which are lost
+    then: if entities can vouch for them, that is better."""
     if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
         return False
     many, keys = len(part.values), {key.column for key in question.keys}
+    if many > FEW_VALUES and _may_vouch(part, known, question, options):
+        return False
     few = 0 < many <= (MOST_VALUES if known.rows is None else min(MOST_VALUES, max(FEW_VALUES, VALUES_OF_A_ROW * known.rows)))
     return (few and many * max(1, cells_declared(question)) <= MOST_LISTED and not {part.column, known.owner} & keys
             and not {"laplace", "gaussian"} & set(options.mechanisms))

@@ -68,7 +68,7 @@ class Listed:
 
     def _rows(self, *, positive: bool) -> str:
         plan, read = self.plan, self.plan.listed(self.context.sql(self.plan.input))
-        names = [f"t1.{quote(name)} AS \"#n{i}\"" for i, name in enumerate(plan.named)]
+        names = [f"t1.{quote(name)} AS \"#n{i}\"" for i, name in enumerate(plan.name_columns)]
         weight = self._weight()
         tests = [f"({weight} > 0)" if positive else "TRUE"]
         tests += [f"(t1.{quote(plan.cell)} = {self.cell})"] if plan.cell is not None else []

@@ -28,16 +28,12 @@ from dpsql.mechanisms.truncation.extension_sums import parts, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 
 CAUTION = 1.5
-CAUTION_OF_VALUES, CHOICE_OF_VALUES = 3.0, Fraction(1, 3)
+CAUTION_OF_VALUES = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Balance(SumsAtLevel):
     of_epsilon, of_rho, cut = Fraction(1, 2), Fraction(3, 10), 4
-
-    @property
-    def choice(self) -> Fraction:
-        return super().choice if self.task.once is None else CHOICE_OF_VALUES
 
     def request(self, setting: Setting) -> Balance:
         allotted = self.price.part(self.choice)

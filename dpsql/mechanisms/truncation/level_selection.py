@@ -26,11 +26,13 @@ class SumsAtLevel(abc.ABC):
     """The sums of so many cells at one price.
 
     of_epsilon, of_rho   the share of the price that goes to choosing the level
+    of_values            the same where values are counted as far as entities vouch for them
     cut                  what is cut off and the noise together, as a standard error, in standard errors of the noise
     """
 
     of_epsilon: ClassVar[Fraction]
     of_rho: ClassVar[Fraction]
+    of_values: ClassVar[Fraction] = Fraction(1, 3)
     cut: ClassVar[float]
 
     task: Shared
@@ -45,6 +47,8 @@ class SumsAtLevel(abc.ABC):
 
     @property
     def choice(self) -> Fraction:
+        if self.task.once is not None:
+            return self.of_values
         return self.of_epsilon if self.price.epsilon is not None else self.of_rho
 
     def noise(self, level: int) -> Noise:

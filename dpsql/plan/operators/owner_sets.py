@@ -44,14 +44,14 @@ class OwnerSets(Summary):
     once: str | None = None
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def name_columns(self) -> tuple[str, ...]:
         """The columns whose values are names."""
         return self.owners if self.once is None else (*self.owners, self.once)
 
     @property
     def width(self) -> int:
         """The most names that a set has."""
-        return len(self.named)
+        return len(self.name_columns)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -60,7 +60,7 @@ class OwnerSets(Summary):
             raise InvalidPlan("one number for each row is shared")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
-        if set(self.named) & {*self._cells} or self.once in self.owners:
+        if set(self.name_columns) & {*self._cells} or self.once in self.owners:
             raise InvalidPlan("a name is printed in another column, and is no cell")
         if self.once is not None and (self.input.field(self.once).facts.nullable or not isinstance(self.summand, Count)):
             raise InvalidPlan("values that have room for one row are there, and their rows are counted")
@@ -88,7 +88,7 @@ class OwnerSets(Summary):
         return isinstance(self.summand, GridSum) and self.summand.grid.least < 0
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        keys = ", ".join(f"t1.{quote(key)}" for key in (*self._cells, *self.named))
+        keys = ", ".join(f"t1.{quote(key)}" for key in (*self._cells, *self.name_columns))
         total, = self.summand.sums(tuple(f"t1.{quote(value)}" for value in self.summed))
         return (f"SELECT {keys}, {saturated(total, LARGEST)} AS {quote(WEIGHT)} FROM ({self.listed(below[0])}) AS t1 "
                 f"GROUP BY {keys}")
@@ -102,8 +102,8 @@ class OwnerSets(Summary):
         """The rows before those of a set are added up: their names in rising order, their cell, and `summed`."""
         names = columns_of("t0", self.input)
         cells = self.summand.cells(names, dict(self.input.env))
-        printed = {name: self._name(name, names[name], self.input.env[name]) for name in self.named}
-        parts = [f"{self._present(name, printed)} AS {quote(name)}" for name in self.named]
+        printed = {name: self._name(name, names[name], self.input.env[name]) for name in self.name_columns}
+        parts = [f"{self._present(name, printed)} AS {quote(name)}" for name in self.name_columns]
         parts += [f"{names[cell]} AS {quote(cell)}" for cell in self._cells]
         parts += [f"{cell} AS {quote(value)}" for cell, value in zip(cells, self.summed, strict=True)]
         source = f"SELECT {', '.join(parts)} FROM ({below}) AS t0"
@@ -111,7 +111,7 @@ class OwnerSets(Summary):
             source += " WHERE (" + " OR ".join(f"({names[owner]} IS NOT NULL)" for owner in self.owners) + ")"
         if self.width > MOST_COMPARED:
             return self._sorted(source, [*self._cells, *self.summed])
-        for low, high in network(self.named):
+        for low, high in network(self.name_columns):
             source = self._compared(source, low, high, [*self._cells, *self.summed])
         return source
 
@@ -133,18 +133,18 @@ class OwnerSets(Summary):
         a, b = f"t1.{quote(low)}", f"t1.{quote(high)}"
         parts = [f"(CASE WHEN {a} <= {b} THEN {a} ELSE {b} END) AS {quote(low)}",
                  f"(CASE WHEN {a} <= {b} THEN {b} ELSE {a} END) AS {quote(high)}"]
-        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.named, *others) if name not in (low, high)]
+        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.name_columns, *others) if name not in (low, high)]
         return f"SELECT {', '.join(parts)} FROM ({source}) AS t1"
 
     def _sorted(self, source: str, others: list[str]) -> str:
-        listed = ", ".join(f"t1.{quote(name)}" for name in self.named)
-        parts = [f"t2.{quote(NAME)}[{i}] AS {quote(name)}" for i, name in enumerate(self.named, 1)]
+        listed = ", ".join(f"t1.{quote(name)}" for name in self.name_columns)
+        parts = [f"t2.{quote(NAME)}[{i}] AS {quote(name)}" for i, name in enumerate(self.name_columns, 1)]
         parts += [f"t2.{quote(name)} AS {quote(name)}" for name in others]
         return f"SELECT {', '.join(parts)} FROM (SELECT t1.*, list_sort([{listed}]) AS {quote(NAME)} FROM ({source}) AS t1) AS t2"
 
     def label(self) -> str:
         names = dict(self.input.names)
-        return f"Share {self.summand.label(names)} among {', '.join(names[name] for name in self.named)}"
+        return f"Share {self.summand.label(names)} among {', '.join(names[name] for name in self.name_columns)}"
 
 
 def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
