@@ -34,7 +34,6 @@ def notebook() -> Iterator[Shown]:
     manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.slow
 def test_a_notebook_shows_a_line_for_as_long_as_the_work_lasts(notebook: Shown) -> None:
     assert notebook("import time\nfrom dpsql.progress import working\n"
                     "with working('asking ...'):\n    time.sleep(1)\n    with working('looking ...'):\n        pass") == [
