@@ -41,15 +41,16 @@ def certified(rows: Owned, level: int, small: ReducedRows, point: Point) -> Cert
     """Bounds of V derived from any point of the reduced program.
 
     Proof of `units`. With w'_r = min(w_r, level), V is also the maximum over 0 <= x_r <= w'_r: in a feasible point x_r is at most
-    the load of each owner of r. For any prices y >= 0, D = level * sum y_e + sum w'_r max(0, 1 - sum of y_e over the owners of r)
-    is at least V (weak duality: sum x_r <= sum x_r (sum y_e) + sum x_r max(0, 1 - sum y_e) for feasible x). The prices here are
+    the load of each owner of r. For any prices y >= 0, D = sum c_e y_e + sum w'_r max(0, 1 - sum of y_e over the owners of r),
+    where the room c_e is the level, and 1 for values, is at least V (weak duality: sum x_r <= sum x_r (sum y_e) + sum x_r max(0,
+    1 - sum y_e) for feasible x). At other levels the prices of values add the same to D. The prices here are
     multiples of 2^-BITS, and D is worked out in integers, on all rows. Rounding prices up leaves covered what was: where the
     y_e of a row add up to 1, so do the rounded ones. At a level t <= level min(w_r, t) <= w'_r, and at any level
     min(w_r, t) <= w_r: hence `below` and `above`.
 
     Proof of `least`. `point_of` makes a point with 0 <= x_r <= w'_r, in integers over 2^bits, of which it checks in integers that
     no load is above the level. So P = sum x_r <= V. Where rows have at most two owners, V is a multiple of 1/2, so that P may be
-    rounded up to one: take every entity twice, left and right, with room for the level on either side, and for each row {v, w}
+    rounded up to one: take every entity twice, left and right, with the same room on either side, and for each row {v, w}
     the arcs v_left -> w_right and w_left -> v_right of capacity w'_r (for a row of v alone, w has room without end). A feasible x
     is a flow of 2 sum x_r, along both arcs of r; and a flow f the feasible x_r = half of what it sends along them. So V is half
     the largest flow, which is an integer as all capacities are.
@@ -62,8 +63,9 @@ def certified(rows: Owned, level: int, small: ReducedRows, point: Point) -> Cert
     for at in range(rows.owners.shape[1]):
         short -= prices[rows.owners[:, at]]
     short = np.maximum(short, 0)
-    slope, below = total(prices), dot(held.weights, short)
-    above = below if held is rows else dot(rows.weights, short)
+    fixed = total(prices[rows.entities - rows.singles : rows.entities])
+    slope, below = total(prices) - fixed, dot(held.weights, short) + fixed
+    above = below if held is rows else dot(rows.weights, short) + fixed
     bits = max(0, 61 - held.total.bit_length())
     reached = total(point_of(held, level, small, numbers(point.rows, len(small.weights)), bits))
     least = UNIT * reached >> bits
@@ -95,7 +97,7 @@ def point_of(held: Owned, level: int, small: ReducedRows, rows: np.ndarray[tuple
         before, first = np.cumsum(size) - size, np.concatenate(([True], group[1:] != group[:-1]))
         before -= before[first][np.cumsum(first) - 1]
         found[parted] = np.minimum(np.maximum(taken[group] - before, 0), size)
-    return fitted(held.owners, found, np.full(held.entities, min(level, held.total) << bits, dtype=np.int64))
+    return fitted(held.owners, found, np.minimum(held.capacities(level), held.total) << bits)
 
 
 def fitted(owners: Codes, sizes: Integers, capacities: Integers) -> Integers:

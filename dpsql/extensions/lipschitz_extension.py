@@ -5,12 +5,16 @@ For rows r with weights w_r >= 0 that name sets of entities,
 
     V(level) = max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over the rows that name e <= level }.
 
+Rows may also name values, each of which has room for 1 in place of the level: then V is how many values there are, as far as each
+is vouched for by an entity, and an entity by `level` values at most (a matching, in fractions).
+
 Sensitivity. Let removing e delete exactly the rows that name it (so no row appears or changes: the query is deletion-monotone),
 each row listing an owner once. Setting x_r = 0 on the rows of e in a best solution loses at most `level`, and what is left is
 feasible without e: V falls by at most `level`. A solution without e stays feasible with it: V does not rise. So V moves by at
-most `level`, in one direction, whatever the rows are. It needs w >= 0: with a weight below zero the zero that replaces x_r is
-not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC 2013; for joins, Dong,
-Fang, Yi, Tao and Machanavajjhala, R2T, SIGMOD 2022.
+most `level`, in one direction, whatever the rows are, and whatever room values have. It needs w >= 0: with a weight below zero
+the zero that replaces x_r is not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC
+2013; for joins, Dong, Fang, Yi, Tao and Machanavajjhala, R2T, SIGMOD 2022; for values, Knop and Steinke, Counting Distinct
+Elements Under Person-Level Differential Privacy, NeurIPS 2023.
 
 What is released is a whole number F of units of 1 / UNIT with
 
@@ -60,8 +64,10 @@ class LipschitzExtension:
         sizes = bounds.by_size(rows.owners, rows.weights)
         self.low, self.high = [], []
         for level in self.levels:
-            self.low.append(bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))))
-            self.high.append(min(bounds.upper(sizes, total(np.minimum(ranked, level))), bounds.covered(groups, level)))
+            room = rows.capacities(level)
+            self.low.append(bounds.lower(rows.weights, bounds.least_of(rows.owners, bounds.shares(room, self._totals)))
+                            if rows.singles else bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))))
+            self.high.append(min(bounds.upper(sizes, total(np.minimum(self._totals, room))), bounds.covered(groups, level)))
             if self.high[-1] - self.low[-1] <= slack(level, owners):
                 self.low[-1] = self.high[-1]
         self._ceiling = list(self.high)

@@ -43,9 +43,10 @@ class ReducedRows:
 
 
 def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
-    """The part of max { sum x_r : 0 <= x_r <= w_r, sum of x_r over rows r of e <= level for every e } that needs a solver.
+    """The part of max { sum x_r : 0 <= x_r <= w_r, sum of x_r over rows r of e <= c_e for every e } that needs a solver.
 
-    `totals` are the loads of all entities. Every step below keeps the maximum, for any capacities c_e in place of the level.
+    `totals` are the loads of all entities, and c_e is the level, or 1 for a value. Every step below keeps the maximum, for any
+    capacities c_e.
 
     (1) *Light entities.* Where the load of e is at most c_e its constraint follows from x <= w: strike e from all rows. Rows
     that then have the same owners are one variable (only the sum of their x counts, and any sum up to that of their weights can
@@ -64,7 +65,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
     D of the whole is `fixed` + D of what is left, as each step shows. (`certified` does not rely on it.)
     """
     owners, weights, load = rows.owners, rows.weights, totals
-    capacities = np.full(rows.entities, level, dtype=np.int64)
+    capacities = rows.capacities(level)
     people, spent = np.arange(rows.entities), [np.zeros(0, dtype=np.int64)]
     trail = _Trail(len(weights))
     fixed = 0

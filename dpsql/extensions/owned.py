@@ -22,12 +22,14 @@ class Owned:
     """Sets of entities and their weights: `owners[r]` are the codes of row r in falling order, then NOBODY; `weights[r]` > 0.
 
     An entity stands in a row once, each set is one row, every row has an owner, and rows are in the order of their owners:
-    equal contents give equal arrays, in whatever order the rows came.
+    equal contents give equal arrays, in whatever order the rows came. The last `singles` codes are no entities but values, each
+    of which has room for one.
     """
 
     weights: Integers
     owners: Codes
     entities: int
+    singles: int = 0
 
     @property
     def total(self) -> int:
@@ -36,6 +38,12 @@ class Owned:
     def capped(self, most: int) -> Owned:
         """The same rows with weights of at most `most`."""
         return replace(self, weights=np.minimum(self.weights, most)) if self.weights.max(initial=0) > most else self
+
+    def capacities(self, level: int) -> Integers:
+        """The room of every code, where that of an entity is the level."""
+        room = np.full(self.entities, level, dtype=np.int64)
+        room[self.entities - self.singles :] = 1
+        return room
 
 
 def owned(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> Owned:
@@ -49,15 +57,19 @@ def owned(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> Owned:
     return positive
 
 
-def signed(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> tuple[Owned, Owned]:
-    """The sets of positive weight, and those of negative weight with its sign turned; both have the same codes."""
+def signed(names: Sequence[NDArray[Any]], weights: NDArray[Any], *, once: bool = False) -> tuple[Owned, Owned]:
+    """The sets of positive weight, and those of negative weight with its sign turned; both have the same codes.
+
+    With `once`, the last column has the names of values, which are after those of all entities.
+    """
     rows = np.asarray(weights, dtype=np.int64)
     owners, entities = coded(names)
+    singles = len(np.unique(owners[:, -1])) if once else 0
     owners, rows = merged(each_once(owners), rows, entities)
     known = owners[:, 0] != NOBODY
 
     def part(kept: NDArray[np.bool_], size: Integers) -> Owned:
-        return Owned(size[kept], np.asfortranarray(owners[kept]), entities)
+        return Owned(size[kept], np.asfortranarray(owners[kept]), entities, singles)
 
     return part(known & (rows > 0), rows), part(known & (rows < 0), -rows)
 

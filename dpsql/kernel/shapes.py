@@ -442,7 +442,7 @@ PARTS = _as_known({
     Merged: "id name left right", Field: "id name facts"})
 SUMMARIES = _as_known({
     GroupedSums: "input keys summands in_engine", Ranks: "input keys column grid when ties",
-    OwnerSets: "input owners summand cell",
+    OwnerSets: "input owners summand cell once",
     Arcs: "input tail head mutual", JoinSum: "input summand", Multiplicities: "input keys column when",
     Largest: "input summand sign most"})
 RELATIONS = _as_known({

@@ -204,11 +204,11 @@ class ExtensionWithin:
 
     @property
     def ways(self) -> tuple[int, ...]:
-        return (0, 0) if slack(self.level, len(self.plan.owners)) else (1, -1)
+        return (0, 0) if slack(self.level, self.plan.width) else (1, -1)
 
     def sides(self, held: int) -> Sides:
         """For either end, the number of entities that would have to come or go, from the extension of the sum."""
-        moved = lipschitz_constant(self.level, len(self.plan.owners))
+        moved = lipschitz_constant(self.level, self.plan.width)
         return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
 
     def check(self, certificate: Certificate) -> None:

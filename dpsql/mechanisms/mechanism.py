@@ -70,6 +70,7 @@ class Shared:
     most    a public guess, in integers, of the largest total of one entity's rows: the end of a ladder of levels
     level   the limit, in integers, if the statement gives one
     groups  the largest number of cells that the rows of one entity are in, if it is known
+    once    a column of which each value has room for one row, see `plan.operators.owner_sets`
     """
 
     at: int
@@ -80,6 +81,12 @@ class Shared:
     most: int
     level: int | None = None
     groups: int | None = None
+    once: str | None = None
+
+    @property
+    def width(self) -> int:
+        """The most names that a set of this task has."""
+        return len(self.owners) + (self.once is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,6 @@ class Matchings:
 
     column: str | None
     when: str | None
-    values: Domain | None = None
 
 
 Part: TypeAlias = Sums | Distincts | Quantiles | Modes | Matchings

@@ -45,7 +45,7 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
         return _of_degrees(program.degrees, program, call)
     if call.function not in UNBOUNDED and set(call.columns) & set(program.searched):
         return EITHER
-    if program.bound.each and held_to_one(program.question, program.decomposition, call):
+    if program.vouches(call) or (program.bound.each and held_to_one(program.question, program.decomposition, call)):
         return 0.0, math.inf
     if not cuts_off(program) or _all_ranked(program, call):
         return 0.0, 0.0

@@ -26,7 +26,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.parts import Distincts, Matchings
+from dpsql.plan.parts import Distincts
 from dpsql.plan.question import Key, Question
 from dpsql.planning.frequency_limits import Unknown, with_limits
 from dpsql.planning.program import Program, are_listed
@@ -165,8 +165,7 @@ def uncounted(asked: Sequence[Program]) -> Iterator[str]:
     """A note that only declared values are counted as distinct values."""
     names = dict.fromkeys(
         one.question.view.names[part.column] for one in asked for part in one.decomposition.parts
-        if isinstance(part, Distincts | Matchings) and part.column is not None and part.values is not None
-        and (isinstance(part, Matchings) or are_listed(part, one.known, one.question, one.options))
+        if isinstance(part, Distincts) and part.values is not None and are_listed(part, one.known, one.question, one.options)
         and not _complete(one.question, _Origins(one.question.view), part.column, part.values, part.values.values))
     if names:
         yield f"other values of {' or '.join(names)} than the declared ones are not counted"

@@ -25,7 +25,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import MOST_STEPS
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
-from dpsql.plan.question import Key, Question, Scalar
+from dpsql.plan.question import AggregateCall, Key, Question, Scalar
 from dpsql.plan.rules import regression
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
@@ -38,7 +38,7 @@ from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBou
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
-from dpsql.planning.matchings import check_matchings
+from dpsql.planning.matchings import check_matchings, vouched_task
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
 from dpsql.planning.shared_centres import columns_to_centre, to_centre, weights_of
@@ -58,6 +58,7 @@ ROWS = Sums(summand=Count())
 MOST_CELLS = 1_000_000
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
 MOST_LISTED = 2**14  # such values in all declared groups together
+MOST_VOUCHED = 4  # groups in which values are counted as far as entities vouch for them: each may have all rows of an entity
 USUAL_MOST_ROWS = 2**20  # of one entity, if nothing limits them: the end of a ladder of levels
 
 
@@ -210,6 +211,12 @@ class Program:
     def delta_takers(self) -> int:
         return max(1, self.may_fail)
 
+    def vouches(self, call: AggregateCall) -> bool:
+        """Whether an aggregate counts values as far as entities vouch for them, of which there may be more."""
+        parts = self.decomposition
+        return not self.known.public and any(are_vouched(parts.parts[at], self.known, self.question, self.options)
+                                             for at in parts.uses.get(call.id, ()))
+
     @property
     def idle(self) -> bool:
         """Whether nothing private is measured: the question shows only declared groups, without aggregates, or public tables."""
@@ -359,17 +366,36 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
 
 
 def _counts_values(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether no limit on rows is needed, because an entity counts once, or values are tested one by one."""
+    """Whether no limit on rows is needed, because an entity counts once, or values are tested one by one or vouched for."""
     return isinstance(part, Distincts) and (
-        (part.entities and not question.keys) or are_listed(part, known, question, options))
+        (part.entities and not question.keys) or are_listed(part, known, question, options)
+        or are_vouched(part, known, question, options))
+
+
+def are_vouched(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether the different values of a column are counted as far as entities vouch for them, and not told apart one by one."""
+    return _may_vouch(part, known, question, options) and not are_listed(part, known, question, options)
+
+
+def _may_vouch(part: Part, known: Stability, question: Question, options: Options) -> bool:
+    """Whether an entity may have many rows, in few groups, and no noise is asked for by its name."""
+    if not isinstance(part, Distincts) or part.entities or known.owner is None:
+        return False
+    many = options.bound == "auto" and options.max_rows is None and (known.rows is None or known.rows >= MANY_ROWS)
+    declared, keys = all(key.domain is not None for key in question.keys), {key.column for key in question.keys}
+    few = declared and cells_declared(question) <= MOST_VOUCHED and not {part.column, known.owner} & keys
+    return many and few and not {"laplace", "gaussian"} & set(options.mechanisms)
 
 
 def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
     """Whether the distinct values of a column are tested one by one: if so few are declared that noise on their number could be
-    about as large as the number, and no additive mechanism is named in the options."""
+    about as large as the number, and no additive mechanism is named in the options. Of more values some are likely to be rare, and
+    are lost then: if entities can vouch for them, that is better."""
     if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
         return False
     many, keys = len(part.values), {key.column for key in question.keys}
+    if many > FEW_VALUES and _may_vouch(part, known, question, options):
+        return False
     few = 0 < many <= (MOST_VALUES if known.rows is None else min(MOST_VALUES, max(FEW_VALUES, VALUES_OF_A_ROW * known.rows)))
     return (few and many * max(1, cells_declared(question)) <= MOST_LISTED and not {part.column, known.owner} & keys
             and not {"laplace", "gaussian"} & set(options.mechanisms))
@@ -546,6 +572,8 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
         groups = [number for number in (rows, options.max_groups) if number is not None]
         return shared_task(at, part, view, program.known.owners, bound.name, most, clip=options.clip,
                            groups=min(groups, default=None), keys=program.keys, declared=declared is not None)
+    if isinstance(part, Distincts) and are_vouched(part, program.known, program.question, options):
+        return vouched_task(at, part, view, program.owner, program.known.rows or USUAL_MOST_ROWS)
     limit: Clipping | Reservoir | None = None
     if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):
         size = learned
@@ -648,5 +676,8 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
                                                                               program.options):
         return Occurrences(at=at, input=program.view, owner=program.owner, column=part.column, values=part.values.values,
                            total=None)
+    if are_vouched(part, program.known, program.question, program.options):
+        assert isinstance(part, Distincts)
+        return vouched_task(at, part, program.view, program.owner, 1)
     summand = part.summand if isinstance(part, Sums) else Count()
     return Linear(at=at, input=program.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))

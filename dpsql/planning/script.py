@@ -134,6 +134,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
+    notes += [f"{told_of(call)} counts values as far as entities vouch for them, each for as many as was chosen privately; there "
+              "may be more" for call in program.question.aggregates if program.vouches(call)]
     notes += [*(() if program.bound.each else _too_fine(parts, view)), *_not_told(program, aggregates),
               *_chosen_values(program, parts, estimates)]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)

@@ -98,7 +98,7 @@ def shared_task(at: int, part: Part, view: Node, owners: tuple[str, ...], bound:
     """The task of a part for the mechanism of a bound. A sum is held to one level if `clip` gives it, or else, for
     bound = 'extension', to that of `most_rows` rows at their bound. `declared` says that the policy declares `most_rows`."""
     if isinstance(part, Matchings):
-        return matching_task(at, part, view, owners, keys)
+        return matching_task(at, part, view, owners)
     if isinstance(part, Quantiles):
         level = most_rows if declared else None if clip is None else max(1, math.ceil(clip))
         return SharedRanks(at=at, input=view, owners=owners, part=part, most=most_rows, level=level)

@@ -62,7 +62,7 @@ def test_clips() -> None:
 @pytest.mark.slow
 def test_distinct() -> None:
     lines = printed("distinct.py", "--entities", 60, "--runs", 2)
-    assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "people.sector"
+    assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "visits.own, no list"
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[2:5])
 
 

@@ -97,7 +97,7 @@ REFUSED: list[tuple[str, type[Error], str, str, str]] = [
     (asked(f"COUNT(*) {SAME.replace('JOIN', 'FULL JOIN')}", "elastic"), Unsupported, "people b", "inner joins", "JOIN in place"),
     (asked("COUNT(*) FROM people a JOIN (SELECT b.town FROM people b LEFT JOIN people c ON b.size = c.size) AS d ON a.town = d.town"),
      Unsupported, "people c", "inner joins", "JOIN in place"),
-    (asked("COUNT(*) FROM " + ", ".join(f"people p{i}" for i in range(7))), Unsupported, "SELECT", "7 of them, more than 6", "balance"),
+    (asked("COUNT(*) FROM " + ", ".join(f"people p{i}" for i in range(7))), Unsupported, "SELECT", "7 relations, more than 6", "balance"),
     (asked(f"COUNT(*) {SAME} WHERE a.town IN (SELECT thing FROM likes)"), Unsupported, "IN (SELECT", "depends on private rows", "max_frequency"),
     (asked(f"MEDIAN(a.size) {SAME}"), OptionError, "MEDIAN(a.size)", "COUNT, SUM", "bound = 'auto'"),
     (asked(f"COUNT(DISTINCT a.size) {SAME}"), OptionError, "COUNT(DISTINCT", "COUNT, SUM", "bound = 'auto'"),

@@ -35,6 +35,7 @@ SHARED = Pair(people=[person(i) for i in range(6)], visits=[visit(i, i // 3, cli
 CROWD = Pair(people=[person(i, weight=1e6) for i in range(57)])
 ALONE = Pair(people=[person(0, nickname="only"), *OTHERS])
 PAIR_OF_TWO = Pair(people=[person(0, nickname="both"), person(1, nickname="both")])
+VALUES = Pair(people=[RICH, *OTHERS], scores=[*((0, points) for points in range(-5, 6)), *((i, -5) for i in range(1, 6))])
 NOTES = Pair(people=[person(0)], visits=[visit(i, 0, note=f"note {i}") for i in range(3)])
 
 
@@ -80,6 +81,7 @@ CLAIMS = [
     pure("distinct values", "COUNT(DISTINCT note) FROM visits", MANY),
     pure("declared values, told one by one", "COUNT(DISTINCT year), COUNT(DISTINCT clinic) FROM visits", MANY, epsilon=1.0, times=400),
     pure("declared values of rows without a limit", "COUNT(DISTINCT points) FROM scores", MANY, epsilon=1.0, times=400),
+    pure("values that entities vouch for", "COUNT(DISTINCT points + 20 * person_id) FROM scores", VALUES, epsilon=1.0, times=400),
     pure("distinct entities", "COUNT(DISTINCT person_id) FROM visits", MANY),
     pure("a median", "MEDIAN(income) FROM people", EDGE),
     pure("several quantiles", "quantile_cont(age, 0.25), MEDIAN(age), quantile_cont(age, 0.75) FROM people", EDGE,

@@ -85,7 +85,7 @@ class BalancedLevel(OfOnePlan):
         if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
             raise ValueError("every level has a log-prior, and scores a scale")
         parts = 2 if self.plan.signed else 1
-        return choice_cost(score_range(self.levels, len(self.plan.owners), parts * self.cells), self.scale, flip=False)
+        return choice_cost(score_range(self.levels, self.plan.width, parts * self.cells), self.scale, flip=False)
 
     def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
         return ExtensionSums(totals=(), levels=((level_of(self, read(self.plan, self.levels, self.cells, context), context),),))

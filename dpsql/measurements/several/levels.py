@@ -14,7 +14,7 @@ from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
 def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
     """The cost of the extensions of all cells at one of the levels, with its noise; see `Balance`."""
     parts = 2 if plan.signed else 1
-    moved = [UNIT * level + parts * slack(level, len(plan.owners)) for level in levels]
+    moved = [UNIT * level + parts * slack(level, plan.width) for level in levels]
     costs = [noise.cost(Sensitivity(l1=far, l2=far)) for far, noise in zip(moved, noises, strict=True)]
     epsilons = [cost.epsilon for cost in costs if cost.epsilon is not None]
     dearest = Cost(epsilon=max(epsilons) if len(epsilons) == len(costs) else None, rho=max(cost.rho for cost in costs))

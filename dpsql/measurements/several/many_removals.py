@@ -66,7 +66,7 @@ class ManyRemovals(RemovalDistances):
 
     def __init__(self, cells: Sequence[Listed], levels: Sequence[int]) -> None:
         self._cells, self.levels = cells, tuple(levels)
-        self._width = len(cells[0].plan.owners)
+        self._width = cells[0].plan.width
         self._weighed: dict[Any, int] = {}
         for cell in cells:
             for name, load in cell.loads.items():

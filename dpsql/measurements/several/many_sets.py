@@ -21,7 +21,7 @@ There the engine first adds up the rows of each set, and each such sum is a row 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Any
@@ -36,7 +36,7 @@ from dpsql.extensions.owned import NOBODY, Integers, Owned, each_once, merged
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.operators.grouped_sums import saturated
-from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
+from dpsql.plan.operators.owner_sets import LARGEST, UNIT, VALUE, OwnerSets, slack
 from dpsql.plan.operators.summands import Count
 
 WEIGHT = 't."#w"'
@@ -68,7 +68,7 @@ class Listed:
 
     def _rows(self, *, positive: bool) -> str:
         plan, read = self.plan, self.plan.listed(self.context.sql(self.plan.input))
-        names = [f"t1.{quote(owner)} AS \"#n{i}\"" for i, owner in enumerate(plan.owners)]
+        names = [f"t1.{quote(name)} AS \"#n{i}\"" for i, name in enumerate(plan.name_columns)]
         weight = self._weight()
         tests = [f"({weight} > 0)" if positive else "TRUE"]
         tests += [f"(t1.{quote(plan.cell)} = {self.cell})"] if plan.cell is not None else []
@@ -89,7 +89,11 @@ class Listed:
 
     @property
     def places(self) -> range:
-        return range(len(self.plan.owners))
+        return range(self.plan.width)
+
+    def room(self, name: Any, level: int) -> int:
+        """The room of an entity, or of a value."""
+        return 1 if self.plan.once is not None and name.startswith(VALUE) else level
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.context.reader.rows(sql)
@@ -114,7 +118,7 @@ class Listed:
         """The weight of the rows of 0, 1, 2, ... entities."""
         size = " + ".join(f"(CASE WHEN {self.once(i)} THEN 1 ELSE 0 END)" for i in self.places)
         found = dict(self.rows(f"SELECT {size} AS \"#s\", CAST(SUM({WEIGHT}) AS HUGEINT) FROM ({self.sql}) AS t GROUP BY {size}"))
-        return [int(found.get(size, 0)) for size in range(len(self.plan.owners) + 1)]
+        return [int(found.get(size, 0)) for size in range(self.plan.width + 1)]
 
     def left(self, coded: str) -> tuple[int, int]:
         """The weight of the rows that name nobody with a number, and about how many sets the others name."""
@@ -223,10 +227,10 @@ class Streamed:
     def __init__(self, listed: Listed, levels: Sequence[int], room: int) -> None:
         """`room` is the number of sets held at once."""
         self._listed, self.levels, self._room = listed, tuple(levels), room
-        self._owners = len(listed.plan.owners)
-        loads = listed.loads.values()
-        self.low = [UNIT * max((min(load, level) for load in loads), default=0) for level in self.levels]
-        self.high = [bounds.upper(listed.by_size, sum(min(load, level) for load in loads)) for level in self.levels]
+        self._owners = listed.plan.width
+        held = [[min(load, listed.room(name, level)) for name, load in listed.loads.items()] for level in self.levels]
+        self.low = [UNIT * (1 if listed.plan.once is not None and loads else max(loads, default=0)) for loads in held]
+        self.high = [bounds.upper(listed.by_size, sum(loads)) for loads in held]
 
     def exact(self, j: int) -> bool:
         return self.low[j] == self.high[j]
@@ -242,7 +246,9 @@ class Streamed:
         self.low[j] = self.high[j] = max(self.low[j], min(self.high[j], self._held(self.levels[j])))
 
     def _held(self, level: int) -> int:
-        listed, heavy = self._listed, sorted(name for name, load in self._listed.loads.items() if load > level)
+        listed = self._listed
+        heavy = sorted(name for name, load in listed.loads.items() if load > listed.room(name, level))
+        room = [listed.room(name, level) for name in heavy]
         if not heavy:
             return UNIT * sum(listed.by_size)
         coded = listed.coded({name: code for code, name in enumerate(heavy)})
@@ -250,8 +256,9 @@ class Streamed:
         if many <= self._room:
             sets = listed.sets(coded, "TRUE", len(heavy), 2 * self._room)  # the number was an estimate
             if len(sets.weights) < 2 * self._room:
+                sets = replace(sets, singles=sum(name.startswith(VALUE) for name in heavy) if listed.plan.once is not None else 0)
                 return UNIT * whole + LipschitzExtension(sets, (level,), self._owners, listed.context.solvers).value(0)
-        search = CuttingPlanes(HeavyRows(listed, heavy, level), [level] * len(heavy), halves=self._owners <= 2,
+        search = CuttingPlanes(HeavyRows(listed, heavy, level), room, halves=self._owners <= 2,
                                solvers=listed.context.solvers)
         search.narrowed(slack(level, self._owners))
         return UNIT * whole + search.units

@@ -42,7 +42,7 @@ class Race(OfOnePlan):
             return FREE
         total = FREE
         for level, noise, _ in zip(self.levels, self.noises, self.penalties, strict=True):
-            moved = lipschitz_constant(level, len(self.plan.owners))
+            moved = lipschitz_constant(level, self.plan.width)
             total += noise.cost(Sensitivity(l1=moved, l2=moved))
         return times(total, self.cells * (2 if self.plan.signed else 1))
 

@@ -49,11 +49,12 @@ def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
     """See `read`."""
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
-        positive, negative = signed(names, weights)
+        once = plan.once is not None
+        positive, negative = signed(names, np.minimum(weights, 1) if once else weights, once=once)  # a value has no more room
         if len(negative.weights) and not plan.signed:
             raise ValueError("a weight is below zero")
         parts = (positive, negative) if plan.signed else (positive,)
-        found.append(tuple(LipschitzExtension(part, levels, len(plan.owners), solvers) for part in parts))
+        found.append(tuple(LipschitzExtension(part, levels, plan.width, solvers) for part in parts))
     return found
 
 

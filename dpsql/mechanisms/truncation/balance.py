@@ -9,6 +9,10 @@ rho, where bounded range makes the draw cheaper.
 
 CAUTION   a level t has the prior weight t^-CAUTION. A level far too high is drawn with about that probability, and its noise is
           proportional to t; with this weight its part in the expected error does not grow with the ladder
+
+Where values are counted as far as entities vouch for them, low levels are nearly always right, as few of an entity's values are
+its own. So high levels are rarer there, such that their part in the mean squared error does not grow with the ladder either, and
+the choice gets less of the price.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from dpsql.mechanisms.truncation.extension_sums import parts, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
 
 CAUTION = 1.5
+CAUTION_OF_VALUES = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +39,12 @@ class _Balance(SumsAtLevel):
         allotted = self.price.part(self.choice)
         # rho = epsilon^2 / 8: bounded range
         epsilon = allotted.as_epsilon if allotted.epsilon is not None else 2 * allotted.as_epsilon
-        moved = score_range(self.levels, len(self.task.owners), parts(self.task) * self.cells)
+        moved = score_range(self.levels, self.task.width, parts(self.task) * self.cells)
         scale = scale_of(max(1, moved) / epsilon)
+        caution = CAUTION if self.task.once is None else CAUTION_OF_VALUES
         return Balance(plan=shares(self.task, setting), levels=self.levels, scale=scale, cells=self.cells,
                        noises=tuple(map(self.noise, self.levels)),
-                       log_priors=tuple(round(CAUTION * scale * math.log(level)) for level in self.levels))
+                       log_priors=tuple(round(caution * scale * math.log(level)) for level in self.levels))
 
 
 class Balanced(LevelSelection):

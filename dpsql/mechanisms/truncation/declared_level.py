@@ -46,7 +46,7 @@ class DeclaredLevel:
 
     @staticmethod
     def _noise(task: Shared, allotted: Cost, cells: int) -> Noise:
-        moved = UNIT * _level(task) + parts(task) * slack(_level(task), len(task.owners))
+        moved = UNIT * _level(task) + parts(task) * slack(_level(task), task.width)
         return bought(moved, allotted.part(Fraction(1, cells)))
 
 

@@ -31,13 +31,14 @@ def refusal(task: Task, bound: str) -> No | None:
 def shares(task: Shared, setting: Setting) -> OwnerSets:
     """The sets of entities of every cell, in one relation."""
     if not setting.keys:
-        return OwnerSets(input=task.input, owners=task.owners, summand=task.summand)
-    return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, cell=CELL)
+        return OwnerSets(input=task.input, owners=task.owners, summand=task.summand, once=task.once)
+    return OwnerSets(input=numbered(task, setting), owners=task.owners, summand=task.summand, once=task.once, cell=CELL)
 
 
 def numbered(task: Shared, setting: Setting) -> Node:
     """The rows with the index of their cell in the setting; rows outside these cells have an index beyond the last."""
-    kept = dict.fromkeys((*task.owners, *task.summand.columns))
+    once = () if task.once is None else (task.once,)
+    kept = dict.fromkeys((*task.owners, *once, *task.summand.columns))
     columns = tuple((name, task.input.names[name], task.input.field(name).ref) for name in kept)
     return Project(input=task.input, columns=(*columns, (CELL, CELL, _place(task.input, setting))))
 

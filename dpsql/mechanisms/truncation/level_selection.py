@@ -26,11 +26,13 @@ class SumsAtLevel(abc.ABC):
     """The sums of all cells of a task at one price.
 
     of_epsilon, of_rho   the share of the price that goes to choosing the level
+    of_values            the same where values are counted as far as entities vouch for them
     cut                  the total standard error, of what is cut off and of the noise, in standard errors of the noise
     """
 
     of_epsilon: ClassVar[Fraction]
     of_rho: ClassVar[Fraction]
+    of_values: ClassVar[Fraction] = Fraction(1, 3)
     cut: ClassVar[float]
 
     task: Shared
@@ -45,10 +47,12 @@ class SumsAtLevel(abc.ABC):
 
     @property
     def choice(self) -> Fraction:
+        if self.task.once is not None:
+            return self.of_values
         return self.of_epsilon if self.price.epsilon is not None else self.of_rho
 
     def noise(self, level: int) -> Noise:
-        moved = UNIT * level + self._parts * slack(level, len(self.task.owners))
+        moved = UNIT * level + self._parts * slack(level, self.task.width)
         return bought(moved, self._of_a_sum)
 
     @cached_property

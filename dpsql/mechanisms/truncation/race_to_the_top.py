@@ -70,7 +70,7 @@ class _Runner:
         return bearable((math.floor(BASE**j) for j in range(1, 1 + self.steps)), self.noise)
 
     def noise(self, level: int) -> Noise:
-        return bought(lipschitz_constant(level, len(self.task.owners)), self.price.part(Fraction(1,
+        return bought(lipschitz_constant(level, self.task.width), self.price.part(Fraction(1,
                                                                                                  self.steps * parts(self.task))))
 
     def penalty(self, level: int) -> int:

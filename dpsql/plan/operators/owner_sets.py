@@ -17,6 +17,7 @@ WEIGHT, NAME, MOST_COMPARED = "weight", "@", 4
 """`MOST_COMPARED` names are compared one by one; of more the text is too long, as an engine writes each out in the next."""
 LARGEST = 2**36  # of a weight and of a level; so that the weights of 2^26 sets can be added up in 64 bits
 NAMES = (Type.BIGINT, Type.VARCHAR)  # other types of names leave the engine as text
+ENTITY, VALUE = "e", "v"  # before names, in this order, where there are both
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +32,26 @@ class OwnerSets(Summary):
     entities, and are in its cell. So where removing an entity deletes exactly the input's rows that name it, it deletes
     exactly the sets it is in, and no other set's sum moves; clamping one set's sum to a public range keeps that. What is
     computed from the sums of all sets of a cell is bounded by `extensions`.
+
+    With `once`, rows also name a value of that column, which is part of their set: each value has room for one row, where an
+    entity has room for as many as the level says. Names are texts then, of entities with "e" before them and of values with "v",
+    so that no value is taken for an entity, and values come last.
     """
 
     owners: tuple[str, ...]
     summand: Count | GridSum
     cell: str | None = None
+    once: str | None = None
+
+    @property
+    def name_columns(self) -> tuple[str, ...]:
+        """The columns whose values are names."""
+        return self.owners if self.once is None else (*self.owners, self.once)
+
+    @property
+    def width(self) -> int:
+        """The most names that a set has."""
+        return len(self.name_columns)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -44,15 +60,18 @@ class OwnerSets(Summary):
             raise InvalidPlan("one number for each row is shared")
         if not self.owners or len(set(self.owners)) != len(self.owners):
             raise InvalidPlan("shares need the columns that name their entities, each once")
-        if set(self.owners) & {*self._cells}:
+        if set(self.name_columns) & {*self._cells} or self.once in self.owners:
             raise InvalidPlan("a name is printed in another column, and is no cell")
+        if self.once is not None and (self.input.field(self.once).facts.nullable or not isinstance(self.summand, Count)):
+            raise InvalidPlan("values that have room for one row are there, and their rows are counted")
         for cell in self._cells:
             if self.input.field(cell).facts.type is not Type.BIGINT or self.input.field(cell).facts.nullable:
                 raise InvalidPlan("cells are whole numbers")
         named = [self.input.field(owner) for owner in self.owners]
         if len({field.facts.type for field in named}) != 1:
             raise InvalidPlan("the names of entities have different types")
-        kind = named[0].facts.type if named[0].facts.type in NAMES else Type.VARCHAR
+        kind = named[0].facts.type if named[0].facts.type in NAMES and self.once is None else Type.VARCHAR
+        named += [self.input.field(self.once)] if self.once is not None else []
         limits = Interval(-LARGEST if self.signed else 0, LARGEST)
         return (*(self.input.field(cell) for cell in self._cells),
                 *(Field(id=field.id, name=field.name, facts=Facts(type=kind, nullable=False)) for field in named),
@@ -69,7 +88,7 @@ class OwnerSets(Summary):
         return isinstance(self.summand, GridSum) and self.summand.grid.least < 0
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        keys = ", ".join(f"t1.{quote(key)}" for key in (*self._cells, *self.owners))
+        keys = ", ".join(f"t1.{quote(key)}" for key in (*self._cells, *self.name_columns))
         total, = self.summand.sums(tuple(f"t1.{quote(value)}" for value in self.summed))
         return (f"SELECT {keys}, {saturated(total, LARGEST)} AS {quote(WEIGHT)} FROM ({self.listed(below[0])}) AS t1 "
                 f"GROUP BY {keys}")
@@ -83,23 +102,25 @@ class OwnerSets(Summary):
         """The rows before those of a set are added up: their names in rising order, their cell, and `summed`."""
         names = columns_of("t0", self.input)
         cells = self.summand.cells(names, dict(self.input.env))
-        printed = {owner: self._name(names[owner], self.input.env[owner]) for owner in self.owners}
-        parts = [f"{self._present(owner, printed)} AS {quote(owner)}" for owner in self.owners]
+        printed = {name: self._name(name, names[name], self.input.env[name]) for name in self.name_columns}
+        parts = [f"{self._present(name, printed)} AS {quote(name)}" for name in self.name_columns]
         parts += [f"{names[cell]} AS {quote(cell)}" for cell in self._cells]
         parts += [f"{cell} AS {quote(value)}" for cell, value in zip(cells, self.summed, strict=True)]
         source = f"SELECT {', '.join(parts)} FROM ({below}) AS t0"
         if all(self.input.env[owner].nullable for owner in self.owners):
             source += " WHERE (" + " OR ".join(f"({names[owner]} IS NOT NULL)" for owner in self.owners) + ")"
-        if len(self.owners) > MOST_COMPARED:
+        if self.width > MOST_COMPARED:
             return self._sorted(source, [*self._cells, *self.summed])
-        for low, high in network(self.owners):
+        for low, high in network(self.name_columns):
             source = self._compared(source, low, high, [*self._cells, *self.summed])
         return source
 
-    @staticmethod
-    def _name(printed: str, known: Facts) -> str:
+    def _name(self, column: str, printed: str, known: Facts) -> str:
         stands = settled(printed, known.type)
-        return stands if known.type in NAMES else f"CAST({stands} AS VARCHAR)"
+        if self.once is None and known.type in NAMES:
+            return stands
+        text = f"CAST({stands} AS VARCHAR)"
+        return text if self.once is None else f"('{VALUE if column == self.once else ENTITY}' || {text})"
 
     def _present(self, owner: str, printed: dict[str, str]) -> str:
         """The name in a column, or another name of the row where it is NULL."""
@@ -112,18 +133,18 @@ class OwnerSets(Summary):
         a, b = f"t1.{quote(low)}", f"t1.{quote(high)}"
         parts = [f"(CASE WHEN {a} <= {b} THEN {a} ELSE {b} END) AS {quote(low)}",
                  f"(CASE WHEN {a} <= {b} THEN {b} ELSE {a} END) AS {quote(high)}"]
-        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.owners, *others) if name not in (low, high)]
+        parts += [f"t1.{quote(name)} AS {quote(name)}" for name in (*self.name_columns, *others) if name not in (low, high)]
         return f"SELECT {', '.join(parts)} FROM ({source}) AS t1"
 
     def _sorted(self, source: str, others: list[str]) -> str:
-        listed = ", ".join(f"t1.{quote(owner)}" for owner in self.owners)
-        parts = [f"t2.{quote(NAME)}[{i}] AS {quote(owner)}" for i, owner in enumerate(self.owners, 1)]
+        listed = ", ".join(f"t1.{quote(name)}" for name in self.name_columns)
+        parts = [f"t2.{quote(NAME)}[{i}] AS {quote(name)}" for i, name in enumerate(self.name_columns, 1)]
         parts += [f"t2.{quote(name)} AS {quote(name)}" for name in others]
         return f"SELECT {', '.join(parts)} FROM (SELECT t1.*, list_sort([{listed}]) AS {quote(NAME)} FROM ({source}) AS t1) AS t2"
 
     def label(self) -> str:
         names = dict(self.input.names)
-        return f"Share {self.summand.label(names)} among {', '.join(names[owner] for owner in self.owners)}"
+        return f"Share {self.summand.label(names)} among {', '.join(names[name] for name in self.name_columns)}"
 
 
 def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -360,7 +360,7 @@ class _SeveralDecomposer(_EachDecomposer):
                 part = self._add(Matchings(column=None, when=None))
                 return (lambda released: released[part][0] + -SLACK), (part,)
             case "count_distinct":
-                part = self._add(Matchings(column=call.columns[0], when=call.when, values=call.values))
+                part = self._add(Matchings(column=call.columns[0], when=call.when))
                 return _component(part, 0), (part,)
             case "min" | "max" | "quantile":
                 return self._place(call)
