@@ -1,6 +1,6 @@
 """Distinct values counted as far as entities vouch for them, by a matching of values and entities.
 
-COUNT(DISTINCT x) has no bounded sensitivity where one entity may have any number of rows. Instead, each value is vouched for by an
+COUNT(DISTINCT x) has no bounded sensitivity where one entity may have any number of rows. Instead, a value is vouched for by an
 entity that has it, and an entity vouches for at most t values. The largest number of values vouched for is the size of a largest
 fractional matching: the maximal sum of weights of rows between 0 and 1 that add up to at most t for each entity, and to at most 1
 for each value. It is never more than the number of values, and equal to it if there are entities enough for every value, as is

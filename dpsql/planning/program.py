@@ -389,8 +389,8 @@ def _may_vouch(part: Part, known: Stability, question: Question, options: Option
 
 def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
     """Whether the distinct values of a column are tested one by one: if so few are declared that noise on their number could be
-    about as large as the number, and no additive mechanism is named in the options. Of more values some are likely to be rare, and
-    are lost then: if entities can vouch for them, that is better."""
+    about as large as the number, and no additive mechanism is named in the options. Of more values some are likely to be rare,
+    and are lost then: if entities can vouch for them, that is better."""
     if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
         return False
     many, keys = len(part.values), {key.column for key in question.keys}
