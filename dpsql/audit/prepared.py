@@ -87,7 +87,7 @@ class Batched(Secure):
         drawn = self._drawn.get((kind, size))
         if not drawn:
             draw = super().laplace if kind == "laplace" else super().gaussian
-            many = self._most[kind, size] = min(self.SIZE, 4 * self._most.get((kind, size), 4))
+            many = self._most[kind, size] = min(self.SIZE, 2 * self._most.get((kind, size), 4))
             drawn = self._drawn[kind, size] = draw([0] * many, size)
         return drawn.pop()
 

@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 from support.sessions import session_of
+from support.worlds import insert
 
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
@@ -64,7 +65,7 @@ def rows(number: int = 400, seed: int = 3) -> list[tuple[Any, ...]]:
 def filled(own: list[tuple[Any, ...]]) -> duckdb.DuckDBPyConnection:
     made = duckdb.connect(":memory:", config={"threads": 1})
     made.execute(f"CREATE TABLE people ({SCHEMA})")
-    made.executemany(f"INSERT INTO people VALUES ({', '.join('?' * len(own[0]))})", own)
+    insert(made, "people", own)
     return made
 
 
