@@ -58,5 +58,6 @@ def _is_plain(part: exp.Expr) -> bool:
         case exp.Literal():
             return not part.is_string or part.name.strip().lower() not in CLOCK
         case exp.DataType():
-            return part.this not in exp.DataType.TEMPORAL_TYPES
+            # a type that the file names may be another name of a type of moments
+            return part.this not in exp.DataType.TEMPORAL_TYPES | {exp.DType.USERDEFINED}
     return True
