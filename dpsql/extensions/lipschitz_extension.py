@@ -63,14 +63,19 @@ class LipschitzExtension:
         ranked, groups = bounds.by_heaviest(rows.owners, rows.weights, self._totals)
         sizes = bounds.by_size(rows.owners, rows.weights)
         self.low, self.high = [], []
+        least = self._least(min(self.levels)) if rows.singles else None
         for level in self.levels:
-            room = rows.capacities(level)
-            self.low.append(bounds.lower(rows.weights, bounds.least_of(rows.owners, bounds.shares(room, self._totals)))
-                            if rows.singles else bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))))
+            room, share = rows.capacities(level), np.minimum(1.0, level / np.maximum(ranked, 1))
+            self.low.append(bounds.lower(groups, share) if least is None else least)
             self.high.append(min(bounds.upper(sizes, total(np.minimum(self._totals, room))), bounds.covered(groups, level)))
             if self.high[-1] - self.low[-1] <= slack(level, owners):
                 self.low[-1] = self.high[-1]
         self._ceiling = list(self.high)
+
+    def _least(self, level: int) -> int:
+        """A lower bound of UNIT V at this level, and so at higher ones: there, what is feasible at this one is feasible too."""
+        rows = self._rows
+        return bounds.lower(rows.weights, bounds.least_of(rows.owners, bounds.shares(rows.capacities(level), self._totals)))
 
     def left(self, j: int) -> ReducedRows:
         """The remaining problem of a level that was refined."""
