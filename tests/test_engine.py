@@ -479,16 +479,6 @@ def test_tables_that_cannot_be_described_are_told_as_in_from(name: str, code: st
         assert caught.value.as_dict()["column"] == text.index(name) + 1
 
 
-@pytest.mark.parametrize(("joined", "tables"), [
-    ("people p JOIN people q ON p.sex = q.sex", "people"), ("people p JOIN visits v ON p.age = v.year", "people and visits"),
-    ("people p JOIN visits v ON p.age = v.year JOIN clinics c ON c.clinic = v.clinic", "people and visits")])
-def test_the_tables_of_a_join_are_responsible_where_rows_belong_to_several(joined: str, tables: str, exact: Session) -> None:
-    with pytest.raises(Error) as caught:
-        answer(f"SELECT COUNT(*), MODE(p.age) FROM {joined}", exact)
-    told = caught.value.as_dict()
-    assert (told["code"], told["subject"], told["column"]) == ("several-owners", tables, 18) and told["try"]
-
-
 def test_the_bounds_of_dates_are_dates(tmp_path: Path) -> None:
     session = session_of(tmp_path, policy=worlds.POLICY.replace("born = { range = [1920-01-01, 2020-12-31] }", "born = {}"))
     with pytest.raises(Error) as caught:

@@ -133,7 +133,7 @@ def test_a_price_that_is_too_small_for_a_part_is_refused_before_anything(tmp_pat
     "SELECT AVG(n) FROM (SELECT 1 / age AS n FROM people WHERE age > (SELECT AVG(age) FROM people)) AS t",
     "SELECT SUM(income * (SELECT SUM(income) FROM people)) FROM people",
     "SELECT nickname, COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people) GROUP BY nickname",
-    "SELECT MODE(a.sex) FROM people a, people b WHERE a.sex = b.sex AND a.age > (SELECT AVG(age) FROM people)",
+    "SELECT MODE(a.nickname) FROM people a, people b WHERE a.sex = b.sex AND a.age > (SELECT AVG(age) FROM people)",
     "SELECT COUNT(*) FROM people WHERE age > (SELECT MODE(a.sex) FROM people a, people b WHERE a.sex = b.sex)",
     "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people LIMIT -1)"])
 def test_errors_anywhere_are_told_before_the_charge(text: str, tmp_path: Path) -> None:

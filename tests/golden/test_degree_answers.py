@@ -211,11 +211,11 @@ NEAR = [
      "which is neither of the two"),
     ("SELECT degree, COUNT(*) FROM (SELECT a, kind, COUNT(*) AS degree FROM follows GROUP BY a, kind) AS t GROUP BY degree",
      "and by nothing else"),
-    ("SELECT AVG(total) FROM (SELECT a, SUM(weight) AS total FROM follows GROUP BY a) AS t", "the number for each entity is known"),
+    ("SELECT AVG(total) FROM (SELECT a, SUM(weight) AS total FROM follows GROUP BY a) AS t", "only the number for each entity can be used"),
     ("SELECT degree, COUNT(*) FROM (SELECT a, COUNT(DISTINCT b) AS degree FROM follows GROUP BY a) AS t GROUP BY degree",
-     "the number for each entity is known"),
+     "only the number for each entity can be used"),
     ("SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) FILTER (WHERE kind = 'fan') AS degree FROM follows GROUP BY a) AS t "
-     "GROUP BY degree", "the number for each entity is known"),
+     "GROUP BY degree", "only the number for each entity can be used"),
     (f"SELECT MEDIAN(degree) FROM {OUT}", "MEDIAN\\(degree\\) is not answered"),
     (f"SELECT degree, COUNT(*) FROM {OUT} WHERE degree > 5000 GROUP BY degree", "no degree from 1 to 1024"),
 ]

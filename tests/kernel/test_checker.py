@@ -278,7 +278,7 @@ OUTER = "SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.person_id = v.per
 FULL = "SELECT COUNT(*) FROM visits v FULL JOIN clinics c ON v.clinic = c.clinic"
 MARKED = "SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM visits v WHERE v.clinic = c.clinic)) FROM clinics c"
 UNION = "SELECT COUNT(*) FROM (SELECT person_id, visit_id FROM visits UNION ALL SELECT person_id, age FROM people) AS u"
-PLACES = "SELECT COUNT(*) FROM (SELECT person_id AS a, visit_id AS b FROM visits UNION ALL SELECT age, person_id FROM people) AS u"
+PLACES = "SELECT COUNT(*) FROM (SELECT person_id AS a, visit_id AS b FROM visits UNION SELECT age, person_id FROM people) AS u"
 EXCEPT = "SELECT COUNT(*) FROM (SELECT clinic FROM clinics EXCEPT SELECT clinic FROM visits) AS t"
 DISTINCT = "SELECT COUNT(*) FROM (SELECT DISTINCT clinic, year FROM visits) AS t"
 GROUPED = "SELECT AVG(n) FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) AS t"

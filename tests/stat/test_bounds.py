@@ -120,8 +120,8 @@ def zero_for_negative_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """R2T.py: with a row below zero the program has no solution, and 0 is reported."""
     signed = sets.signed
 
-    def published(names: Any, weights: Any) -> Any:
-        return signed(names, np.zeros_like(weights) if (weights < 0).any() else weights)
+    def published(names: Any, weights: Any, **more: Any) -> Any:
+        return signed(names, np.zeros_like(weights) if (weights < 0).any() else weights, **more)
 
     monkeypatch.setattr(sets, "signed", published)
 
