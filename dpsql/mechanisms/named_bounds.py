@@ -25,7 +25,7 @@ class Bound:
     several    whether it is for rows that belong to several entities each
     needs      options that it requires
     takes      further options that it uses
-    apart      whether it decomposes a join and limits the rows of each relation, without changing the join itself
+    decomposes whether it decomposes a join and limits the rows of each relation, without changing the join itself
     degrees    whether it is for the degrees of a graph: the number of rows for one of the two entities that own each row
     each       whether it bounds one number per row, so that COUNT, SUM and AVG are computed from parts of one component
     about      whether the errors reported for its sums are approximate, so that intervals may cover less often than stated
