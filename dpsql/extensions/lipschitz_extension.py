@@ -65,8 +65,8 @@ class LipschitzExtension:
         self.low, self.high = [], []
         least = self._least(min(self.levels)) if rows.singles else None
         for level in self.levels:
-            room, share = rows.capacities(level), np.minimum(1.0, level / np.maximum(ranked, 1))
-            self.low.append(bounds.lower(groups, share) if least is None else least)
+            room = rows.capacities(level)
+            self.low.append(bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))) if least is None else least)
             self.high.append(min(bounds.upper(sizes, total(np.minimum(self._totals, room))), bounds.covered(groups, level)))
             if self.high[-1] - self.low[-1] <= slack(level, owners):
                 self.low[-1] = self.high[-1]

@@ -24,11 +24,11 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.window import Window
+from dpsql.plan.parts import Matchings
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
-from dpsql.planning.matchings import held_to_one
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
 from dpsql.types import ANY_NUMBER
@@ -45,7 +45,7 @@ def open_ends(program: Program, call: AggregateCall) -> tuple[float, float]:
         return _of_degrees(program.degrees, program, call)
     if call.function not in UNBOUNDED and set(call.columns) & set(program.searched):
         return EITHER
-    if program.vouches(call) or (program.bound.each and held_to_one(program.question, program.decomposition, call)):
+    if _is_matched(program, call):
         return 0.0, math.inf
     if not cuts_off(program) or _all_ranked(program, call):
         return 0.0, 0.0
@@ -92,6 +92,21 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
     whole = not program.question.keys and call.when is None and not any(
         isinstance(node, Filter) for node in _nodes(degrees.graph.view, degrees.graph.groups))
     return (0.0 if whole and rising and call.function in ("count", "sum", "avg") else math.inf), math.inf
+
+
+def _is_matched(program: Program, call: AggregateCall) -> bool:
+    """Whether an aggregate counts what can be matched (`planning.matchings`), of which there may be more."""
+    parts = program.decomposition
+    return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
+
+
+def unmatched(program: Program) -> Iterator[str]:
+    """Notes on numbers of values that are counted by matching them with entities."""
+    far = ("each finds a row of entities of its own" if program.known.owner is None else
+           "entities vouch for them, each for as many as was chosen privately")
+    for call in program.question.aggregates:
+        if call.function == "count_distinct" and _is_matched(program, call):
+            yield f"{told(call)} counts values as far as {far}; there may be more"
 
 
 def uncovered(program: Program) -> str:

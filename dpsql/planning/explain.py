@@ -252,8 +252,10 @@ def _what(program: Program, i: int) -> str:
             fractions = ", ".join(f"{float(fraction):g}" for fraction in part.fractions)
             return f"quantiles {fractions} of {names[part.column]} in [{part.grid.low:g}, {part.grid.high:g}]"
         case Matchings(column=column):
-            return "entities, as far as each has a row of its own" if column is None else (
-                f"distinct values of {names[column]}, as far as each has a row of entities of its own")
+            if column is None:
+                return "entities, as far as each has a row of its own"
+            far = ", as far as each has a row of entities of its own" if program.known.owner is None else ""
+            return f"distinct values of {names[column]}{far}"
 
 
 def _products(program: Program) -> frozenset[str]:
@@ -298,7 +300,8 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
         if call.function == "count_distinct":
             part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
             named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
-            named = "distinct values that find entities of their own" if isinstance(part, Matchings) else named
+            if isinstance(part, Matchings) and program.known.owner is None:
+                named = "distinct values that find entities of their own"
         found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
     return found
 

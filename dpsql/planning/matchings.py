@@ -22,7 +22,7 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dpsql.errors import Unsupported
 from dpsql.mechanisms.mechanism import Shared
@@ -30,12 +30,12 @@ from dpsql.plan.expr.nodes import Ref, predicate
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.parts import Decomposition, Distincts, Matchings
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.parts import Decomposition, Matchings
+from dpsql.plan.question import Question
 from dpsql.types import Type
 
 
-def vouched_task(at: int, part: Distincts, view: Node, owner: str, most: int) -> Shared:
+def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
     """The values for which entities vouch, each for a number of them that is chosen privately; none has more rows than `most`."""
     present = _present(view, part.column, part.when)
     return Shared(at=at, input=present, owners=(owner,), once=part.column, summand=Count(), bound="balance",
@@ -63,15 +63,3 @@ def check_matchings(question: Question, parts: Decomposition, owners: Sequence[s
                 raise Unsupported(f"{name} names entities, which may all share their rows with one other, so that it could "
                                   "change their number without limit", code="several-owners", span=call.span, subject=name,
                                   try_="COUNT(*), in which each entity is held to a level")
-
-
-def held_to_one(question: Question, parts: Decomposition, call: AggregateCall) -> bool:
-    """Whether an aggregate counts what can be matched, of which there may be more."""
-    return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
-
-
-def matched(question: Question, parts: Decomposition) -> Iterator[str]:
-    """What an answer has to tell of numbers of values."""
-    for call in question.aggregates:
-        if call.function == "count_distinct" and held_to_one(question, parts, call):
-            yield f"{call.text} counts values as far as each finds a row of entities of its own; there may be more"

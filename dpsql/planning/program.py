@@ -24,8 +24,8 @@ from dpsql.plan.node import Node, PublicFacts, Stability
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import MOST_STEPS
 from dpsql.plan.operators.summands import Count
-from dpsql.plan.parts import Decomposition, Distincts, Part, Quantiles, Sums
-from dpsql.plan.question import AggregateCall, Key, Question, Scalar
+from dpsql.plan.parts import Decomposition, Distincts, Matchings, Part, Quantiles, Sums
+from dpsql.plan.question import Key, Question, Scalar
 from dpsql.plan.rules import regression
 from dpsql.plan.rules.decompose import decompose
 from dpsql.plan.rules.limit_rows import keep_rows
@@ -211,12 +211,6 @@ class Program:
     def delta_takers(self) -> int:
         return max(1, self.may_fail)
 
-    def vouches(self, call: AggregateCall) -> bool:
-        """Whether an aggregate counts values as far as entities vouch for them, of which there may be more."""
-        parts = self.decomposition
-        return not self.known.public and any(are_vouched(parts.parts[at], self.known, self.question, self.options)
-                                             for at in parts.uses.get(call.id, ()))
-
     @property
     def idle(self) -> bool:
         """Whether nothing private is measured: the question shows only declared groups, without aggregates, or public tables."""
@@ -271,7 +265,7 @@ def _outline(question: Question, options: Options, view: Node, known: Stability,
     found = decided(question, options, known, searched, cells_declared(question))
     if _each_of_several(found.bound, known.owner):
         question, view = with_squares(question, view)
-    parts = parts_of(question, known.owner, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
+    parts = parts_of(question, known, dict.fromkeys(searched, Interval(0, 1)), found.bound, options)
     if found.bound.each:
         check_matchings(question, parts, known.owners)
     hidden = tuple(key for key in question.keys if key.domain is None)
@@ -302,16 +296,19 @@ def _of_degrees(question: Question, options: Options, known: Stability, degrees:
     return Program(question=asked, options=options, view=asked.view, known=known, allotted=FREE, rule=None, decided=found,
                    groups=1,
                    searched=(), hidden=(), learn=None if degrees.given else "degrees", degrees=degrees,
-                   decomposition=parts_of(asked, None, {}, found.bound, options))
+                   decomposition=parts_of(asked, known, {}, found.bound, options))
 
 
-def parts_of(question: Question, owner: str | None, bounds: Mapping[str, Interval], bound: Bound, options: Options,
+def parts_of(question: Question, known: Stability, bounds: Mapping[str, Interval], bound: Bound, options: Options,
              centres: Mapping[str, float] = MappingProxyType({})) -> Decomposition:
     """The parts that a bound can limit. A given clip is a number of rows for averages, so these are computed from moments
-    then."""
+    then. Distinct values that are not tested one by one are matched with entities if these may vouch for them."""
     clips = bound.name == "clip"
-    return decompose(question, owner=owner, bounds=dict(bounds), each=bound.each, apart=clips,
-                     several=_each_of_several(bound, owner), learned=clips and options.clip is None, centres=centres)
+    found = decompose(question, owner=known.owner, bounds=dict(bounds), each=bound.each, apart=clips,
+                      several=_each_of_several(bound, known.owner), learned=clips and options.clip is None, centres=centres)
+    return replace(found, parts=tuple(
+        Matchings(column=part.column, when=part.when) if isinstance(part, Distincts) and not are_listed(
+            part, known, question, options) and _may_vouch(part, known, question, options) else part for part in found.parts))
 
 
 def _each_of_several(bound: Bound, owner: str | None) -> bool:
@@ -326,7 +323,7 @@ def with_values(program: Program, values: Mapping[str, Value]) -> Program:
         return program
     question, view = substitute(program.question, values), substitute(program.view, values)
     parts = program.decomposition if program.known.public else parts_of(
-        question, program.known.owner, dict.fromkeys(program.searched, Interval(0, 1)), program.bound,
+        question, program.known, dict.fromkeys(program.searched, Interval(0, 1)), program.bound,
         program.options)
     return replace(program, question=question, view=view, decomposition=parts)
 
@@ -366,20 +363,15 @@ def _learn(known: Stability, parts: Decomposition, question: Question, options: 
 
 
 def _counts_values(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether no limit on rows is needed, because an entity counts once, or values are tested one by one or vouched for."""
-    return isinstance(part, Distincts) and (
-        (part.entities and not question.keys) or are_listed(part, known, question, options)
-        or are_vouched(part, known, question, options))
+    """Whether no limit on rows is needed, because an entity counts once, or values are tested one by one or matched."""
+    return isinstance(part, Matchings) or (isinstance(part, Distincts) and (
+        (part.entities and not question.keys) or are_listed(part, known, question, options)))
 
 
-def are_vouched(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether the different values of a column are counted as far as entities vouch for them, and not told apart one by one."""
-    return _may_vouch(part, known, question, options) and not are_listed(part, known, question, options)
-
-
-def _may_vouch(part: Part, known: Stability, question: Question, options: Options) -> bool:
-    """Whether an entity may have many rows, in few groups, and no noise is asked for by its name."""
-    if not isinstance(part, Distincts) or part.entities or known.owner is None:
+def _may_vouch(part: Distincts, known: Stability, question: Question, options: Options) -> bool:
+    """Whether entities may vouch for values: rows have one owner, who may have many in few groups, and no additive mechanism is
+    named in the options."""
+    if part.entities or known.owner is None:
         return False
     many = options.bound == "auto" and options.max_rows is None and (known.rows is None or known.rows >= MANY_ROWS)
     declared, keys = all(key.domain is not None for key in question.keys), {key.column for key in question.keys}
@@ -572,7 +564,7 @@ def _task(program: Program, at: int, part: Part, view: Node, public: PublicFacts
         groups = [number for number in (rows, options.max_groups) if number is not None]
         return shared_task(at, part, view, program.known.owners, bound.name, most, clip=options.clip,
                            groups=min(groups, default=None), keys=program.keys, declared=declared is not None)
-    if isinstance(part, Distincts) and are_vouched(part, program.known, program.question, options):
+    if isinstance(part, Matchings):
         return vouched_task(at, part, view, program.owner, program.known.rows or USUAL_MOST_ROWS)
     limit: Clipping | Reservoir | None = None
     if isinstance(part, Sums) and bound.name in ("clip", "reservoir"):
@@ -676,8 +668,7 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
                                                                               program.options):
         return Occurrences(at=at, input=program.view, owner=program.owner, column=part.column, values=part.values.values,
                            total=None)
-    if are_vouched(part, program.known, program.question, program.options):
-        assert isinstance(part, Distincts)
+    if isinstance(part, Matchings):
         return vouched_task(at, part, program.view, program.owner, 1)
     summand = part.summand if isinstance(part, Sums) else Count()
     return Linear(at=at, input=program.view, summand=summand, sensitivity=Sensitivity(l1=1, l2=1))

@@ -37,9 +37,8 @@ from dpsql.plan.rules.squares import POWERS, with_squares
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
-from dpsql.planning.cut_off import cuts_off, open_ends, uncovered
+from dpsql.planning.cut_off import cuts_off, open_ends, uncovered, unmatched
 from dpsql.planning.frequency_limits import with_limits
-from dpsql.planning.matchings import matched
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
 from dpsql.planning.shared_centres import searched_centres
@@ -127,15 +126,14 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
-        notes += [f"what each entity adds {program.bound.does}{cut}", *matched(program.question, parts)]
+        notes.append(f"what each entity adds {program.bound.does}{cut}")
+    notes += unmatched(program)
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
     aggregates = {name: recipe(estimates) for name, recipe in parts.recipes.items()}
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
-    notes += [f"{told_of(call)} counts values as far as entities vouch for them, each for as many as was chosen privately; there "
-              "may be more" for call in program.question.aggregates if program.vouches(call)]
     notes += [*(() if program.bound.each else _too_fine(parts, view)), *_not_told(program, aggregates),
               *_chosen_values(program, parts, estimates)]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
@@ -269,7 +267,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[
         share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
         found[column] = yield from found_bounds(view, column, known.rows or 1, share)
         notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
-    return parts_of(program.question, known.owner, found, program.bound, program.options)
+    return parts_of(program.question, program.known, found, program.bound, program.options)
 
 
 def _cells(program: Program, view: Node, public: PublicFacts,
@@ -389,7 +387,7 @@ def _with_centres(program: Program, parts: Decomposition, view: Node,
                                         program.stages["limits"])
     if found.columns:
         question, view = with_squares(program.question, view, found.columns)
-        parts = parts_of(question, program.known.owner, {}, program.bound, program.options, found.columns)
+        parts = parts_of(question, program.known, {}, program.bound, program.options, found.columns)
     for column, value in found.columns.items():
         calls = [told_of(call) for call in program.question.aggregates if column in call.columns and call.function in POWERS]
         notes.append(f"{', '.join(dict.fromkeys(calls))}: measured by how far {program.view.names[column]} is from {value:.6g}")

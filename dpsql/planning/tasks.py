@@ -65,7 +65,7 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
             return Occurrences(at=at, input=distinct_values(view, part, (known.owner, *keys)), owner=known.owner,
                                column=part.column, values=part.values.values, total=total)
         case Matchings():
-            raise TypeError("matchings are of rows that belong to several entities")
+            raise TypeError("matchings are tasks of several names for each row")
         case Modes():
             return _linear(at, view, (*keys, part.column), Count(when=part.when), public)
         case Sums(summand=summand) if isinstance(limit, Clipping):

@@ -50,7 +50,7 @@ def plans(text: str, folder: Path) -> Iterator[tuple[Shared, OwnerSets, int]]:
         setting, question = Setting(keys=program.keys, cells=declared_cells(program)), program.question
         centres = {column: float(question.view.field(column).facts.declared.high) - 1.5 for column in measured_columns(question)}
         extended, moved = with_squares(question, program.view, centres)
-        other = parts_of(extended, None, {}, program.bound, program.options, centres)
+        other = parts_of(extended, program.known, {}, program.bound, program.options, centres)
         for parts, rows in ((program.decomposition, program.view), (other, moved)):
             for task in tasks_of(program, parts, rows, at.kernel, {}):
                 assert isinstance(task, Shared)
