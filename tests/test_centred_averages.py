@@ -20,7 +20,7 @@ from dpsql.planning import script
 from dpsql.planning.choose import LEAST_WEIGHT, shares_of_averages
 
 POLICY = worlds.POLICY.replace("{ person = 3, household = 12 }", "{ person = 40, household = 1000 }")
-MEASURED = "was measured by how far rows are from"
+MEASURED = "was measured by deviations of rows from"
 
 
 def with_costs(people: int = 900) -> World:

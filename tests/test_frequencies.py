@@ -177,7 +177,7 @@ def test_max_rows_limits_tables_where_rows_have_no_owner(exact: Session) -> None
 def test_explain_tells_why_rows_are_left_out(exact: Session) -> None:
     shown = told(exact, f"SELECT {options(bound='frequency', max_frequency=4, max_rows=2)} COUNT(*) FROM {MEET}")
     assert "at most 2 rows of visits are kept of each person" in shown
-    assert "at most 4 rows are kept of each clinic" in shown and "meet by it in: Join on clinic = clinic" in shown
+    assert "at most 4 rows are kept of each clinic" in shown and "be matched on it in: Join on clinic = clinic" in shown
     assert "frequency: what each person adds comes from a limited number of its rows" in shown
 
 
@@ -204,7 +204,7 @@ def test_groups_are_shown_from_so_many_rows_on(tmp_path: Path) -> None:
     for limits in ({"max_frequency": 2}, {}):
         text = (f"SELECT {options(bound='frequency', epsilon=4, delta=1e-6, **limits)} a.nickname, COUNT(*) FROM people a "
                 "JOIN people b USING (household_id) GROUP BY a.nickname")
-        assert "rows that one entity moves tell" in told(made, text)
+        assert "rows that one entity changes count" in told(made, text)
         found = answer(text, made)
         assert isinstance(found, Answer) and [row[0] for row in found.rows] == ["many"]
 

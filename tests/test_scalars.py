@@ -308,7 +308,7 @@ def test_explain_shows_what_is_released_first(tmp_path: Path) -> None:
     assert first.explanation.measurements[0].aggregates == ("AVG(income)",) and first.explanation.measurements[0].price == "ε = 1"
     assert found.expected[0].error == pytest.approx(ONE) and found.cost == "ε = 2"
     lines = str(found).splitlines()
-    assert lines[0] == "first   (SELECT AVG(income) FROM people) is released, for ε = 1" and lines[1] == "  plan (one person moves)"
+    assert lines[0] == "first   (SELECT AVG(income) FROM people) is released, for ε = 1" and lines[1] == "  plan (what one person can change)"
     assert "    Filter income > (SELECT AVG(income) FROM people)" in str(found)
     assert str(found).count("cost ") == 1 and found.as_dict()["first"][0]["price"] == "ε = 1"
 
@@ -320,7 +320,7 @@ def test_explain_shows_a_linked_subquery_as_a_join(tmp_path: Path) -> None:
     labels = [step.label for step in found.steps]
     assert any(label.startswith("Left join on ") for label in labels) and any(label.startswith("Group avg(") for label in labels)
     assert "owned by one person each" in found.steps[0].stability
-    assert "decorrelate: a subquery that is linked to the row around it is a left join with groups by person_id" in found.rewrites
+    assert "decorrelate: a subquery that is linked to the row around it becomes a left join with groups by person_id" in found.rewrites
 
 
 def test_explain_of_public_rows_has_the_price_of_the_value(tmp_path: Path) -> None:

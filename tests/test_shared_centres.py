@@ -14,7 +14,7 @@ from dpsql.audit.prepared import PreparedStatement
 from dpsql.engine.session import Session
 from dpsql.planning import program
 
-MEASURED = "was measured by how far rows are from"
+MEASURED = "was measured by deviations of rows from"
 PAIRS = "FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
 
 

@@ -83,7 +83,7 @@ def test_not_a_number_is_no_value(tmp_path: Path) -> None:
 def test_a_note_tells_from_where_it_was_measured_and_explain_what_that_costs(tmp_path: Path) -> None:
     told = answer(f"SELECT STDDEV(a.age), COVAR_POP(a.age, b.age) {PAIRS}", pairs(tmp_path))
     assert isinstance(told, Answer)
-    assert [note.split(":")[0] for note in told.notes if "measured by how far" in note] == [
+    assert [note.split(":")[0] for note in told.notes if "measured by deviations of" in note] == [
         "STDDEV(a.age), COVAR_POP(a.age, b.age)", "COVAR_POP(a.age, b.age)"]
     assert told.intervals[0][0] == (0.0, pytest.approx(100 / 2**0.5)), "what is cut off may move it either way"
     explained = str(answer(f"EXPLAIN PRIVACY SELECT VAR_POP(a.age) {PAIRS}", pairs(tmp_path)))

@@ -1,13 +1,13 @@
-"""Accuracy as the question: the least price at which every number meets its target, and what earlier measurements save of it.
+"""Plans for a required accuracy: the least price at which every number meets its target, less what earlier measurements save.
 
 A group of sums is answered from earlier measurements where these are accurate enough, at no cost; otherwise a new measurement
 is made at the least price found, and everything is combined by least squares (`combine`).
 
-The price. A strategy has variances V at the unit price; the smallest price at which all are at most T is max V / T times a half
-in rho, and the root of that in epsilon, and the strategy is one for which that maximum is least (`strategies.all_strategies.best`
-with targets). Numbers that are known already with variance K need only 1 / (1 / T - 1 / K) from a new measurement, as two
-independent answers, each weighted by its inverse variance, have that of T together; least squares over all measurements is at
-least as good, so the price is lowered from there as far as the combination still meets every target.
+The price. Let V be the variances of a strategy at the unit price (epsilon = 1 or rho = 1/2), T their targets, and r = max V / T.
+Then the smallest price at which all targets are met is r / 2 in rho, and sqrt(r) in epsilon; the strategy is one for which r is
+least (`strategies.all_strategies.best` with targets). A number that is already known with variance K needs a new measurement of
+variance 1 / (1 / T - 1 / K) only: the mean of two independent answers, weighted by their inverse variances, then has variance T.
+Least squares over all measurements is at least as good, so the price is lowered as far as their combination meets every target.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 
-MARGIN = 1 + 1e-7  # relative margin of prices, above the effects of rounding scales
-MET = 1 + 1e-9  # times a target: meets it up to rounding
-FAR = 100.0  # times the largest target: of numbers that need not be measured, as they are known
-CLOSE = 1.002  # relative distance of prices within which strategies count as equal
-HALVINGS, SEARCHED = 12, 400  # how often, and up to how many cells, a price is lowered
+MARGIN = 1 + 1e-7  # relative margin of prices, larger than the effect of rounding scales
+MET = 1 + 1e-9  # times a target: a variance up to this meets it, apart from rounding
+FAR = 100.0  # times the largest target: the target of numbers that need no measurement, as they are known
+CLOSE = 1.002  # relative margin of an estimated price, as another search may find a strategy that is this much worse
+HALVINGS, SEARCHED = 12, 400  # bisections of a price, and the number of cells up to which they are made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Basis:
 
     @cached_property
     def before(self) -> Combined:
-        """The variances known without a new measurement."""
+        """The combination of the earlier measurements alone."""
         return self._with(())
 
     def combined(self, fresh: Sequence[MeasuredQueries] = ()) -> Combined:
@@ -97,7 +97,7 @@ def basis(group: Group, records: Sequence[Record]) -> Basis | None:
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredFromKept:
-    """The plan of a group that earlier measurements answer."""
+    """The plan of a group that is answered from earlier measurements."""
 
     basis: Basis
     kind: Kind
@@ -192,7 +192,7 @@ class AccuracyPlan(Batch):
 
     @property
     def told(self) -> str:
-        """What is met, and for how much, for people."""
+        """The goals that are met and the price, for people."""
         if self.free:
             return f"nothing, as earlier measurements meet {self.goals}"
         laplace = any(group.pure for group in self.groups)
@@ -233,7 +233,7 @@ def _group(made: Batch, at: int, goals: Goals, records: Sequence[Record]) -> tup
 
 
 def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[MeasuredAnew, Cost] | None:
-    """What is measured of a group, beside what is known; None where a number without a target would not be known then."""
+    """The plan and price of a new measurement beside the earlier ones; None if a number without a target would not follow."""
     needed, helpful = targets, False
     if known is not None and known.records and known.before.small:
         before = known.variances()
@@ -262,8 +262,8 @@ def _measured(group: Group, targets: Array, known: Basis | None) -> tuple[Measur
 def _cheapest(group: Group, targets: Array) -> tuple[MeasuredGroup, Cost]:
     """The strategy that meets the targets for the least price, and that price.
 
-    Of a pure epsilon, searches for the least total variance may do better than strategies that know targets. Where the noise of
-    the best strategy is wider than can be drawn, as its integers are large, cells or queries themselves are measured.
+    For a pure epsilon, a search for the least total variance may do better than one that takes account of the targets. If the
+    noise of the best strategy is too wide to be drawn, as its integers are large, the cells or the queries are measured instead.
     """
     plans = LAPLACE if group.pure else GAUSSIAN
     found = [_priced(group, targets, aims, plans) for aims in ((targets, None) if group.pure else (targets,))]
@@ -284,12 +284,12 @@ def _priced(group: Group, targets: Array, aims: Array | None, plans: dict[str, S
 
 
 def _up(number: float) -> Fraction:
-    """A price rounded up to units of the ledger."""
+    """A price, with a margin, rounded up to the billionths that the ledger counts in."""
     return Fraction(max(1, math.ceil(number * MARGIN * NANO)), NANO)
 
 
 def _lowered(price: Cost, meets: Callable[[Cost], bool], known: Basis) -> Cost:
-    """The least of several fractions of a price that still meets the targets."""
+    """The least part of a price, by bisection, that still meets the targets."""
     if known.cells.size > SEARCHED:
         return price
     low, high = 0.0, 1.0
@@ -307,14 +307,14 @@ def _part(price: Cost, share: float) -> Cost:
 
 
 def price_of(made: AccuracyPlan) -> Price | None:
-    """The price of all of it; None where earlier measurements answer everything."""
+    """The price of the whole plan; None if earlier measurements answer everything."""
     if made.free:
         return None
     return Price(epsilon=made.allotted.epsilon) if made.allotted.epsilon is not None else Price(rho=made.allotted.rho)
 
 
 def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
-    """Raise OptionError, stating the accuracy that the price buys, if it is less than what is needed."""
+    """Raise OptionError if the plan costs more than the cap, stating the accuracy that the cap would buy."""
     if cap is None or made.free:
         return
     most = allotted_budget(cap, concentrated=made.allotted.epsilon is None)
@@ -325,15 +325,15 @@ def check_cap(made: AccuracyPlan, cap: Price | None, span: Span | None) -> None:
 
 
 def left_of(made: AccuracyPlan, limit: Limit, spent: Charge) -> Fraction:
-    """What a limit has left, in the account of a batch."""
+    """What a limit has left, in epsilon or rho as the batch is charged."""
     return (rho_left if made.allotted.epsilon is None else epsilon_left)(limit, spent)
 
 
 def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:
-    """The goals, all widened by the same factor, that the remaining budget buys; None if it buys none.
+    """The goals that the remaining budget buys, all widened by the same factor, as text; empty if it buys none.
 
-    With errors c times as wide, a price of 1 / c^2 in rho, or 1 / c in epsilon, does: new measurements have c^2 times the
-    variances then, and earlier ones what they had.
+    Errors c times as wide need 1 / c^2 of the price in rho, or 1 / c in epsilon: new measurements then have c^2 times the
+    variances, and earlier ones those that they had.
     """
     total, power = (made.allotted.epsilon, 1) if made.allotted.epsilon is not None else (made.allotted.rho, 2)
     if left <= 0:
@@ -348,7 +348,7 @@ def reachable_accuracy(made: AccuracyPlan, left: Fraction) -> str:
 
 
 def _needed(made: AccuracyPlan, wider: Goals, power: int) -> float:
-    """A price that meets wider goals."""
+    """A price, in epsilon (power 1) or rho (power 2), that meets wider goals."""
     total = 0.0
     for at, (group, _, price) in enumerate(made.shares):
         kind = KINDS["laplace" if group.pure else "gaussian"]

@@ -1,10 +1,10 @@
 """The columns that decide which rows count, each with the values that some query distinguishes.
 
 Every row has one of these values, so totals count all rows. A column with declared values has these, NULL, and cells for values
-that are not declared (`batch.undeclared`). Any other number is cut where a condition compares it with a constant: the numbers
-between two cuts are treated alike by every query, so one of them represents all, and each cut represents itself. Where a query
-does more with it, as GROUP BY floor(income / 1000) does, none of its values counts as declared: rows are distinguished by the
-results of the expressions.
+that are not declared (`batch.undeclared`). Any other column of numbers is cut at the constants that conditions compare it with:
+every query treats the numbers between two cuts alike, so one of them represents all, and each cut represents itself. If a query
+does more with the column, such as GROUP BY floor(income / 1000), all of its values are taken as undeclared, and rows are
+distinguished by the results of the expressions.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ AT_ONCE = 100  # expressions that are evaluated by one statement
 class AttributeColumn:
     """A column of the source as an attribute.
 
-    name    what people call it
+    name    its name in messages
     ref     the column
     code    what rows are grouped by: the column, or the number of the interval that its value lies in
     values  the values of `code`, NULL among them
     stands  for each of these, a representative value of the column
     rest    the index of the value that represents all values of `code` that are not among them
-    told    for expressions with several values on what one value represents: the index, and the value there
+    told    for expressions whose result on a representative may differ from that on what it represents: the latter, by index
     """
 
     name: str
@@ -50,7 +50,7 @@ class AttributeColumn:
     told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
     def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
-        """The results of expressions of the column, for each of its values."""
+        """The results of expressions of the column, one for each of `values`."""
         found: dict[Expr, list[Value]] = {}
         for first in range(0, len(exprs), AT_ONCE):
             part = exprs[first : first + AT_ONCE]
@@ -66,8 +66,8 @@ def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scra
                running: Collection[Expr] = ()) -> tuple[AttributeColumn, ...]:
     """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported.
 
-    Each expression is given with those of its values that must be distinguished. Sums run over the values of `running` keys in
-    order, from the declared values to NULL, so no others may lie between.
+    Each expression is given with those of its values that must be distinguished. Window sums run over the values of `running`
+    keys in order, from the declared values to NULL, so no other values may lie between these.
     """
     read: dict[str, dict[Expr, dict[Value, None]]] = {}
     for expr, values in exprs:
@@ -101,8 +101,8 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
 
 
 def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nulls_within: bool) -> AttributeColumn:
-    """The declared values between the cells below them and the others, and NULL: where the policy says that there is none, and
-    the database does not, a row may have it all the same, and then counts where queries count NULL."""
+    """The cells below the declared values, these values, the other cells, and NULL. A row may have NULL even if only the policy
+    excludes it, and not the database; it then counts wherever queries count NULL."""
     known, missing = [Cell(value=value, stand=value) for value in domain.values], Cell(value=None, stand=None)
     cells = [*other.below, *known, *((missing, *other.others) if nulls_within else (*other.others, missing))]
     told: dict[Expr, dict[int, Value]] = {}
@@ -116,7 +116,7 @@ def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nu
 
 
 def _places(found: Iterable[Iterable[Value]], kind: Type) -> list[float]:
-    """The numbers that constants are or, of whole numbers, lie between."""
+    """The cuts in order: the constants, or in a column of whole numbers the whole numbers on either side of each."""
     cuts = [cut for own in found for cut in own if isinstance(cut, int | float) and math.isfinite(cut)]
     ends = [end for cut in cuts for end in (math.floor(cut), math.ceil(cut))] if kind is Type.BIGINT else cuts
     return sorted({_held(end, kind) for end in ends})
@@ -148,7 +148,7 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float]) -> AttributeColumn:
 
 
 def _held(cut: float, kind: Type) -> float:
-    """A constant as one that a column of a type can hold: beyond the last whole number there is none to tell apart."""
+    """A constant, moved into the range of the column's type: there are no values beyond it to distinguish."""
     return min(max(cut, INT64.low), INT64.high) if kind is Type.BIGINT else cut
 
 

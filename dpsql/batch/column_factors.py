@@ -1,4 +1,4 @@
-"""The factor of one column in one aggregate: which of its values count for which groups, written out as little as possible."""
+"""The factor of one column in one aggregate: which of its values count in which groups, stored as compactly as possible."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from dpsql.plan.question import OverGroups
 from dpsql.workload.factors import Dense, Factor, Identity, Ranges, Total, intervals
 
 LARGEST = 2**24  # entries of a dense matrix
-FEW = 4  # kinds of values in no group: below all declared ones, above them, between them, and NULL
+FEW = 4  # usual number of values in no group: below all declared ones, above them, between them, and NULL
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyed:
-    """The keys that are made of one column: their values, what each is for each value of the column, and which of them an
-    aggregate tells apart (`each`), adds up in order (`running`), or leaves out."""
+    """The keys that are computed from one column.
+
+    values   those of each key
+    of       the value of each key for each value of the column
+    each     the indices of the keys whose values an aggregate distinguishes
+    running  the index of the key that orders the frame of an aggregate, if it has one; other keys are summed over
+    over     the groups that an aggregate sums over; None: each group by itself
+    """
 
     values: tuple[tuple[Value, ...], ...]
     of: tuple[Sequence[Value], ...]
@@ -33,17 +39,18 @@ class Keyed:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many groups an aggregate tells apart by each key; 1 for what it leaves out."""
+        """The number of groups that an aggregate distinguishes by each key; 1 for a key that it sums over."""
         told = {*self.each, *([self.running] if self.running is not None else [])}
         return tuple(len(own) if i in told else 1 for i, own in enumerate(self.values))
 
 
 def factor(keyed: Keyed, kept: NDArray[np.bool_]) -> tuple[Factor, Numbers]:
-    """The queries of a column, and for each group (of `keyed.shape`, the last key changing fastest) which query is its own; -1
-    where no value is in the group, and -2 where its frame holds no group.
+    """The queries of a column, and for each group (in `keyed.shape`, the last key changing fastest) the number of its query: -1
+    if no value is in the group, and -2 if its frame contains no group.
 
-    `kept` says which of the column's values count. Where all do, those of no group are queries of their own, after the groups:
-    a row that is in none is in no other cell, so they cost nothing, and with them the cells add up to all rows.
+    `kept` says of each value of the column whether it counts. If all do, the values in no group have queries of their own, after
+    those of the groups: a row in one of them is in no other, so they cost nothing, and with them the queries add up to all
+    rows. Raises Unsupported if the matrix is too large.
     """
     codes = _codes(keyed, kept)
     groups = int(np.prod(keyed.shape, dtype=np.int64))
@@ -59,7 +66,7 @@ def factor(keyed: Keyed, kept: NDArray[np.bool_]) -> tuple[Factor, Numbers]:
 
 
 def _codes(keyed: Keyed, kept: NDArray[np.bool_]) -> Numbers:
-    """For each value of the column its group among all that are distinguished; -1 if it is in none."""
+    """For each value of the column, the number of its group among all that are distinguished; -1 if it is in none."""
     codes = np.zeros(len(kept), dtype=np.int64)
     counted = kept.copy()
     for own, found, size in zip(keyed.values, keyed.of, keyed.shape, strict=True):
@@ -71,7 +78,7 @@ def _codes(keyed: Keyed, kept: NDArray[np.bool_]) -> Numbers:
 
 
 def _with_others(codes: Numbers, groups: int) -> tuple[Numbers, int]:
-    """The same, with a group for each value that is in none; for each stretch of them, if they are many."""
+    """The same with a new group for each value in none, or for each run of them if they are many; and the number of groups."""
     outside = codes < 0
     begins = outside & ~np.append(False, outside[:-1]) if outside.sum() > FEW else outside
     return np.where(outside, groups + np.cumsum(begins) - 1, codes), groups + int(begins.sum())
@@ -101,7 +108,7 @@ def _told_apart(codes: Numbers, groups: int) -> tuple[Factor, Numbers]:
 
 
 def _row(kept: NDArray[np.bool_]) -> Factor:
-    """One query of some values."""
+    """A single query: the sum over some values."""
     columns = np.flatnonzero(kept)
     if len(columns) == len(kept):
         return Total(len(kept))
@@ -121,7 +128,7 @@ def _zeros(rows: int, n: int) -> Numbers:
 
 
 def ordered(values: Sequence[Value], over: OverGroups) -> list[int]:
-    """The places of a key's values in the order of a window."""
+    """The indices of a key's values in the order of a window."""
     here = sorted((i for i, value in enumerate(values) if value is not None), key=lambda i: sort_key((values[i],)),
                   reverse=over.descending)
     missing = [i for i, value in enumerate(values) if value is None]
@@ -129,7 +136,8 @@ def ordered(values: Sequence[Value], over: OverGroups) -> list[int]:
 
 
 def _frames(keyed: Keyed) -> tuple[Numbers, Numbers]:
-    """For each value of the running key the first and the last place in the order that its frame holds; first > last if none."""
+    """The first and the last position, in the window's order, of the frame of each value of the running key; first > last if it
+    is empty."""
     over, values = keyed.over, keyed.values[keyed.running or 0]
     assert over is not None
     order = ordered(values, over)
@@ -157,7 +165,7 @@ def _frames(keyed: Keyed) -> tuple[Numbers, Numbers]:
 
 
 def frame_sizes(values: Sequence[Value], over: OverGroups) -> Numbers:
-    """How many groups the frame of each value of the running key holds."""
+    """The number of groups in the frame of each value of the running key."""
     low, high = _frames(Keyed(values=(tuple(values),), of=((),), each=(), running=0, over=over))
     return np.asarray(np.maximum(high - low + 1, 0))
 

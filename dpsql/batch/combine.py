@@ -1,12 +1,12 @@
 """Least squares over several measurements of the same rows, each over columns of its own.
 
-All of them are linear queries over the cells of all columns together: a measurement that does not involve a column is one of
-the marginal without it. Each noisy number is weighted by the inverse of its variance, so the best linear unbiased answer of
-every query that is a combination of the measurements follows from one covariance matrix of cells; cells that no query
-distinguishes are merged.
+All of them are linear queries over the cells of all columns together: a measurement that does not involve a column is over the
+marginal without it. Each noisy number is weighted by the inverse of its variance, so the best linear unbiased answer to every
+query that is a combination of the measurements follows from one covariance matrix of cells; cells that no query distinguishes
+are merged.
 
-A measurement that does not look at a column counts all rows, and one that does those in its cells: that is the same, as every
-row is in one cell of every column, that of the undeclared values among them (`batch.attributes`).
+A measurement that does not involve a column counts all rows, and one that does counts the rows in its cells. These are the same
+rows, as every row is in exactly one cell of each column, with cells for undeclared values among them (`batch.attributes`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsql.workload.factors import Array, Total
 from dpsql.workload.workload import Product, Workload
 
 WRITTEN = 2**24  # entries of the matrices of queries over cells
-MERGED = 2048  # cells that are told apart
+MERGED = 2048  # cells that are left after merging
 TOLERANCE = 1e-7  # relative length of the part of a query that may lie outside the measured space
 
 
@@ -54,7 +54,7 @@ class ColumnCells:
 
 
 def weighted(asked: MeasuredQueries, cells: ColumnCells) -> Array:
-    """The queries of a measurement over all cells, each over the standard deviation of its noise."""
+    """The queries of a measurement over all cells, (queries, cells), each divided by the standard deviation of its noise."""
     sizes = (math.prod(asked.sizes),) if asked.line else asked.sizes
     found = []
     for block in asked.blocks:
@@ -65,19 +65,19 @@ def weighted(asked: MeasuredQueries, cells: ColumnCells) -> Array:
 
 
 def deviation(asked: MeasuredQueries, scale: float) -> float:
-    """The standard deviation of noise of a scale: of Laplace noise, root 2 times that."""
+    """The standard deviation of noise of this scale; of Laplace noise, sqrt(2) times the scale."""
     return scale * (math.sqrt(2) if asked.noise == "laplace" else 1)
 
 
 def given(asked: MeasuredQueries, answers: Sequence[Sequence[int]]) -> Array:
-    """The answers of all blocks in a row, each over the standard deviation of its noise."""
+    """The answers of all blocks, one after the other, each divided by the standard deviation of its noise."""
     return np.concatenate([np.array(each, dtype=float) / deviation(asked, block.scale)
                            for each, block in zip(answers, asked.blocks, strict=True)])
 
 
 def fitting(own: ColumnCells, queries: int, measured: Sequence[MeasuredQueries]) -> tuple[ColumnCells, list[int]]:
-    """The cells of these columns and the indices of the measurements that can be combined: first those over these columns
-    only, then others as far as all fits."""
+    """Cells of these and further columns, and the indices of the measurements that can be combined over them: first those over
+    these columns only, then others as long as the matrices are not too large."""
     cells, chosen, rows = own, [], queries
     inside = [i for i, asked in enumerate(measured) if set(asked.columns) <= set(own.columns)]
     for i in [*inside, *(i for i in range(len(measured)) if i not in inside)]:
@@ -91,14 +91,14 @@ def fitting(own: ColumnCells, queries: int, measured: Sequence[MeasuredQueries])
 
 @dataclass(frozen=True, kw_only=True)
 class Combined:
-    """Queries (a row each) and measurements (a row each, over its standard deviation) over merged cells (the columns)."""
+    """Matrices over merged cells: a row for each query, and a row for each measurement, divided by its standard deviation."""
 
     queries: Array
     measured: Array
 
     @classmethod
     def of(cls, queries: Array, measured: Array) -> Combined:
-        """Cells that no query distinguishes are merged; those that none counts are dropped."""
+        """Merge the cells that no row distinguishes, and drop those that none counts."""
         whole = np.concatenate([queries, measured])
         _, first = np.unique(whole, axis=1, return_index=True)
         kept = np.array([i for i in sorted(first.tolist()) if whole[:, i].any()], dtype=np.int64)
@@ -114,8 +114,8 @@ class Combined:
 
     @cached_property
     def _roots(self) -> Array:
-        """R with R R' a generalised inverse of the normal matrix: which one does not matter to combinations of what was measured.
-        Columns are normalised, so that the rank is determined reliably."""
+        """R such that R R' is a generalised inverse of the normal matrix; which one does not matter for combinations of what was
+        measured. Columns are normalised, so that the rank is determined reliably."""
         lengths = np.sqrt(np.maximum(np.diag(self._normal), 1e-300))
         values, vectors = np.linalg.eigh(self._normal / lengths[:, None] / lengths[None, :])
         known = values > 1e-11 * max(float(values.max(initial=0.0)), 1e-300)
@@ -129,12 +129,12 @@ class Combined:
         return np.where(outside, math.inf, (mixed**2).sum(axis=1))
 
     def answers(self, given: Array) -> Array:
-        """The best linear unbiased answer of each query."""
+        """The best linear unbiased answer to each query, from what `given` returns for all measurements."""
         return np.asarray((self.queries @ self._roots) @ (self._roots.T @ (self.measured.T @ given)))
 
 
 def queries_over(workload: Workload, columns: Sequence[str], cells: ColumnCells) -> Array:
-    """A workload's queries over more cells."""
+    """The queries of a workload over the cells of these and further columns, (queries, cells)."""
     sizes = workload.domain.shape if columns else ()
     matrix = np.concatenate([part.dense() for part in workload.parts]).astype(float)
     return cells.spread(matrix, columns, sizes)

@@ -1,4 +1,4 @@
-"""From sums of one expression over one source to the matrix of their queries, as a union of products of one factor a column."""
+"""From sums of one expression over one source to the matrix of their queries: a union of products of one factor per column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedSum:
-    """A sum of a statement, and its number there."""
+    """A sum of a statement: `number` is that of the statement, `at` that of the sum in it."""
 
     statement: LinearStatement
     number: int
@@ -42,8 +42,8 @@ class NumberedSum:
 
 
 def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scratch, *, pure: bool) -> tuple[Group, list[Numbers]]:
-    """The group of some sums, and for each of them its query for every cell of its statement; -1 where no row can be in the
-    cell, and -2 where there is nothing to add up."""
+    """The group of some sums, and for each of them the number of its query for every cell of its statement: -1 if no row can be
+    in the cell, and -2 if there is nothing to sum. Raises Unsupported, with a span."""
     source, part = members[0].statement.source, members[0].sum
     exprs = [expr for member in members for expr in (*member.statement.keys, *member.sum.tests)]
     columns = attributes(source, [told for member in members for told in (
@@ -65,7 +65,7 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
 
 
 def _running(members: Sequence[NumberedSum]) -> set[Expr]:
-    """The keys along which sums are added up in order."""
+    """The keys that order the frame of some sum."""
     return {expr for member in members for expr, key in zip(member.statement.keys, member.statement.question.keys, strict=True)
             if member.sum.over is not None and key.column == member.sum.over.order}
 
@@ -80,7 +80,7 @@ def _reads(expr: Expr, column: AttributeColumn) -> bool:
 
 
 def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) -> Node:
-    """The columns that cells are made of, and the value that is summed."""
+    """The source reduced to the columns that define cells, and the value that is summed."""
     shown = [(f"a{i}", column.ref.column, column.code) for i, column in enumerate(columns)]
     if value is not None:
         shown.append(("value", "value", value))
@@ -89,7 +89,7 @@ def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) 
 
 @dataclass
 class _Builder:
-    """Products of factors; equal ones are one. Their rows are numbered one product after the other."""
+    """Collects products of factors, equal ones once. Their rows are numbered one product after the other."""
 
     columns: Sequence[AttributeColumn]
     told: Sequence[dict[Expr, list[Value]]]
@@ -99,7 +99,7 @@ class _Builder:
     _factors: dict[object, tuple[Factor, Numbers]] = field(default_factory=dict)
 
     def add(self, member: NumberedSum) -> Numbers:
-        """The products of a sum, one for each grouping set; returns the query of each cell."""
+        """Add the products of a sum, one for each grouping set; returns the number of the query of each cell."""
         return np.concatenate([self._of_set(member, kept) for kept in kept_keys(member.statement.question)])
 
     def _of_set(self, member: NumberedSum, kept: Sequence[int]) -> Numbers:
@@ -126,7 +126,7 @@ class _Builder:
         return np.broadcast_to(np.where(queries >= 0, queries + first, queries), shape).reshape(-1)
 
     def _factor(self, member: NumberedSum, at: int, mine: Sequence[int]) -> tuple[Factor, Numbers]:
-        """The factor of a column, with the query of each combination of the keys that are made of it."""
+        """The factor of a column, and the number of the query for each combination of the keys computed from it."""
         statement, part, told = member.statement, member.sum, self.told[at]
         tests = tuple(test for test in part.tests if test in told)
         keys, over = statement.question.keys, part.over
@@ -146,17 +146,17 @@ class _Builder:
 
 
 def _told_apart(member: NumberedSum, key: int, size: int) -> int:
-    """How many of a key's values a sum tells apart: all of them, or one where it adds up over them."""
+    """The number of a key's values that a sum distinguishes: all of them, or 1 if it sums over them."""
     over, column = member.sum.over, member.statement.question.keys[key].column
     return size if over is None or column in over.within or column == over.order else 1
 
 
 def merged(parts: Sequence[Product]) -> tuple[list[Product], list[Numbers]]:
-    """Products that differ only by the ranges of one attribute as one, and the new number of each row of every product.
+    """Merge products that differ only in the ranges of one attribute; also returns the new number of each row of every product.
 
     Five hundred ranges then form one matrix, which strategies can exploit, and not a union of five hundred.
     """
-    rows = [np.arange(part.rows) for part in parts]  # within the product `owner` says
+    rows = [np.arange(part.rows) for part in parts]  # within the product that `owner` names
     owner, kept = list(range(len(parts))), list(parts)
     for axis in range(len(parts[0].factors) if parts else 0):
         buckets: dict[object, list[int]] = {}
@@ -170,7 +170,7 @@ def merged(parts: Sequence[Product]) -> tuple[list[Product], list[Numbers]]:
 
 def _joined(parts: list[Product], owner: list[int], rows: list[Numbers], axis: int,
             buckets: Sequence[Sequence[int]]) -> tuple[list[Product], list[int], list[Numbers]]:
-    """Each bucket of products as one product, with all of their ranges along an axis."""
+    """The same with each bucket of products merged into one product, which has all of their ranges along an axis."""
     made: dict[int, tuple[Product, dict[int, Numbers]]] = {}
     for bucket in buckets:
         ends: dict[tuple[int, int], int] = {}

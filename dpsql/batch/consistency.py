@@ -1,5 +1,5 @@
-"""Numbers of a workload made to look like counts, where a statement asks for it by name. Post-processing: see
-`strategies.post_processing`, which tells of its bias.
+"""Make the numbers of a workload look like counts, if a statement asks for that by name. This is post-processing; its bias is
+described in `strategies.post_processing`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ NOTES = {"non_negative": f"no number is below zero, {_BIASED}", "integer": f"num
 
 
 def fits(group: Group) -> bool:
-    """Whether sums of the group are never below zero. Those of values of both signs are left as they are."""
+    """Whether the sums of a group cannot be negative. Sums of values of both signs are left as they are."""
     return isinstance(group.summand, Count) or group.summand.grid.low >= 0
 
 
 def check(group: Group, span: Span | None) -> None:
-    """Raise OptionError where finding the nearest table would take too long."""
+    """Raise OptionError if finding the nearest table would take too long."""
     size = group.smaller.workload.domain.size
     if fits(group) and size > SMALL:
-        raise OptionError(f"the nearest table without negative cells is found for up to {SMALL} cells, and here are {size}",
+        raise OptionError(f"the nearest table without negative cells can be found for {SMALL} cells at most, not for {size}",
                           code="consistency", subject="consistency", span=span, try_="the statement without it, or coarser keys")
 
 
 def made_consistent(group: Group, told: Told, way: str) -> Told:
-    """The answers of a group, made consistent in the way that is asked for."""
+    """The answers to a group, made consistent in the way that is asked for: none, non_negative or integer."""
     if way == "none" or not fits(group):
         return told
     spread = None if np.isnan(told.variances).any() else np.maximum(told.variances / group.unit**2, 1e-12)

@@ -2,8 +2,8 @@
 
 A part of the price finds buckets of neighbouring values with about the same counts (`measurements.Partition`); the rest measures
 the buckets' totals with a strategy for the workload over them, and each value gets an equal share of its bucket. Few buckets
-mean little noise, and values that differ within a bucket mean an unknown bias. So it is better than a fixed strategy where
-counts are small compared with the noise, or nearly all zero, and worse elsewhere: choose it knowingly.
+mean little noise, but different values in the same bucket mean an unknown bias. So DAWA is better than a fixed strategy if counts
+are small compared with the noise, or nearly all zero, and worse otherwise: choose it knowingly.
 
 Source: Li, Hay and Miklau, PVLDB 2014. The partition and its proof are in `measurements.buckets`.
 """
@@ -34,9 +34,9 @@ from dpsql.workload.workload import Product, ReducedWorkload, Workload
 
 NAME = "dawa"
 FIRST = Fraction(1, 4)  # of the price, for the buckets
-AGAINST_NOISE = 1.5  # noise scales that a bucket must save, as the least of many noisy costs is too low
+AGAINST_NOISE = 1.5  # noise scales added to the cost of a bucket, as the least of many noisy costs is too low
 LARGEST = 2**24  # entries of a matrix of all numbers over buckets
-FEW = 48  # buckets up to which the best strategies known take no time to find
+FEW = 48  # number of buckets up to which the best strategies known are found at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Dawa:
     def noise(self, price: Cost) -> str:
         scale = self.partition(price).scale
         return (f"discrete Laplace noise of scale {scale:.4g} on the cost of every bucket, for a quarter of the price; then "
-                "noise on the totals of the buckets, which are not known before")
+                "noise on the totals of the buckets, which are not known beforehand")
 
     def variances(self, price: Cost) -> Array | None:
         return None
@@ -66,7 +66,8 @@ class Dawa:
             raise too_small()
 
     def partition(self, price: Cost) -> Partition:
-        """The request for buckets. A bucket is worth its part of the second noise, and what tells it from noise."""
+        """The request for buckets. The log-prior of each is the noise that its total will get, and a margin against the noise of
+        costs."""
         group, column = self.group, self.group.columns[0]
         numbers = tuple(group.smaller.classes[0].tolist())
         axis = Numbered(column="a0", values=column.values, numbers=numbers, rest=column.rest)
@@ -84,19 +85,19 @@ class Dawa:
         given = [np.array(part, dtype=float) for part in answered.answers]
         values = strategy.reconstruct(given, over.workload) * self.group.unit
         note = (f"{len(found.ends)} buckets of neighbouring values; errors are those of the noise on their totals, and do not "
-                "cover how unlike the values of a bucket are")
+                "cover differences between the values of a bucket")
         return Told(values=values, variances=variances_at(self.group, over.workload, strategy, rest), kind="approximate",
                     notes=(note,))
 
 
 def plan(group: Group) -> Dawa | Refusal:
-    """The plan of a group, or why it has none."""
+    """The plan of a group, or the reason why there is none."""
     if len(group.columns) != 1:
         return Refusal(f"it is over {len(group.columns)} columns, not one")
     if not 1 < group.smaller.workload.domain.size <= DENSE:
-        return Refusal(f"it tells {group.smaller.workload.domain.size} values apart, not 2 to {DENSE}")
+        return Refusal(f"the number of values it distinguishes is {group.smaller.workload.domain.size}, not 2 to {DENSE}")
     if group.workload.rows * group.smaller.workload.domain.size > LARGEST:
-        return Refusal(f"it asks for {group.workload.rows} numbers, and their matrix would not fit")
+        return Refusal(f"it asks for {group.workload.rows} numbers, whose matrix is too large")
     return Dawa(group=group)
 
 
@@ -110,7 +111,7 @@ def bucketed(smaller: ReducedWorkload, found: Buckets) -> ReducedWorkload:
 
 
 def shared(own: Factor, ends: Sequence[int]) -> Dense:
-    """Queries over values as queries over buckets, whose values have equal shares."""
+    """Queries over values as queries over buckets, (queries, buckets), in which all values have equal shares."""
     starts, widths = np.array([0, *ends[:-1]]), np.diff(ends, prepend=0)
     if not isinstance(own, Intervals):
         return Dense(np.add.reduceat(own.dense(), starts, axis=1) / widths)
@@ -120,7 +121,7 @@ def shared(own: Factor, ends: Sequence[int]) -> Dense:
 
 
 def chosen(workload: Workload, *, pure: bool) -> Strategy:
-    """A strategy for totals of buckets. None is cached on disk, as buckets depend on the data."""
+    """A strategy for totals of buckets. It is not cached on disk, as buckets depend on the data."""
     noise: Noise = "laplace" if pure else "gaussian"
     if workload.domain.size <= FEW:
         found = p_identity.plan(workload) if pure else ca.plan(workload)
@@ -131,6 +132,6 @@ def chosen(workload: Workload, *, pure: bool) -> Strategy:
 
 
 def cells(workload: Workload, noise: Noise) -> Strategy:
-    """Noise on the total of every bucket."""
+    """The strategy that measures the total of every bucket."""
     block = one_block(Identity(workload.domain.size))
     return LeastSquares(name="identity", domain=workload.domain, noise=noise, measured=(block,))

@@ -19,7 +19,7 @@ from dpsql.planning.explain import Expected, Explanation, Measurement, Step, ste
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.workload.factors import AllRange, Factor, Identity, Prefix, Ranges, Total
 
-MOST_SHOWN = 6  # kinds of parts of a workload that are told one by one
+MOST_SHOWN = 6  # aggregates, and kinds of parts of a workload, that are listed one by one
 
 
 def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str, left: Sequence[str]) -> Explanation:
@@ -37,7 +37,7 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
 
 
 def _steps(made: Batch, public: PublicFacts, entity: str) -> Iterator[Step]:
-    """The plan of every source once."""
+    """The operators of every source, each source once."""
     for source in different([one.source for one in made.asked])[0]:
         yield from steps(source, stabilities(source, public), 0, entity)
 
@@ -55,7 +55,7 @@ def _measurement(made: Batch, at: int, group: Group, plan: GroupPlan, price: Cos
 def _matrix(group: Group) -> Iterator[str]:
     """The cells, and the matrix of queries over them as a union of products."""
     sizes = " x ".join(f"{column.name} ({len(column.values)})" for column in group.columns)
-    yield f"cells: {sizes or 'one'}; {group.smaller.workload.domain.size} that some query tells apart"
+    yield f"cells: {sizes or 'one'}; {group.smaller.workload.domain.size} that some query distinguishes"
     kinds: dict[str, int] = {}
     for part in group.workload.parts:
         columns = zip(group.columns, part.factors, strict=False)
@@ -82,7 +82,7 @@ def _shortened(parts: list[str]) -> list[str]:
 
 def _why(verdict: Verdict, plan: GroupPlan) -> str:
     if verdict.strategy is None or verdict.strategy.certificate is None:
-        return verdict.because or "nothing is known of its errors"
+        return verdict.because or "its errors are not known"
     own = next((other.strategy for other in plan.verdicts if other.name == plan.name), None)
     known = own.certificate if own is not None else None
     assert known is not None

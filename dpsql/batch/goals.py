@@ -1,9 +1,10 @@
 """From the requested accuracy to the largest allowed variance of each number.
 
-A standard error s allows s^2. ERROR WITHIN x with confidence p allows (x / z)^2, where z is the quantile of the noise, once its
-standard deviation is 1: for Gaussian noise that of the normal distribution; for Laplace noise one that holds for every weighted
-sum of it (`estimates.laplaces`). Noise and counts are whole numbers of the summand's unit u: what is at most x lies within the
-next half unit below or at x + u / 2, so x counts as u (floor(x / u) + 1/2) where that is less.
+A standard error s allows s^2. ERROR WITHIN x with confidence p allows (x / z)^2, where z is the two-sided quantile at p of noise
+with standard deviation 1: for Gaussian noise that of the normal distribution; for Laplace noise one that holds for every weighted
+sum of it (`estimates.laplaces`). Noise and counts are multiples of the summand's unit u, so an error of at most x is one of at
+most u floor(x / u). A continuous distribution stands for each multiple by the half unit on either side of it, so x is replaced by
+u (floor(x / u) + 1/2) if that is less.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LINEAR = ("count", "sum")
 
 
 def slopes(one: LinearStatement, recipe: Recipe) -> Array:
-    """The derivative of an aggregate with respect to its sum, for each cell."""
+    """The absolute derivative of an aggregate with respect to its sum, for each cell."""
     over = recipe.call.over
     cells = np.ones(cells_count(one.question))
     mean = counted(one.question, over) if over is not None and over.mean else 1.0
@@ -39,7 +40,7 @@ def slopes(one: LinearStatement, recipe: Recipe) -> Array:
 
 
 def read_goal(error_within: object, standard_error: object) -> Goal | None:
-    """The accuracy of all statements of a workload, from the arguments of a call. Raises OptionError."""
+    """The accuracy of all statements of a workload, from the arguments of a call; None if they state none. Raises OptionError."""
     if error_within is None and standard_error is None:
         return None
     if error_within is not None and standard_error is not None:
@@ -51,14 +52,14 @@ def read_goal(error_within: object, standard_error: object) -> Goal | None:
 
 
 def taken(options: Sequence[Option]) -> tuple[list[Option], Goal | None]:
-    """Options of a call without those that say how accurate answers have to be."""
+    """The options of a call without those that state an accuracy, and the accuracy that these state. Raises OptionError."""
     own = {option.name: option.value for option in options if option.name in ("error_within", "standard_error")}
     goal = read_goal(own.get("error_within"), own.get("standard_error"))
     return [option for option in options if option.name not in own], goal
 
 
 def told(goal: Goal, confidence: Fraction) -> str:
-    """A clause as it is written."""
+    """The clause that states a goal, as it is written in SQL."""
     if goal.kind == "standard":
         return f"STANDARD ERROR {_written(goal.amount)}"
     of = "" if goal.of is None else f" PERCENT OF {_written(goal.of)}"
@@ -82,13 +83,13 @@ def allowed(goal: Goal, confidence: Fraction, unit: float, kind: Kind) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Goals:
-    """What is asked of each statement's aggregates, by their names in its question. `confidence` is that of goals without one."""
+    """The goals of each statement's aggregates, by their names in its question. `confidence` is that of goals that state none."""
 
     each: tuple[dict[str, Goal], ...]
     confidence: Fraction
 
     def targets(self, made: Batch, group: int, kind: Kind) -> Array:
-        """The variance that each number of a group may have, infinite where no accuracy is asked."""
+        """The largest variance that each number of a group may have; infinite for those without a goal."""
         workload = made.groups[group].workload
         found, shown = np.full(workload.rows, math.inf), np.zeros(workload.rows, dtype=bool)
         for one, places, goals in zip(made.asked, made.places, self.each, strict=True):
@@ -103,7 +104,7 @@ class Goals:
             for place in places:
                 if place.group == group:
                     shown[place.queries[place.queries >= 0]] = True
-        for part in workload.slices:  # cells of undeclared values, which no statement shows, are measured as the others
+        for part in workload.slices:  # cells of undeclared values, which no statement shows, get the least target of their part
             found[part] = np.where(shown[part], found[part], found[part].min(initial=math.inf))
         return found
 
@@ -146,8 +147,8 @@ def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) 
 
 
 def with_minimum_goal(one: LinearStatement, goals: dict[str, Goal]) -> dict[str, Goal]:
-    """With an accuracy for the count by which small groups are withheld, where none of the others tells it: a standard error of
-    a quarter of the least, so that most groups of twice as many entities are shown."""
+    """The goals with one for the count by which small groups are withheld, unless another aggregate with a goal is the same
+    count: a standard error of a quarter of the minimum, so that most groups of twice as many entities are shown."""
     if (rule := one.question.minimum) is None:
         return goals
     sums = {recipe.call.id: recipe.sums for recipe in one.recipes}

@@ -22,11 +22,11 @@ Kind: TypeAlias = Literal["normal", "laplaces", "approximate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """All sums of one kind over one source: the workload, its view, and what one entity adds.
+    """All sums of one kind over one source: the workload, its view, and the most that one entity adds.
 
-    moved   the most that an entity adds to the cells, in the summand's integers
-    unit    the value of one of these integers
-    pure    whether noise is that of a pure epsilon, or of rho
+    moved   the most by which one entity changes the cells, in l1 and in the integers of the summand
+    unit    the value of an integer of 1, in the unit of the aggregate
+    pure    whether the noise is paid with a pure epsilon, or else with rho
     """
 
     view: Node
@@ -56,9 +56,9 @@ class Group:
 class Told:
     """A plan's answers to every query of its group, in the unit of the aggregate: one number each, part after part.
 
-    kind   how its errors are spread, see `estimates.NoiseTerm`; 'approximate' where they are about what the variances say
-    mixed  gives the composition of each error, as a row of weights of independent noise terms of variance 1; None if unknown
-    notes  what a reader should know that was learned on the way
+    kind   the distribution of the errors, see `estimates.NoiseTerm`; 'approximate' if the variances are only a guide
+    mixed  computes the weights, (answers, terms), of independent noise terms of variance 1 in each error; None if unknown
+    notes  what a reader should know about the measurement
     """
 
     values: Array
@@ -94,17 +94,17 @@ class GroupPlan(Protocol):
         ...
 
     def noise(self, price: Cost) -> str:
-        """What is added to what, for people."""
+        """Which noise is added to what, for people."""
         ...
 
     def variances(self, price: Cost) -> Array | None:
-        """The variance of every answer at a price, in the unit of the aggregate."""
+        """The variance of every answer at a price, in the squared unit of the aggregate; None if it depends on the data."""
         ...
 
     def steps(self, price: Cost) -> Generator[Request, Any, Told]:
-        """Make the requests, for this price in total, and answer."""
+        """Make the requests, which cost this price in total, and return the answers."""
         ...
 
     def check(self, price: Cost) -> None:
-        """Raise OptionError where this price pays for nothing."""
+        """Raise OptionError if the price is too small for any noise that can be drawn."""
         ...

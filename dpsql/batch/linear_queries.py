@@ -26,9 +26,9 @@ MOST_STEPS = 2**24  # of a grid, so that noise on whole multiples of a million s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearSum:
-    """`times` the sum of `expr` (rows, for None) over the rows that fulfil every test. `summand` bounds what one row adds.
+    """The sum of `expr` (None: 1) over the rows that fulfil every test, times `times`. `summand` bounds what one row adds.
 
-    over   the groups that it is added up over; None: its own
+    over   the groups that it sums over; None: each group by itself
     """
 
     summand: Count | GridSum
@@ -41,7 +41,7 @@ class LinearSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """An aggregate from sums: the sum itself or, for a mean, the first over the second, clamped to the range it must lie in."""
+    """An aggregate computed from sums: the sum itself or, for a mean, the first divided by the second, clamped to its range."""
 
     call: AggregateCall
     sums: tuple[int, ...]
@@ -50,7 +50,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearStatement:
-    """A statement as sums over the rows of `source`, for each value of its keys, and what is made of them."""
+    """A statement as sums over the rows of `source` for each combination of key values, and its aggregates computed from them."""
 
     question: Question
     source: Node
@@ -60,7 +60,7 @@ class LinearStatement:
 
 
 def linear(question: Question, view: Node) -> LinearStatement:
-    """The statement's question over `view`, its rows with all limits enforced. Raises Unsupported, located."""
+    """A question as sums over `view`, in which all limits are enforced. Raises Unsupported, located."""
     if question.scalars:
         raise _not_linear("a subquery that is released first", question.scalars[0].span)
     hidden = next((key for key in question.keys if key.domain is None), None)
@@ -110,7 +110,7 @@ class _Reader:
         raise _not_linear(call.text or call.function.upper(), call.span)
 
     def _count(self, call: AggregateCall, value: Expr | None) -> int:
-        """Rows; those where a value is not NULL."""
+        """A count of rows; with a value, of those where it is not NULL."""
         if value is None or not facts(value, self.env).nullable:
             return self._add(call, Count(), None)
         chosen = _chosen(value, or_zero=False)
@@ -119,7 +119,7 @@ class _Reader:
         return self._add(call, Count(column="value"), value)
 
     def _sum(self, call: AggregateCall, value: Expr) -> int:
-        """A sum of values; of a constant where a condition holds, that many times a count of rows."""
+        """A sum of values; for a constant where a condition holds, the constant times a count of rows."""
         chosen = _chosen(value, or_zero=True)
         test, value = chosen if chosen is not None else (None, value)
         if isinstance(value, Literal) and isinstance(value.value, int | float) and math.isfinite(value.value):

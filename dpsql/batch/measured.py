@@ -30,7 +30,7 @@ KINDS: dict[Noise, Kind] = {"gaussian": "normal", "laplace": "laplaces"}
 """The distribution of sums of each kind of independent noise."""
 MOST_CELLS, MOST_ANSWERS = 2**26, 10**7  # of a marginal that is read; of all answers that get noise
 MOST_KEPT = 16  # workloads, with their strategies, in memory
-MOST_MIXED, MIXED = 256, 2**20  # noise terms, and weights, computed to determine the correlation of answers
+MOST_MIXED, MIXED = 256, 2**20  # most noise terms, and weights, that are computed for the correlation of answers
 SLACK = 1 + 1e-9  # relative margin of scales, so that rounding never makes a measurement cost more than its share
 
 
@@ -75,7 +75,7 @@ class MeasuredGroup:
                     mixed=cache(partial(self._mixed, request)) if few else None)
 
     def _mixed(self, request: Blocks) -> Array:
-        """What each noise adds to every answer: reconstruction is linear."""
+        """The weight of each noise term in every answer, (answers, terms), for terms of variance 1: reconstruction is linear."""
         rows = [block.rows for block in request.blocks]
         found = []
         for at, block in enumerate(request.blocks):
@@ -87,7 +87,7 @@ class MeasuredGroup:
         return np.stack(found, axis=1) * self.group.unit
 
     def check(self, price: Cost) -> None:
-        if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # no noise of 64 bits pays for it
+        if any(not block.scale <= WIDEST for block in self.request(price).blocks):  # its noise does not fit into 64 bits
             raise too_small()
 
     def request(self, price: Cost) -> Blocks:
@@ -96,7 +96,7 @@ class MeasuredGroup:
 
 
 def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price: Cost) -> Blocks:
-    """A strategy for a reduced workload of a group, asked of the group's view for this price."""
+    """The request for the queries of a strategy for a reduced workload of a group, with the noise that this price pays for."""
     unit = price.epsilon if strategy.noise == "laplace" else price.rho
     assert unit is not None
     worst = strategy.sensitivity.value
@@ -116,8 +116,8 @@ def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price:
 
 
 def check_room(smaller: ReducedWorkload, strategy: Strategy) -> None:
-    """Raise Unsupported where a marginal over all values, or a matrix over them, or all answers are too large: values that a
-    workload does not tell apart are merged where it is planned, and not where rows are read."""
+    """Raise Unsupported if a marginal over all values, a matrix over them, or the number of all answers is too large: values that
+    a workload does not distinguish are merged when it is planned, but not when rows are read."""
     line = strategy.domain.shape != smaller.workload.domain.shape
     counted = [int((numbers >= 0).sum()) for numbers in smaller.classes]
     sizes = [math.prod(counted)] if line else counted
@@ -140,7 +140,7 @@ def chosen(group: Group, targets: Array | None, plans: dict[str, Search]) -> tup
     key = (workload.fingerprint, workload.domain, None if targets is None else targets.tobytes(), tuple(plans.items()))
     known = _LATELY.get(key)
     if known is not None and known.sought * NEARLY >= min(limit, ENDED):
-        with contextlib.suppress(Unsupported):  # more values may be merged in it than in the other one
+        with contextlib.suppress(Unsupported):  # more values may be merged here than in the earlier group
             check_room(group.smaller, known.strategy)
             return known.strategy, known.verdicts
     try:
@@ -164,7 +164,7 @@ _LATELY: dict[Hashable, FoundStrategy] = {}
 
 
 def _keep(key: Hashable, found: FoundStrategy) -> None:
-    """Of a few of the last workloads. Nothing of the data is in it, as in the files of `strategies.cache`."""
+    """Keep the strategies of the last few workloads. They contain nothing of the data, like the files of `strategies.cache`."""
     _LATELY[key] = found
     while len(_LATELY) > MOST_KEPT:
         _LATELY.pop(next(iter(_LATELY)), None)
@@ -177,8 +177,8 @@ def variances_at(group: Group, workload: Workload, strategy: Strategy, price: Co
 
 
 def in_line(numbers: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Numbers of the values of several attributes as numbers of their cells in one line, the last changing fastest; -1 where
-    one is below zero."""
+    """The numbers of all cells in one line, the last attribute changing fastest, from the numbers of each attribute's values; -1
+    if one of these is negative."""
     found = np.zeros(1, dtype=np.int64)
     for own, size in zip(numbers, sizes, strict=True):
         both = found[:, None] * size + own[None, :]
@@ -187,8 +187,8 @@ def in_line(numbers: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> NDArr
 
 
 def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
-    """A factor over merged values as one over all of them: values that are merged have equal columns, others (numbers below
-    zero) zeros."""
+    """A factor over merged values as one over all values, given the number of each: merged values have equal columns, and those
+    with a negative number have zeros."""
     if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
         return own
     if isinstance(own, Identity | Total | Intervals):
@@ -203,7 +203,7 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
 
 
 def _widened_intervals(own: Identity | Total | Intervals, numbers: NDArray[np.int64]) -> Factor | None:
-    """Intervals stay intervals where neighbours are merged, and no value within one is left out; None elsewhere."""
+    """The same for intervals, if only neighbours are merged and no value within an interval is left out; None otherwise."""
     told = np.flatnonzero(numbers >= 0)
     if isinstance(own, Total) and len(told) == len(numbers):
         return Total(len(numbers))

@@ -1,4 +1,4 @@
-"""Which plan a group is answered by: the best known, or the one that is named.
+"""The choice of the plan that answers a group: the best one known, or the one that is named.
 
 A name is that of a fixed strategy of `strategies.all_strategies`, or that of another kind of plan in `KINDS`.
 """
@@ -26,7 +26,8 @@ NAMES = (*dict.fromkeys([*GAUSSIAN, *LAPLACE]), *KINDS)
 
 
 def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
-    """The plan of a group. Raises an error located at the option if it is not suitable."""
+    """The plan of this name for a group, or the best for 'auto'. Raises OptionError, located at the option, if it is not
+    suitable, and Unsupported if there is none."""
     if name in KINDS:
         made = KINDS[name](group)
         if isinstance(made, Refusal):
@@ -43,10 +44,10 @@ def planned(group: Group, name: str, span: Span | None) -> GroupPlan:
 
 
 def takes(name: str, *, pure: bool) -> bool:
-    """Whether a plan of this name measures for a pure epsilon, or for rho."""
+    """Whether a plan of this name can be paid with a pure epsilon (`pure`), or else with rho."""
     return name == "auto" or name in KINDS or name in (LAPLACE if pure else GAUSSIAN)
 
 
 def _refused(name: str, because: str, span: Span | None) -> OptionError:
-    return OptionError(f"the strategy {name!r} does not take this workload: {because}", code="strategy", subject="strategy",
+    return OptionError(f"the strategy {name!r} cannot be used for this workload: {because}", code="strategy", subject="strategy",
                        span=span, try_="strategy = 'auto'")

@@ -1,8 +1,8 @@
 """PrivTree: counts over two numeric columns by boxes that are smaller where there are more rows.
 
-A half of the price grows a tree of boxes (`measurements.Tree`), the other half buys the counts of its leaves; a range that cuts a
-leaf gets a share of its count, by area. The tree goes as deep as rows are dense, and its noise does not grow with the depth.
-Uneven distribution of rows within a leaf causes an unknown bias.
+One half of the price grows a tree of boxes (`measurements.Tree`), the other half buys the counts of its leaves; a range that cuts
+a leaf gets a share of its count, by area. The tree is deeper where rows are denser, and its noise does not grow with the depth.
+An uneven distribution of rows within a leaf causes an unknown bias.
 
 Source: Zhang, Xiao and Xie, SIGMOD 2016. The tree and its proof are in `measurements.boxes`.
 """
@@ -31,7 +31,7 @@ from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 NAME = "privtree"
 GROWING = Fraction(1, 2)  # of the price, for the tree
 WAYS = 2
-AT_ONCE = 2**22  # shares of leaves that are worked out together
+AT_ONCE = 2**22  # shares of leaves that are computed at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class PrivTree:
             raise too_small()
 
     def request(self, price: Cost) -> Tree:
-        """The tree with the noise that its half pays for: at a decay of ln 4 scales a row costs 7 / 3 / scale, and the range of
-        its loss is 10 / 3 / scale."""
+        """The tree with the noise that its half of the price pays for: at a decay of ln 4 scales, one row costs an epsilon of
+        (7 / 3) / scale, and its privacy loss lies in an interval of length (10 / 3) / scale (`noise.tree`)."""
         group, growing = self.group, price.part(GROWING)
         exact = Fraction(7, 3) / growing.as_epsilon if price.epsilon is not None else Fraction(10, 3) / root(8 * growing.rho)
         scale = scale_of(group.moved * exact) * SLACK
@@ -79,12 +79,12 @@ class PrivTree:
         found: Leaves = yield request
         values, squares = summed(self.group, found)
         return Told(values=values, variances=squares * request.leaf.variance, kind="approximate", notes=(
-            f"a tree with {len(found.counts)} leaves; errors are those of the noise on their counts, and do not cover how uneven "
-            "rows lie within a leaf",))
+            f"a tree with {len(found.counts)} leaves; errors are those of the noise on their counts, and do not cover an uneven "
+            "distribution of rows within a leaf",))
 
 
 def plan(group: Group) -> PrivTree | Refusal:
-    """The plan of a group, or why it has none."""
+    """The plan of a group, or the reason why there is none."""
     if len(group.columns) != WAYS or not all(column.ref.type.numeric for column in group.columns):
         named = ", ".join(column.name for column in group.columns)
         return Refusal(f"it is over {named or 'no column'}, not over two numeric columns")
@@ -94,7 +94,8 @@ def plan(group: Group) -> PrivTree | Refusal:
 
 
 def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
-    """For every query the sum over leaves of the share of it times the count, and the sum of squared shares."""
+    """For every query, the sum over leaves of the share that it counts times the leaf's noisy count, and the sum of the squared
+    shares."""
     parts = group.smaller.workload.parts
     values, squares = ([np.zeros((part.factors[0].rows, part.factors[1].rows)) for part in parts] for _ in range(2))
     counts = np.array(leaves.counts, dtype=float)
@@ -113,13 +114,13 @@ def summed(group: Group, leaves: Leaves) -> tuple[Array, Array]:
 
 
 def sizes(group: Group, axis: int) -> Array:
-    """How much room each place of an axis takes: as many values as are merged there."""
+    """The width of each place of an axis: the number of values that are merged there."""
     numbers = group.smaller.classes[axis]
     return np.bincount(numbers[numbers >= 0], minlength=group.smaller.workload.domain.shape[axis]).astype(float)
 
 
 def shared(factor: Factor, room: Array, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Array:
-    """For each query of an axis and each leaf, which share of the leaf's side the query counts."""
+    """The share of each leaf's side that each query of an axis counts, (queries, leaves)."""
     whole = np.append(0.0, np.cumsum(room))
     sides = whole[highs] - whole[lows]
     if isinstance(factor, Identity | Intervals | Total):

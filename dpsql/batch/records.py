@@ -1,8 +1,8 @@
 """Released measurements, stored with the answers in the ledger, so that later questions can reuse them.
 
-A record holds what was asked of which cells, with which noise, and the noisy integers that came out: all of it was released to
-the account whose answer it stands beside. It is identified by the canonical digest of the rows, of what is summed, and of the
-columns with their values; only records of the same version of the data are used.
+A record holds the queries that were asked of which cells, with which noise, and the noisy integers that resulted: all of this was
+released to the account with whose answer it is stored. It is identified by the canonical digest of the rows, of what is summed,
+and of the columns with their values; only records of the same version of the data are used.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 
 MOST_NUMBERS = 300_000  # entries of matrices and answers of one record; larger measurements are not kept
-SHORT = (Identity, Total, Prefix, Ranges)  # factors that are told by their parameters
-EVERY_ROW = "every row is in a cell"  # of records; those of other kinds are of other sums
+SHORT = (Identity, Total, Prefix, Ranges)  # factors that are stored by their parameters
+EVERY_ROW = "every row is in a cell"  # part of every digest: records in which this does not hold never match
 MARK = '"measured"'
 """What the text of an answer with records contains."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredQueries:
-    """What is asked of some cells. `sums` tells the rows and the summand, `columns` each column with its values; `sizes` are how
-    many values they have. With `line`, all cells are one axis."""
+    """The queries that were asked of some cells. `sums` identifies the rows and the summand, `columns` each column with its
+    values, and `sizes` are the numbers of these values. With `line`, all cells are one axis."""
 
     sums: str
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class Record:
 
 
 def about(view: Node, axes: Sequence[Axis], summand: Count | GridSum) -> tuple[str, tuple[str, ...]]:
-    """Identifies the rows and the summand of a measurement, and its columns: the same whatever else is asked with them."""
+    """Texts that identify the rows and the summand of a measurement, and its columns: the same whatever is asked beside them."""
     names = {axis.column for axis in axes} | {"value"}
     if not (isinstance(view, Project) and {column for column, *_ in view.columns} <= names):
         return digest(EVERY_ROW, view, None, summand), ()
@@ -77,8 +77,8 @@ def asked_of(request: Blocks) -> MeasuredQueries:
 
 
 def _over_all(block: Block, places: Sequence[NDArray[np.int64]]) -> Block:
-    """A block as one over all values of its columns, given the cell of each, -1 for none: a column that it sums out is one of
-    its own where not all values are counted."""
+    """A block over cells as one over all values of its columns, given the cell of each value (-1 for none). A column that it sums
+    out becomes one of its axes if not all values are counted."""
     factors: dict[int, Factor] = {axis: Total(int(numbers.max()) + 1) for axis, numbers in enumerate(places)
                                   if (numbers < 0).any()}
     factors |= dict(zip(block.axes, block.factors, strict=True))
@@ -86,7 +86,7 @@ def _over_all(block: Block, places: Sequence[NDArray[np.int64]]) -> Block:
 
 
 def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Generator[Request, Any, Any]:
-    """The same steps; what is measured is added to `found`."""
+    """The same steps, which add a record of each measurement to `found`."""
     try:
         request = next(steps)
         while True:
@@ -111,12 +111,12 @@ def without_requests(steps: Generator[Request, Any, Any]) -> Any:
 
 
 def encoded(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """For JSON; records that are too large are left out."""
+    """Records as JSON values, without those that are too large."""
     return [_told(record) for record in records if _size(record) <= MOST_NUMBERS]
 
 
 def _size(record: Record) -> int:
-    """Of all that is written out; factors that are needed often are written once in each block."""
+    """The number of entries that are written out; a factor that several blocks share is written in each of them."""
     factors = [factor for block in record.asked.blocks for factor in block.factors]
     return sum(math.prod(factor.shape) for factor in factors if not isinstance(factor, SHORT)) + sum(map(len, record.answers))
 
@@ -130,7 +130,7 @@ def _told(record: Record) -> dict[str, Any]:
 
 
 def _packed(numbers: Any) -> Any:
-    """Integers: compressed where 64 bits hold them."""
+    """Integers as a JSON value: compressed if they fit into 64 bits."""
     if all(-(2**63) <= int(number) < 2**63 for number in numbers):
         return base64.b64encode(zlib.compress(np.array(numbers, dtype="<i8").tobytes())).decode()
     return [int(number) for number in numbers]
@@ -156,7 +156,7 @@ def _factor_told(factor: Factor) -> list[Any]:
 
 
 def decoded(text: str) -> list[Record]:
-    """The records beside a stored answer. What cannot be read, or does not fit together, is no record."""
+    """The records in the text of a stored answer, without those that cannot be read or whose parts do not fit together."""
     try:
         told = json.loads(text).get("measured", [])
     except (ValueError, AttributeError):

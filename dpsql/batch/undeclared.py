@@ -1,12 +1,14 @@
 """The cells of a column's undeclared values, so that every row is in one cell and totals count all of them.
 
-A query counts undeclared values too: WHERE x <> 'f' keeps every other text, GROUP BY x // 10 puts 107 where 10 is declared. So
-they are distinguished exactly as far as queries do. The text of an expression shows where its value can change:
- - compared with constants only, it is the same for all numbers (days, moments) between two neighbouring constants, and for all
-   texts that are none of them. One value represents all such values, and the engine evaluates the expression there;
+A query counts undeclared values too: WHERE x <> 'f' keeps every other text, and GROUP BY x // 10 counts 107 in group 10, if that
+is declared. So undeclared values are distinguished exactly as far as the queries distinguish them. The text of an expression
+shows where its value can change:
+ - if it only compares the column with constants, it is the same for all numbers (days, moments) between two neighbouring
+   constants, and for all texts that equal none of them. One value represents all of these: the engine evaluates the expression
+   there;
  - any other expression becomes part of the code itself: rows are distinguished by its value.
 Numbers below all declared ones, and those above, have cells of their own in any case, so that the cells of a column are the same
-for most questions, and what was measured for one serves others.
+for most questions, and measurements for one serve others.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Some undeclared values. `value` is what rows are grouped by, `stand` one of them, and `told` the values of expressions for
-    which it does not stand."""
+    """Some undeclared values. `value` is what their rows are grouped by, `stand` is one that represents them, and `told` has the
+    values of those expressions for which it does not."""
 
     value: Value
     stand: Value
@@ -55,7 +57,7 @@ class UndeclaredCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSegment:
-    """Numbers between `low` and `high`, without these; the number itself where they are equal. `stand` is an undeclared one."""
+    """The numbers strictly between `low` and `high`, or that number if both are equal. `stand` is an undeclared one of them."""
 
     low: float
     high: float
@@ -64,9 +66,11 @@ class LineSegment:
 
 def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr, Sequence[Value]],
                      scratch: Scratch) -> UndeclaredCells:
-    """The cells of what a column holds beside its declared values and NULL, so that each expression has one value in each of
-    them. Conditions are given with the value True, keys with the values that are told apart. A column of numbers may have no
-    declared value."""
+    """The cells of a column's values other than the declared ones and NULL, such that each expression has one value in each cell.
+
+    Conditions are given with the value True, and keys with the values that are distinguished. A column of numbers may have no
+    declared values. Raises Unsupported if there are too many cells.
+    """
     line = _LINES.get(ref.type)
     if line is None or (domain.values and not _is_within(line, domain)):
         return _Unordered(ref=ref, domain=domain, exprs=exprs, scratch=scratch).cells()
@@ -77,7 +81,7 @@ def undeclared_cells(ref: Ref, known: Facts, domain: Domain, exprs: Mapping[Expr
 
 
 def cuts_of(expr: Expr, ref: Ref, functions: Sequence[str]) -> list[Value] | None:
-    """The constants that an expression compares the column with, if that is all it does with it; None if it is not."""
+    """The constants that an expression compares the column with, if that is all it does with the column; otherwise None."""
     if isinstance(expr, Call) and expr.function in functions and any(_is_column(arg, ref) for arg in expr.args):
         others = [arg for arg in expr.args if not _is_column(arg, ref)]
         if any(not isinstance(arg, Literal) for arg in others):
@@ -97,7 +101,7 @@ def cuts_of(expr: Expr, ref: Ref, functions: Sequence[str]) -> list[Value] | Non
 
 
 def _is_column(expr: Expr, ref: Ref) -> bool:
-    """The column; or as a number of double precision, which rises with it, and is the same number where cuts are small."""
+    """Whether an expression is the column, or that in double precision: a monotone map, and exact where constants are small."""
     if isinstance(expr, Cast):
         return ref.type is Type.BIGINT and expr.target == "DOUBLE" and expr.type is Type.DOUBLE and _is_column(expr.input, ref)
     return isinstance(expr, Ref) and expr.column == ref.column
@@ -114,8 +118,8 @@ def _ordinary(cut: Value, converted: bool) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class _Maker:
-    """What both kinds of columns share: `settled` expressions are told by a value that stands for a cell, `open` ones by their
-    own value."""
+    """What both kinds of columns share. A `settled` expression is evaluated at the value that represents a cell; an `open` one
+    distinguishes rows by its own value."""
 
     ref: Ref
     domain: Domain
@@ -123,10 +127,10 @@ class _Maker:
     scratch: Scratch
 
     def split(self, functions: Sequence[str]) -> tuple[list[Expr], list[Expr], list[Value]]:
-        """Expressions that are settled, those that are open, and the constants of the first."""
+        """The settled expressions, the open ones, and the constants of the settled ones."""
         settled, open_, cuts = [], [], list[Value]()
         for expr in self.exprs:
-            told = expr == self.ref and bool(self.domain.values)  # by its declared values
+            told = expr == self.ref and bool(self.domain.values)  # the column itself, by its declared values
             own: list[Value] | None = [] if told else cuts_of(expr, self.ref, functions)
             if own is None:
                 open_.append(expr)
@@ -136,7 +140,7 @@ class _Maker:
         return settled, open_, cuts
 
     def signatures(self, settled: Sequence[Expr], stands: Sequence[Value]) -> list[tuple[object, ...]]:
-        """What settled expressions say of some values: whether a condition holds, and which of the key's values it is."""
+        """The results of settled expressions at some values: whether a condition holds, and which of its values a key has."""
         asked = [expr for expr in settled if expr != self.ref]
         if not asked or not stands:
             return [()] * len(stands)
@@ -152,7 +156,7 @@ class _Maker:
 
     def leaf(self, value: Value, stand: Value, open_: Sequence[Expr], fresh: Iterator[Value],
              cells: list[Cell]) -> Expr:
-        """The code of values for which one stands, told apart further by open expressions; their cells are added."""
+        """The code of the values that `stand` represents, distinguished further by open expressions; adds their cells."""
         if not open_:
             cells.append(Cell(value=value, stand=stand))
             return self.literal(value)
@@ -160,8 +164,8 @@ class _Maker:
         def arms(rest: Sequence[Expr], told: Mapping[Expr, Value]) -> Expr:
             if not rest:
                 if len(cells) >= MOST_CELLS:
-                    raise Unsupported(f"undeclared values of this column would be of more than {MOST_CELLS} kinds in these "
-                                      "conditions and keys", code="too-large", span=open_[0].span,
+                    raise Unsupported(f"these conditions and keys distinguish more than {MOST_CELLS} kinds of undeclared values "
+                                      "of this column", code="too-large", span=open_[0].span,
                                       try_="fewer of them at once, or comparisons with constants")
                 cells.append(Cell(value=next(fresh), stand=stand, told=told))
                 return self.literal(cells[-1].value)
@@ -177,7 +181,7 @@ class _Maker:
 
 
 def _is(expr: Expr, value: Value) -> Expr:
-    """Whether an expression has a value, NULL among them."""
+    """The condition that an expression has this value, which may be NULL."""
     if value is None:
         return predicate("is null", expr)
     if expr.type is Type.BOOLEAN:
@@ -187,7 +191,7 @@ def _is(expr: Expr, value: Value) -> Expr:
 
 @dataclass(frozen=True, kw_only=True)
 class _Unordered(_Maker):
-    """Values that are only compared by `=`: constants that are not declared, and all others."""
+    """Cells of values that are only compared by `=`: one for each constant that is not declared, and one for all others."""
 
     def cells(self) -> UndeclaredCells:
         settled, open_, cuts = self.split(EQUALITIES)
@@ -210,7 +214,7 @@ class _Unordered(_Maker):
 
 @dataclass(frozen=True, kw_only=True)
 class _Ordered(_Maker):
-    """Values on a line. (NaN is above all numbers, as it is in comparisons.)"""
+    """Cells of values on a line. (NaN is above all numbers, as it is in comparisons.)"""
 
     line: Line
     known: Facts
@@ -231,7 +235,7 @@ class _Ordered(_Maker):
         branches: list[tuple[Expr, Expr]] = [(predicate(word, self.ref, self.literal(self.line.value(end))), tree)
                     for word, end, tree in (("<", least, low), (">", most, high)) if tree is not None]
         rest = None
-        if gaps is not None and points and len(between) == 1:  # all that is none of the declared values
+        if gaps is not None and points and len(between) == 1:  # one cell for all values that are none of the declared ones
             rest, gaps = between[0].value, None
         if gaps is not None and points:
             branches.append((self.declared(), self.ref))
@@ -239,7 +243,7 @@ class _Ordered(_Maker):
                                others=(*above, *between), rest=rest)
 
     def segments(self, declared: set[float], points: set[float]) -> list[LineSegment]:
-        """The parts of the line that the points make, points among them, in order; those where an undeclared value may lie."""
+        """The points and the intervals between them, in order: those in which an undeclared value may lie."""
         ends = [-math.inf, *sorted(points), math.inf]
         found = []
         for low, high in pairwise(ends):
@@ -257,7 +261,7 @@ class _Ordered(_Maker):
 
     def tree(self, places: Sequence[tuple[LineSegment, tuple[object, ...]]], open_: Sequence[Expr],
              fresh: Iterator[Value]) -> tuple[list[Cell], Expr | None]:
-        """The cells of some segments, one for all that expressions do not tell apart, and the code of their values."""
+        """The cells of some segments, one for all that no expression distinguishes, and the code of their values."""
         cells: list[Cell] = []
         leaves: dict[tuple[object, ...], Expr] = {}
         for segment, sign in places:
@@ -284,7 +288,7 @@ class _Ordered(_Maker):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Values of a type as numbers in the same order; of whole numbers, `low` to `high` are all that values can be made of."""
+    """The values of a type as numbers in the same order. Of whole numbers, those from `low` to `high` are values of the type."""
 
     place: Callable[[Value], float]
     value: Callable[[float], Value]
@@ -293,13 +297,13 @@ class Line:
     whole: bool = True
 
     def around(self, cut: Value) -> tuple[float, ...]:
-        """The places of a constant, or around one that lies between two of them."""
+        """The place of a constant, or the two around it if it lies between whole numbers."""
         place = self.place(cut)
         found = {place} if not self.whole else {math.floor(place), math.ceil(place)}
         return tuple(each for each in found if self.low <= each <= self.high)
 
     def between(self, low: float, high: float, declared: set[float]) -> float | None:
-        """An undeclared place between two others, the same for the same two where it can be; None where there is none."""
+        """An undeclared place strictly between two others, the same for the same two if possible; None if there is none."""
         if low == -math.inf and high == math.inf:
             return 0.0
         if not self.whole:
@@ -313,7 +317,7 @@ class Line:
 
 def _number_between(low: float, high: float, declared: set[float]) -> float | None:
     if low == -math.inf or high == math.inf:
-        return high - max(1.0, abs(high)) if low == -math.inf else low + max(1.0, abs(low))  # the declared are beyond the end
+        return high - max(1.0, abs(high)) if low == -math.inf else low + max(1.0, abs(low))  # none is declared there
     middle = low / 2 + high / 2
     if low < middle < high and middle not in declared:
         return middle
@@ -352,14 +356,14 @@ _LINES: dict[Type, Line] = {
 
 
 def _is_within(line: Line, domain: Domain) -> bool:
-    """Whether the declared values lie on a line: not where one is infinite, or nothing can stand for days beyond."""
+    """Whether the declared values can be put on a line: not if one is infinite, or no day is left to represent those beyond."""
     places = [line.place(value) for value in domain.values]
     days = line.low > INT64.low
     return all(map(math.isfinite, places)) and not (days and line.whole and not line.low < min(places) <= max(places) < line.high)
 
 
 def _fresh(kind: Type, used: set[Value]) -> Iterator[Value]:
-    """Values that are not used, the same for the same ones."""
+    """Values that are not in `used`; always the same for the same set."""
     line = _LINES.get(kind)
     if line is None:
         yield from (text for text in map(_name, count()) if text not in used)

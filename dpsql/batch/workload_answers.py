@@ -13,9 +13,9 @@ from dpsql.batch.records import Record, encoded
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """One answer for each statement, consistent with each other; what all of them cost together; and how they were measured.
+    """One answer for each statement, all consistent with each other; what they cost together; and how they were measured.
 
-    `records` are what was measured for them: later questions may rest on that.
+    `records` are the measurements they were computed from, which later questions may reuse.
     """
 
     answers: tuple[Answer, ...]
@@ -46,7 +46,7 @@ class Answers:
 
 
 def of_json(text: str) -> Answers:
-    """A stored workload."""
+    """The answers of a workload as stored in the ledger."""
     body = json.loads(text)
     answers = tuple(replace(answer_of(part), stored=True) for part in body["answers"])
     return Answers(answers=answers, cost=body["cost"], notes=tuple(body["notes"]), stored=True)

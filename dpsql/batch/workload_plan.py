@@ -1,5 +1,5 @@
-"""How a workload will be measured: the queries of statements on one view become one matrix, with one plan and one share of the
-price."""
+"""How a workload will be measured: the queries of all statements about one view become one matrix, with one plan and one share of
+the price."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ MOST_ANSWERS = 2_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a sum is found: in which group, and for each cell of the statement the number of its query there; -1 where no row can
-    be in the cell, so that the sum is 0, and -2 where there is nothing to add up."""
+    """Where a sum of a statement is measured: its group, and for each cell of the statement the number of its query there; -1 if
+    no row can be in the cell, so that the sum is 0, and -2 if there is nothing to sum."""
 
     group: int
     queries: NDArray[np.int64]
 
     def estimate(self, told: Told, at: int) -> Estimate:
-        """The sum in every cell, NaN where there is none, from what is told of its group; `at` numbers the statement's sums."""
+        """The sum in every cell, NaN where there is none, from the answers to its group; `at` is its number in the statement."""
         error = NoiseTerm(kind=told.kind, scale=1.0, together=self.group)
         deviations = np.sqrt(np.maximum(self._in_cells(told.variances), 0))
         return Estimate(values=self._in_cells(told.values), slopes={(at, self.group): (error, deviations)})
@@ -60,13 +60,13 @@ class Place:
         return np.where(self.queries >= 0, numbers[self.queries], np.where(self.queries == -1, 0.0, np.nan))
 
     def weights(self, mixed: Array) -> Array:
-        """What the error of each cell is made of: none where there is nothing to measure."""
+        """The weights of noise terms in the error of each cell, (cells, terms): zeros where nothing is measured."""
         return np.where((self.queries >= 0)[:, None], mixed[self.queries], 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadRelease:
-    """The cells and aggregates of every statement, and notes on what was learned."""
+    """The cells and aggregates of every statement, and notes on the measurements."""
 
     statements: list[tuple[Cells, dict[str, Estimate]]]
     notes: tuple[str, ...]
@@ -74,11 +74,12 @@ class WorkloadRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Statements as workloads, and the location of each of their aggregates.
+    """Statements as workloads.
 
+    places    for each statement, where each of its sums is measured
     allotted  the total that is spent
-    strategy  the name of the plan, with the place where it is asked for
-    consistency  what is done with the numbers afterwards, see `batch.consistency`
+    strategy  the name of the plan; `span` is where the statement names it
+    consistency  how the numbers are post-processed, see `batch.consistency`
     """
 
     asked: tuple[LinearStatement, ...]
@@ -104,16 +105,16 @@ class Batch:
 
     @property
     def shares(self) -> Iterator[tuple[Group, GroupPlan, Cost]]:
-        """Every group, its plan and what that spends."""
+        """Every group with its plan and what this spends."""
         return zip(self.groups, self.plans, map(self.price, range(len(self.groups))), strict=True)
 
     def paid(self, allotted: Cost) -> Batch:
-        """The same batch with another allotted budget."""
+        """The same batch with another price."""
         groups = tuple(replace(group, pure=allotted.epsilon is not None) for group in self.groups)
         return replace(self, allotted=allotted, groups=groups)
 
     def steps(self) -> Generator[Request, Any, WorkloadRelease]:
-        """Answer every group; returns the cells and aggregates of every statement, and what was learned on the way."""
+        """Answer every group; returns the cells and aggregates of every statement, and notes on the measurements."""
         told = []
         for group, plan, price in self.shares:
             told.append(made_consistent(group, (yield from plan.steps(price)), self.consistency))
@@ -123,7 +124,8 @@ class Batch:
 
     @property
     def mean_variance(self) -> float:
-        """Of all numbers, each against the largest that one entity adds to it; 0 where it depends on the data."""
+        """The mean of the variances, each divided by the square of the most that one entity adds; without those that depend on
+        the data, and 0 if all do."""
         found = [variances / group.unit**2 / group.moved**2 for group, plan, price in self.shares
                  if (variances := plan.variances(price)) is not None]
         return float(np.mean(np.concatenate(found))) if found else 0.0
@@ -138,7 +140,7 @@ class Batch:
         return [{name: estimate.deviations for name, estimate in found.items()} for found in self._aggregates(told)]
 
     def _aggregates(self, told: Sequence[Told]) -> list[dict[str, Estimate]]:
-        """The aggregates of every statement by their names, from what is told of the groups."""
+        """The aggregates of every statement by their names, from the answers to the groups."""
         found = []
         for one, places in zip(self.asked, self.places, strict=True):
             sums = [estimate.scaled(part.times) for part, estimate in zip(one.sums, estimates_of(places, told), strict=True)]
@@ -147,7 +149,8 @@ class Batch:
 
 
 def estimates_of(places: Sequence[Place], told: Sequence[Told]) -> list[Estimate]:
-    """The sums of a statement over its cells. Those of one group depend on each other, as far as that is known as they do."""
+    """The sums of a statement over its cells. The errors of sums in one group are dependent: with exact correlations, if the
+    weights of the noise are known, and in an unknown way otherwise (`NoiseTerm.together`)."""
     found = [place.estimate(told[place.group], at) for at, place in enumerate(places)]
     for group in {place.group for place in places}:
         mine, mixed = [at for at, place in enumerate(places) if place.group == group], told[group].mixed
@@ -159,8 +162,8 @@ def estimates_of(places: Sequence[Place], told: Sequence[Told]) -> list[Estimate
 
 
 def apart(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Array], error: NoiseTerm) -> list[Estimate]:
-    """Estimates with pieces of noise that do not depend on each other, as many as there are sums: a root of the covariances of
-    each cell. Combinations of them are combinations of the same noises, of the variance that the pieces say."""
+    """The sums with errors made of uncorrelated noise terms, as many as there are sums: a root of each cell's covariance matrix.
+    Combinations of the sums are combinations of the same noise, with the variance that these terms give."""
     table = np.stack(weights, axis=1)
     values, vectors = np.linalg.eigh(np.einsum("cik,cjk->cij", table, table))
     roots = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
@@ -169,7 +172,7 @@ def apart(names: Sequence[int], sums: Sequence[Estimate], weights: Sequence[Arra
 
 
 def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Estimate:
-    """An aggregate from its sums, over the cells of a statement."""
+    """An aggregate computed from its sums, over the cells of a statement."""
     found = sums[recipe.sums[0]]
     if len(recipe.sums) > 1:
         rows = sums[recipe.sums[1]]
@@ -180,7 +183,7 @@ def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Est
 
 
 def counted(question: Question, over: OverGroups) -> Array:
-    """The number of groups that an aggregate over groups sums, for each cell."""
+    """The number of groups that an aggregate over groups sums over, for each cell; at least 1."""
     _check_count(math.prod(len(key.values) for key in question.keys))
     each, others = np.ones(1), 1.0
     for key in question.keys:
@@ -200,7 +203,7 @@ def cells_of(question: Question) -> Cells:
 
 
 def identity_of(statements: Sequence[LinearStatement]) -> tuple[object, ...]:
-    """Identifies statements: by what is asked of which sources, each source written once."""
+    """A value that identifies statements: what is asked of which sources, with each source once."""
     sources, places = different([one.source for one in statements])
     asked = [(place, one.keys, one.sums, one.recipes, [(key.values, key.type) for key in one.question.keys], one.question.outputs,
               one.question.having, one.question.ordering, one.question.limit, one.question.offset, one.question.distinct,
@@ -209,7 +212,7 @@ def identity_of(statements: Sequence[LinearStatement]) -> tuple[object, ...]:
 
 
 def different(sources: Sequence[Node]) -> tuple[list[Node], list[int]]:
-    """The different ones of some sources, and for each which one it is."""
+    """The distinct ones of some sources, and for each source its index among these."""
     found: list[Node] = []
     places = []
     for source in sources:
@@ -225,7 +228,7 @@ def notes_of(made: Batch) -> tuple[str, ...]:
 
 
 def left_out_of(made: Batch, catalog: Catalog) -> tuple[str, ...]:
-    """What its answers do not count, or count in totals only."""
+    """Notes on what the answers of a batch do not count, or count in totals only."""
     sources = different([one.source for one in made.asked])[0]
     kept = [note for source in sources for note in rows_kept(source, catalog.entity.name)]
     questions = [one.question for one in made.asked]
@@ -236,7 +239,7 @@ def left_out_of(made: Batch, catalog: Catalog) -> tuple[str, ...]:
 
 
 def check_fitting(options: Options) -> None:
-    """Raise OptionError for an option that says how a statement is answered by itself."""
+    """Raise OptionError for an option that applies only to a statement answered by itself."""
     given = {"mechanism": bool(options.mechanisms), "bound": options.bound not in ("auto", "rows"),
              "clip": options.clip is not None,
              "max_groups": options.max_groups is not None, "max_frequency": options.max_frequency is not None}
@@ -246,8 +249,8 @@ def check_fitting(options: Options) -> None:
 
 
 def least(asked: Sequence[LinearStatement], options: Options, public: PublicFacts, scratch: Scratch) -> Batch:
-    """The batch in the account, a pure epsilon or rho, with the smaller expected errors. Raises a located error if anything is
-    wrong."""
+    """The batch charged as a pure epsilon or as rho, whichever has the smaller expected errors. Raises OptionError or
+    Unsupported, with a span, if anything is wrong."""
     price, strategy, span = options.price, options.strategy or "auto", options.span.get("strategy")
     assert price is not None
     fitting = [replace(held, delta=Fraction(0)) for held in budgets_by_account(price) if takes(strategy,
@@ -270,7 +273,7 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
 
 @contextmanager
 def time_for(options: Options) -> Iterator[None]:
-    """A context that sets the time for strategy searches: the default, or as the statement says."""
+    """A context that limits the time for strategy searches to the default, or to what the statement says."""
     seconds = float(options.planning) if options.planning is not None else clock.USUAL
     with clock.limited(seconds), working(f"looking for a strategy, at most {seconds:g} s ..."):
         yield
@@ -302,6 +305,6 @@ def _check_count(answers: int) -> None:
 
 
 def cells_count(question: Question) -> int:
-    """How many groups a statement has."""
+    """The number of groups that a statement has."""
     sizes = [len(key.values) for key in question.keys]
     return sum(math.prod(sizes[i] for i in kept) for kept in kept_keys(question))

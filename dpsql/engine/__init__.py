@@ -1,1 +1,1 @@
-"""Statements from text to answer, by kind. Start reading at `answering`."""
+"""From the text of a statement to its answer, for each kind of statement. Start reading at `answering`."""

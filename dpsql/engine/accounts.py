@@ -8,7 +8,7 @@ from dpsql.kernel.ledger import Entry
 
 
 def budget_of(session: Session) -> Spending:
-    """The state of the session's budget."""
+    """The state of the session's budget, with the ledger read anew."""
     session.ledger.refresh()
     names = (None, session.analyst)
     entries = session.ledger.entries(session.budget.name)
@@ -18,7 +18,7 @@ def budget_of(session: Session) -> Spending:
 
 
 def left_in_budget(session: Session) -> list[str]:
-    """What is left of the total and of this analyst's share, in words."""
+    """What is left of the total and of this analyst's share, as text."""
     return [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
 
 

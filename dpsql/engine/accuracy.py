@@ -1,4 +1,5 @@
-"""Statements with an accuracy in place of a price: the least price that meets it, or earlier measurements that do."""
+"""Statements with a required accuracy instead of a price: charged the least price that meets it, or nothing if earlier
+measurements do."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from dpsql.sql.text.statement import Goal, Option, Query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accurate(Charged[Answers]):
-    """Statements with an accuracy in place of a price. `given` are the options that were written: a price among them is a cap."""
+    """Statements with a required accuracy instead of a price. `given` are the options as written; a price among them is a cap."""
 
     queries: Sequence[Query]
     asked: Sequence[LinearStatement]
@@ -57,7 +58,7 @@ class Accurate(Charged[Answers]):
         return self.answers()[0]
 
     def answers(self) -> Answers:
-        """Those of all statements, in order."""
+        """The answers to all statements, in order."""
         with located(self.queries[0].text):
             return self.stored_or_paid()
 
@@ -65,7 +66,7 @@ class Accurate(Charged[Answers]):
         return answers_read(stored, self.asked)
 
     def bill(self) -> Bill | Answers:
-        """The bill of the cheapest plan, or the answer from earlier measurements."""
+        """The bill for the cheapest plan, or the answers themselves if earlier measurements suffice."""
         made = self._cheapest()
         options = replace(self.options, price=price_of(made))
         steps = batch_steps(made, options, self.session)
@@ -89,14 +90,17 @@ class Accurate(Charged[Answers]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dear(Bill):
-    """The cost of an accuracy, with its plan."""
+    """The bill for an accuracy, with the plan that meets it."""
 
     made: AccuracyPlan
 
 
 def accurate(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
              given: Sequence[Option], session: Session) -> Accurate:
-    """The plan of statements with accuracies; `general` is that of all of them. Raises what is wrong with one, located."""
+    """The plan of statements with required accuracies; `general` is the one required of all of them, if any.
+
+    Raises a located error if one of them is wrong.
+    """
     asked, goals = _goals(queries, questions, general, options, session)
     return Accurate(queries=queries, asked=asked, goals=goals, options=options, given=given, session=session,
                     text=";\n".join(query.text for query in queries))
@@ -104,7 +108,7 @@ def accurate(queries: Sequence[Query], questions: Sequence[Question], general: G
 
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,
            session: Session) -> tuple[list[LinearStatement], Goals]:
-    """What is asked, and the required accuracy. Raises a located error if either is wrong."""
+    """The statements as linear queries, and the accuracy required of each. Raises a located error if either is wrong."""
     if options.consistency != "none":
         raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised",
                           code="consistency", subject="consistency", span=options.span.get("consistency"), try_="one of the two")
@@ -113,7 +117,7 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
         with located(query.text, which(number, queries)):
             check_fitting(options)
             if options.strategy is not None:
-                raise OptionError("an accuracy chooses its strategy", code="accuracy", span=options.span.get("strategy"),
+                raise OptionError("an accuracy determines the strategy", code="accuracy", span=options.span.get("strategy"),
                                   subject="strategy", try_="the price, or the accuracy without a strategy")
             each.append(goals_of(question, query.goals, general))
     asked = all_linear(queries, questions, options, session)
@@ -122,7 +126,8 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
 
 
 def _account(given: Sequence[Option], session: Session) -> Price:
-    """The price that is given, which is a cap; or that of the budget, whose account is used."""
+    """The price that is given, which is a cap; or else the limit of the analyst, if that is a pure epsilon, or of the budget: it
+    says whether a pure epsilon or rho is charged."""
     own = read_options([option for option in given if option.name in ("epsilon", "delta", "rho")], default=None,
                        confidence=session.confidence, known=())
     if own.price is not None:
@@ -133,7 +138,8 @@ def _account(given: Sequence[Option], session: Session) -> Price:
 
 def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: Goals, given: Sequence[Option],
              options: Options, session: Session) -> AccuracyPlan:
-    """The plans of least price, within the one that is given."""
+    """The plan with the least price. Raises a located error if that is more than a price that is given, or no plan meets the
+    accuracy."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
     kept = [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]

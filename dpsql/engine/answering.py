@@ -1,4 +1,4 @@
-"""The main path: from text to answer. Each step is one call; `guides/architecture.md` describes the packages behind them."""
+"""The main path, from text to answer. Each step is one call; `guides/architecture.md` describes the packages behind them."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
 
 @guarded
 def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
-    """What a query or a validation would do and cost; spends nothing."""
+    """What a query or a validation would do and cost; spends nothing. Raises a located error if it is wrong."""
     return decide(query, session, parameters).explain()

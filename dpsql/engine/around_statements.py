@@ -1,4 +1,5 @@
-"""Statements that are SQL over what other questions release: the questions are charged together, and what is around is free."""
+"""Statements that are SQL over the released results of inner questions: these are charged together, and the SQL around them is
+free."""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
 from dpsql.types import Type
 
-ROWS = "those of the SQL around what is released, of which all but the released numbers is exact"
+ROWS = "those of the SQL over released rows, which is exact except for the released numbers"
 
 
 def around_released(query: Query, session: Session, parameters: Parameters) -> AroundStatement | AroundPublic | None:
-    """The plan of a statement as SQL over released rows; None where it is none. Raises what is wrong with it, located."""
+    """The plan of a statement that is SQL over released rows; None if it is not. Raises a located error if it is wrong."""
     with located(query.text):
         values = {} if not query.parameters and not parameters else named(parameters, query)
         around = bind_around(query, session.catalog, session.kernel, session.scratch, values)
@@ -51,7 +52,7 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
             return None
         options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
         if query.goals:
-            raise OptionError("an accuracy is asked of released numbers, and this is SQL over them", code="accuracy",
+            raise OptionError("an accuracy can be required of released numbers, not of SQL over them", code="accuracy",
                               span=query.goals[0].span, try_="the query inside by itself, or a price: OPTIONS (epsilon = 0.5)")
         if not around.scalars:
             return AroundPublic(around=around, options=options, text=query.text, session=session)
@@ -62,14 +63,14 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
 
 
 def released_first(scalars: tuple[Scalar, ...]) -> Question:
-    """A question about nothing that waits for these."""
+    """A question that reads no rows of its own: it only has these released before it."""
     return Question(view=_NO_ROWS, keys=(), aggregates=(), scalars=scalars, outputs=(
         Output(name="one", expr=Literal(value=1, type=Type.BIGINT)),))
 
 
 def meant(around: AroundReleased) -> bool:
-    """Whether its aggregates are of groups that are all there: not of those that key selection leaves, nor by noisy numbers; and
-    whether they do more than count them, which would count the declared groups, with rows or without."""
+    """Whether the aggregates over released rows mean what they say: these rows were not chosen by key selection, they are not
+    grouped by noisy numbers, and they are not merely counted, which would count all declared groups, with rows or without."""
     selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
     noisy = {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
                              if columns(output.expr) - {key.column for key in table.question.keys})
@@ -110,7 +111,7 @@ class AroundStatement(Charged[Answer]):
         notes = [note for _, below in self.program.first for note in left_out(below, self.session.catalog, self.session.kernel)]
         if any(isinstance(node, GroupsOfReleased | Window) for node in bottom_up(self.around.rows.node)) and any(
                 key.domain is not None for table in self.around.tables.values() for key in table.question.keys):
-            notes.append("declared groups without rows are among the released rows, with numbers about 0")
+            notes.append("the released rows include declared groups without rows, with numbers near 0")
         return tuple(dict.fromkeys(notes))
 
     def answer(self) -> Answer:
@@ -142,7 +143,8 @@ class AroundStatement(Charged[Answer]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AroundPublic:
-    """SQL over public tables that only the form of statements over released rows has: windows, unions. It is free and exact."""
+    """SQL over public tables in a form that is supported only as SQL over released rows, such as windows and unions. It is free
+    and exact."""
 
     around: AroundReleased
     options: Options

@@ -41,7 +41,7 @@ LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
-    """The terms of a workload and the question of each statement. Raises a located error if one of them is wrong."""
+    """The options of a workload and the question of each statement. Raises a located error if one of them is wrong."""
     chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
     questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
@@ -66,12 +66,12 @@ def all_linear(queries: Sequence[Query], questions: Sequence[Question], options:
 
 
 def which(number: int, queries: Sequence[Query]) -> str:
-    """The name of a statement's text in errors."""
+    """How errors name the text of a statement."""
     return f"statement {number + 1}" if len(queries) > 1 else "SQL"
 
 
 def linear_of(query: Query, question: Question, options: Options, session: Session) -> LinearStatement:
-    """What a statement asks of its view, if that is linear."""
+    """A statement as linear queries over its view. Raises Unsupported, located, if it is not linear or its rows have no limit."""
     view, known = limited_view(question, options, session.kernel, span_of(query.tree))
     if known.public or known.rows is None:
         raise _unlimited(query, _single(query, options) if known.public or known.owners else LIMITS)
@@ -82,7 +82,7 @@ def linear_of(query: Query, question: Question, options: Options, session: Sessi
 
 
 def _single(query: Query, options: Options) -> str:
-    """How to ask what is not answered in a workload."""
+    """The advice for a statement that a workload cannot answer."""
     if query.goals:
         return "a price in place of the accuracy: OPTIONS (epsilon = 0.5)"
     if options.strategy is not None or options.consistency != "none":
@@ -91,13 +91,16 @@ def _single(query: Query, options: Options) -> str:
 
 
 def _unlimited(query: Query, instead: str) -> Unsupported:
-    """The error for rows that are not suitable for a workload."""
+    """The error for rows that are public, or have no limit for each entity."""
     return Unsupported("a workload is over private rows with a limit for each entity", code="workload", span=span_of(query.tree),
                        try_=instead)
 
 
 def batch_of(asked: Sequence[LinearStatement], options: Options, session: Session) -> tuple[Batch, Options]:
-    """Linear questions as workloads, on the terms of a statement or of all of them."""
+    """The workloads of linear statements, and their options with the price and the strategy filled in.
+
+    Raises OptionError or Unsupported, with a span, if an option does not fit or something is too large.
+    """
     options = replace(options, price=priced(options.price, session.budget, options.span), strategy=options.strategy or "auto")
     check_fitting(options)
     _check_minimum(asked, options)
@@ -109,12 +112,12 @@ def batch_of(asked: Sequence[LinearStatement], options: Options, session: Sessio
 
 
 def _check_minimum(asked: Sequence[LinearStatement], options: Options) -> None:
-    """Raise OptionError where groups of few would be withheld by counts with a bias that no interval holds."""
+    """Raise OptionError if small groups would be withheld by counts whose bias no interval covers."""
     rule = next((one.question.minimum for one in asked if one.question.minimum is not None), None)
     biased = "strategy" if options.strategy in ADAPTIVE else "consistency" if options.consistency != "none" else None
     if rule is not None and biased is not None:
-        raise OptionError(f"{rule}, by counts of which it is known how far they may be off; {biased} = "
-                          f"'{getattr(options, biased)}' gives them a bias that is not", code="minimum-frequency", subject=biased,
+        raise OptionError(f"{rule}, decided by counts whose error is known; {biased} = "
+                          f"'{getattr(options, biased)}' gives them an unknown bias", code="minimum-frequency", subject=biased,
                           span=options.span.get(biased), try_="strategy = 'auto'" if biased == "strategy" else
                           "the statement without it")
 
@@ -140,7 +143,7 @@ class WorkloadStatement(Charged[Answers]):
         return self.answers()[0]
 
     def answers(self) -> Answers:
-        """Those of all statements, in order."""
+        """The answers to all statements, in order."""
         return self.stored_or_paid()
 
     def read(self, stored: str) -> Answers:
@@ -152,17 +155,17 @@ class WorkloadStatement(Charged[Answers]):
 
 
 def answers_read(stored: str, asked: Sequence[LinearStatement]) -> Answers:
-    """Stored answers, under the names of the columns of these statements."""
+    """Stored answers, with the columns named as in these statements."""
     return of_json(stored).named([[output.name for output in one.question.outputs] for one in asked])
 
 
 def batch_steps(made: Batch, options: Options, session: Session) -> Generator[Request, Any, Answers]:
-    """The requests of a batch, and the answers made from them. What they leave out is known before anything is charged."""
+    """The requests of a batch, and the answers made from them. What they leave out is determined at once, before any charge."""
     return _steps(made, options, session, left_out_of(made, session.catalog))
 
 
 def _open(one: LinearStatement, aggregates: Mapping[str, Estimate], options: Options, session: Session) -> Mapping[str, Estimate]:
-    """The aggregates of a statement, whose intervals are open where a limit of rows that it gives takes an unknown part."""
+    """The aggregates of a statement; their intervals are open where a limit of rows in its options cuts off an unknown part."""
     if not limits_rows(options, stability(one.source, session.kernel)):
         return aggregates
     return {call.id: aggregates[call.id].beyond(*beyond_kept(one.question, call)) for call in one.question.aggregates}

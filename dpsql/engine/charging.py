@@ -1,4 +1,4 @@
-"""What every kind of statement needs: located errors, paid answers, composed rows."""
+"""What every kind of statement needs: errors with a location, charges for answers, and the composition of their rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Made = TypeVar("Made")
 
 @contextlib.contextmanager
 def located(text: str, source: str = "SQL") -> Iterator[None]:
-    """A context that locates errors in their text, and reports dpsql's own faults in planning, before any row is read, as
-    such."""
+    """A context that locates errors in their text, and reports faults of dpsql itself in planning, before any row is read, as
+    internal errors."""
     try:
         yield
     except Error as fault:
@@ -112,7 +112,7 @@ class Charged(abc.ABC, Generic[Made]):
 
 @contextlib.contextmanager
 def open_account(text: str, session: Session) -> Iterator[None]:
-    """A context that turns too many failed or running statements of the account into a refusal."""
+    """A context that raises BudgetExhausted, located, if the account has too many failed or running statements."""
     try:
         yield
     except Closed as told:
@@ -122,19 +122,19 @@ def open_account(text: str, session: Session) -> Iterator[None]:
 
 
 def guarding_few(question: Question, known: Stability, session: Session, *, linear: bool = False) -> Question:
-    """The question with the policy's minimum frequency, by which groups of few entities are withheld, if there is one."""
+    """The question; if the policy has a minimum frequency, with the count of entities that decides which groups are withheld."""
     entity = session.catalog.entity
     return with_minimum(question, known, entity, linear=linear) if entity.minimum_frequency > 1 else question
 
 
 def finished(question: Question, options: Options, released: Released, session: Session, price: Price | None = None) -> Answer:
-    """The rows of a statement, from what was released."""
+    """The answer to a statement, composed from what was released."""
     return compose(question, released.cells, released.aggregates, session.scratch, confidence=float(options.confidence),
                    price=price, notes=released.notes, singles=released.singles)
 
 
 def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
-    """The refusal of a charge that a budget cannot pay, stating what is left."""
+    """The refusal of a charge that a budget cannot pay, which states what is left."""
     accounts = {account.whose: account for account in budget_of(session).accounts}
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))

@@ -1,6 +1,6 @@
 """How a statement will be answered, decided from its text and the catalog; nothing is spent.
 
-Each kind of plan has its own file and knows how to explain and to answer itself.
+Each kind of plan has its own file, and knows how to explain itself and how to answer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Plan(Protocol):
 def decide(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Plan:
     """The plan of a query or of a validation. Raises a located error if it is wrong.
 
-    A query that is not answered as one question may be SQL over the answers of several.
+    A query that cannot be answered as one question may still be SQL over the answers to several.
     """
     if isinstance(query, Validate):
         return Checks(plan=validation(query, session, parameters, None), text=query.text, session=session)
@@ -72,8 +72,8 @@ FORMS = ("outer-union", "window-here", "inner-limit", "scalar-subquery", "no-agg
 
 
 def clearer(alone: SqlError | Unsupported, around: SqlError | Unsupported) -> SqlError | Unsupported:
-    """What is told of a statement that is neither answered as one question nor as SQL over several: what is wrong with it as SQL
-    over several, where its form is that of no one question."""
+    """The error to report for a statement that can be answered neither as one question nor as SQL over several: the latter's, if
+    no single question has its form."""
     return around if alone.code in FORMS else alone
 
 
@@ -107,12 +107,12 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
 
 
 def _needs_workload(question: Question, options: Options) -> bool:
-    """Whether a statement asks for what only a workload gives."""
+    """Whether a statement asks for something that only a workload gives."""
     return question.together or options.strategy is not None or options.consistency != "none"
 
 
 def _weighed(query: Query, question: Question, options: Options, session: Session) -> Plan:
-    """The plan of a statement that is a workload of its own."""
+    """The plan of a statement that forms a workload by itself."""
     asked = linear_of(query, question, options, session)
 
     def weighed() -> WorkloadStatement:
@@ -148,9 +148,9 @@ class Public:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredGroups:
-    """A statement that shows groups which the policy declares, and no number: it asks nothing of private rows.
+    """A statement that shows declared groups and no aggregate, so that it reads no private rows.
 
-    `beside` is the plan that would answer numbers beside them, which explains it.
+    `beside` makes the plan that would answer aggregates of these groups; EXPLAIN shows that plan.
     """
 
     question: Question

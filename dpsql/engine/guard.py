@@ -1,4 +1,4 @@
-"""The last safety net: a fault of dpsql before a charge is reported with a constant text, and never as a traceback."""
+"""The last safety net: a fault of dpsql before a charge is reported with a constant message, and never as a traceback."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ R = TypeVar("R")
 
 
 def guarded(step: Callable[P, R]) -> Callable[P, R]:
-    """A function whose unexpected faults become one `InternalError`, at the first text among its arguments.
+    """A decorator: unexpected faults of the function become one `InternalError`, located in the first text among its arguments.
 
-    What fails after a charge never comes here: the kernel makes it an `Incident`. So nothing was charged. The text is the same
-    whatever went wrong, and has no cause attached, which could reveal public tables that the analyst may not see. Running out
-    of memory or of stack is such a fault; an interruption is not, and neither is a call that does not fit the function.
+    What fails after a charge never gets here, as the kernel turns it into an `Incident`; so nothing was charged. The message is
+    the same whatever went wrong, and has no cause attached, which could reveal public tables that the analyst may not see.
+    Running out of memory or of stack is such a fault; an interruption is not, and neither is a call with the wrong arguments.
     """
     signature = inspect.signature(step)
 
@@ -29,7 +29,7 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
             return step(*args, **kwargs)
         except Error:
             raise
-        except Exception:  # noqa: S110 - told below, outside the handler, so that no cause is attached
+        except Exception:  # noqa: S110 - reported below, outside the handler, so that no cause is attached
             pass
         signature.bind(*args, **kwargs)  # raises TypeError for a call that does not fit
         text = next((text for given in args if (text := _text_of(given))), "")

@@ -1,4 +1,4 @@
-"""Many executions of one statement: priced together before the first one."""
+"""Many executions of one statement, whose cost is added up before the first one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpsql.kernel.run import Kernel
 
 @guarded
 def check_all(text: str, sets: Sequence[Parameters], session: Session) -> None:
-    """Raise what is wrong with a statement for one of the sets of values, or that the budget cannot pay for all of them.
+    """Raise the error that a statement has for any of the sets of values, or BudgetExhausted if the budget cannot pay for all.
 
     Nothing is charged or read. What other connections spend in the meantime can still make a later one too expensive.
     """
@@ -51,7 +51,7 @@ class _Asked(BaseException):
 
 
 class _Asking(Kernel):
-    """A kernel that answers nothing and reports what it was asked; for public tables it uses the real one."""
+    """A kernel that answers nothing and reports the cost of what it is asked; public tables are read as by the real one."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.__dict__.update(kernel.__dict__)

@@ -36,7 +36,7 @@ USUAL_POLICY = "dpsql.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionTerms:
-    """What a person chooses when they connect; None stands for the policy's or the usual choice."""
+    """What a person chooses when they connect; None stands for the choice of the policy, or the default."""
 
     budget: str | None = None
     analyst: str | None = None
@@ -55,7 +55,7 @@ class ConnectionTerms:
 
 
 def file_named(name: object) -> Path:
-    """The path that somebody gave. Raises OperationalError where no file can have that name."""
+    """A path given by a person or a policy. Raises OperationalError if no file can have that name."""
     if not isinstance(name, str | Path):
         raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
@@ -63,17 +63,17 @@ def file_named(name: object) -> Path:
     try:
         os.lstat(str(name))
     except ValueError:
-        fault = "the name of a file holds no NUL"
+        fault = "the name of a file cannot contain NUL"
     except OSError as told:
         if told.errno == errno.ENAMETOOLONG:
-            fault = "the name of a file is not so long"
+            fault = "the name of a file cannot be this long"
     if fault:
         raise OperationalError(fault, code="file", subject=str(name)[:40], try_="the path of a file")
     return Path(str(name))
 
 
 def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
-    """The policy file: the one that is named, or dpsql.toml beside the database or here."""
+    """The policy file: the one that is named, or else dpsql.toml beside the database or in the working directory."""
     if policy is not None:
         return file_named(policy)
     beside = [file_named(database).parent / USUAL_POLICY] if database is not None else []
@@ -82,7 +82,8 @@ def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
 
 
 def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None]:
-    """The ledger and, if the policy moves it, its anchor: named, or beside the policy under its name."""
+    """The paths of the ledger and, if the policy names it, of its anchor. The ledger is the one named here or in the policy, or
+    else lies beside the policy under its name. Raises OperationalError if the path names no file."""
     folder = Path(policy.path).parent
     usual = folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
     path = file_named(ledger if ledger is not None else usual)
@@ -93,7 +94,7 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None,
                  terms: ConnectionTerms) -> Session:
-    """Open everything. Raises PolicyError, OptionError, OperationalError or LedgerError."""
+    """Open the policy, the database and the ledger. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -111,7 +112,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
 
 
 def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
-    """The upload folders that the policy allows, and its own files, which may not be uploads."""
+    """The folders from which the policy allows uploads, and its own files, which may not be uploaded."""
     folder = Path(policy.path).parent
     named = [table.source for table in policy.tables.values()] + [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
@@ -132,7 +133,7 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
            ledger: str | Path | None = None) -> int:
     """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.
 
-    Returns how many they were. What they cost stays charged.
+    Returns the number of these statements. What they cost stays charged.
     """
     chosen, book = _books(database, policy, budget, ledger)
     with contextlib.closing(book):
@@ -144,10 +145,10 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 
 
 def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str) -> tuple[list[str], bool]:
-    """Where the data of a policy were served under another ledger or budget, and whether this is seen for the first time."""
+    """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before."""
     gone = [name for name in book.budgets if name not in declared.budgets]
     notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
-             "in its budgets, so name a budget as it was named if it is the same"] if gone else []
+             "in its budgets, so if a budget was renamed, give it its old name again"] if gone else []
     now = Served(data=marks(_private_files(declared, database)), entity=declared.budgets[budget].entity, budget=budget,
                  ledger=book.identity, place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
     for old in others(now):
@@ -165,7 +166,7 @@ def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
 
 
 def allowed_together(policy: Policy) -> list[str]:
-    """The total that several budgets over the same entity allow, as each is kept separately."""
+    """For each entity with several budgets, a text about the total that these allow, as each is kept separately."""
     found = []
     for entity in dict.fromkeys(budget.entity for budget in policy.budgets.values()):
         same = [budget for budget in policy.budgets.values() if budget.entity == entity]
@@ -187,7 +188,7 @@ def _books(database: str | Path | None, policy: str | Path | None, budget: str |
 
 
 def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
-    """The catalog of a budget. The values of public columns are read; no private row is."""
+    """The catalog of a budget. The values of public columns are read, but no private rows."""
 
     def values(table: str, column: str) -> list[Scalar | None]:
         return [row[0] for row in reader.rows(f"SELECT DISTINCT {quote(column)} FROM {quote(table)}")]
@@ -211,7 +212,7 @@ def analyst_of(name: object, budget: Budget) -> str:
     """The analyst's name in normal form. Raises OptionError if it is invalid or not listed in the policy."""
     given = _user() if name is None else name
     found = normal(given) if isinstance(given, str) and len(given) <= 10 * LONGEST else None
-    wrong = fault_of(found) if found is not None else "is no short text"
+    wrong = fault_of(found) if found is not None else "is not a short text"
     if found is None or wrong is not None:
         raise OptionError(f"the name of the analyst {wrong}", code="analyst", subject="analyst",
                           try_='analyst = "ada": letters of one script, digits and . _ @ -')
@@ -229,7 +230,10 @@ def _user() -> str:
 
 
 def open_reader(policy: Policy, database: str | Path | None) -> Reader:
-    """The database: of a back end, as a rule a DuckDB file, or CSV and Parquet files loaded into memory."""
+    """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files loaded into memory.
+
+    Raises OperationalError or IntegrityError, located in the policy if it names the file.
+    """
     folder = Path(policy.path).parent
     named = database
     sources = {name: file_named(folder / table.source) for name, table in policy.tables.items() if table.source is not None}
@@ -257,10 +261,10 @@ def open_reader(policy: Policy, database: str | Path | None) -> Reader:
 
 
 def _check_sources(policy: Policy, sources: Mapping[str, Path]) -> None:
-    """Raise OperationalError where a public table has the rows of a private one, under whatever name of the file."""
+    """Raise OperationalError if a public table has the same file as a private one, under whatever name."""
     for name, other in itertools.permutations(sources, 2):
         if policy.tables[name].public and not policy.tables[other].public:
-            with contextlib.suppress(OSError):  # a file that is not there is told when it is opened
+            with contextlib.suppress(OSError):  # a missing file is reported when it is opened
                 if sources[name].samefile(sources[other]):
                     raise OperationalError(f"the public table {name} has the file of {other}, which is private",
                                            code="policy-schema", subject=name, try_="a file without what is private")
@@ -268,7 +272,7 @@ def _check_sources(policy: Policy, sources: Mapping[str, Path]) -> None:
 
 @contextlib.contextmanager
 def _told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
-    """Faults of files are located where the policy names the file, or the key that its rows share."""
+    """A context that locates errors in files where the policy names the file, or the key that several of its rows share."""
     try:
         yield
     except (OperationalError, IntegrityError) as fault:
@@ -278,7 +282,7 @@ def _told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
 
 
 def _table_of(policy: Policy, file: Path) -> str:
-    """The table that a file given by its path holds: the one of its name, or the only one without a source."""
+    """The table held by a file that is given by its path: the one of the same name, or the only one without a source."""
     named = next((name for name in policy.tables if name.lower() == file.stem.lower()), None)
     without = [name for name, table in policy.tables.items() if table.source is None]
     if named is None and len(without) != 1:

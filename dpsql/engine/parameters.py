@@ -1,4 +1,4 @@
-"""The values of parameters, `?`, `$1` or `:name`, for one statement and for several."""
+"""The values of the parameters `?`, `$1` or `:name`, for one statement and for several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 
 
 def named(parameters: Parameters, query: Query) -> dict[str, Value]:
-    """Values by the names that parameters have in the text. Raises ProgrammingError where they do not fit."""
+    """Values by the names of the parameters in the text. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     wanted = dict.fromkeys(query.parameters)
     if isinstance(parameters, Mapping):
@@ -39,7 +39,7 @@ def named(parameters: Parameters, query: Query) -> dict[str, Value]:
 
 
 def check_parameters(parameters: object) -> None:
-    """Raise ProgrammingError where this is no way to give values."""
+    """Raise ProgrammingError if this is neither a sequence nor a mapping of values."""
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
         raise ProgrammingError("parameters are a sequence of values, or a mapping of names to values", code="parameters",
                                try_='[18, "a"] for ?, {"name": 18} for $name and :name')
@@ -60,7 +60,7 @@ def _counted(number: int, thing: str) -> str:
 
 
 def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, Value]]:
-    """The values of each of several queries: by name, or one after the other."""
+    """The values for each of several queries: by name, or one after the other. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     if isinstance(parameters, Mapping):
         wanted = dict.fromkeys(name for query in queries for name in query.parameters)

@@ -1,11 +1,11 @@
-"""Detects owner mistakes that cost privacy: the same data under another ledger or budget start with a full budget.
+"""Detects a mistake of owners that costs privacy: under another ledger or budget, the same data start with a full budget.
 
-A ledger knows only what was spent in it. So the first connection of its kind records, in a file of the user's own, under which
-ledger and budget which files are served, and is warned if the same files were served differently before. The file is an aid,
-not a guarantee: it belongs to one user on one machine, and knows files by their location, or by name, size and modification
-time if they were moved; nothing is refused because of its contents or because it cannot be read. It holds names, no data.
+A ledger knows only what was spent in it. So a connection records, in a file in the user's own folder, which files are served
+under which ledger and budget, and warns if the same files were served differently before. The record is an aid, not a guarantee:
+it belongs to one user on one machine, and recognises files by their location, or by name, size and modification time if they
+were moved; nothing is refused because of its contents or because it cannot be read. It holds names, but no data.
 
-It lies in the folder that DPSQL_STATE names (empty: nothing is noted), else in dpsql below XDG_STATE_HOME or ~/.local/state.
+Its folder is DPSQL_STATE (if that is empty, nothing is recorded), or else dpsql in XDG_STATE_HOME or ~/.local/state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "served.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """That files were served: `data` are their places and marks, `ledger` its identity, `place` where it lay."""
+    """A record that files were served: `data` are their marks, `ledger` is the identity of the ledger, `place` its location."""
 
     data: tuple[str, ...]
     entity: str
@@ -36,7 +36,7 @@ class Served:
 
 
 def marks(files: Sequence[Path]) -> tuple[str, ...]:
-    """Identifies files by their location, and by their name, size and modification time."""
+    """Two texts for each file that identify it: its location, and its name with its size and modification time."""
     found = []
     for file in files:
         with contextlib.suppress(OSError):
@@ -46,14 +46,14 @@ def marks(files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def others(now: Served) -> list[Served]:
-    """How the same files were served before, under another ledger or budget."""
+    """Records of the same files under another ledger or budget."""
     found = {(old.ledger, old.budget): old for old in _read() if set(old.data) & set(now.data)
              and (old.ledger, old.budget) != (now.ledger, now.budget)}
     return list(found.values())
 
 
 def note(now: Served) -> bool:
-    """Record that files are served; False if that was known, or cannot be recorded."""
+    """Record that files are served; False if that is recorded already, or cannot be."""
     folder = _folder()
     if folder is None or now in _read():
         return False

@@ -19,7 +19,7 @@ from dpsql.sql.binding.domains import Scratch
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """Who asks, of what, and on which terms: what a connection is made of."""
+    """Who asks, of what, and on which terms: the parts of a connection."""
 
     catalog: Catalog
     budget: Budget
@@ -39,7 +39,7 @@ class Session:
 
     @cached_property
     def limits(self) -> Mapping[str | None, Limit]:
-        """The limits that bind this analyst; None stands for the total."""
+        """The limits on what this analyst may spend: by analyst, and under None that of all together."""
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
 

@@ -1,10 +1,10 @@
 """Grouping sets over rows that belong to several entities each: every set is released by itself, for a share of the price.
 
-Where rows have a limit, all sets are sums of one table of cells, and a workload measures them together. Where a row belongs to
-several entities, what an entity adds is held to a level, of each group by itself: a total is not the sum of its groups then, but
-has a level of its own, and far less is cut off it than off all of its parts. So the sets are questions of their own, as those are
-that SQL over released rows is made of (`engine.around_statements`), and their groups are shown one after the other. The charge
-is that of all of them together.
+If each entity has a limited number of rows, all sets are sums over one table of cells, and a workload measures them together. If
+a row belongs to several entities, what an entity adds to each group is held to a level, for each group separately: a total is
+then not the sum of its groups, but has a level of its own, and far less is cut off it than off all of its groups together. So
+each set is a question of its own, like those inside SQL over released rows (`engine.around_statements`); the groups of all sets
+are shown one set after the other, and all are charged together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpsql.types import ANY_NUMBER, Span, Type
 
 
 def apart(question: Question, known: Stability, options: Options) -> bool:
-    """Whether the sets of a question that has some are to be released one by one."""
+    """Whether a question with grouping sets is to be released set by set."""
     several = not known.public and known.rows is None and known.owner is None and bool(known.owners)
     plain = options.strategy is None and options.consistency == "none"
     return several and plain and all(call.over is None for call in question.aggregates)
@@ -45,7 +45,7 @@ def apart(question: Question, known: Stability, options: Options) -> bool:
 
 def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,
                session: Session) -> SetBySet:
-    """The plan of such a statement."""
+    """The plan of a statement that is released set by set. Raises Unsupported or OptionError, with a span."""
     sets = dict.fromkeys(kept_keys(question))
     asked = released_first((*question.scalars, *(_one_of(question, kept, span) for kept in sets)))
     view, public = limited_view(asked, options, session.kernel, span)
@@ -115,7 +115,7 @@ class SetBySet(Charged[Answer]):
 
 
 def _placed(question: Question, kept: tuple[int, ...], released: Released) -> Generator[tuple[Any, ...], None, None]:
-    """The groups of one set as those of all keys, NULL where one is summed out, with what GROUPING says of them."""
+    """The groups of one set with a value for each key, NULL for those that are summed out, and then the values of GROUPING."""
     level = levels_of(question, kept)
     for cell in released.cells:
         values = dict(zip(kept, cell, strict=True))

@@ -29,7 +29,10 @@ from dpsql.sql.text.statement import Query
 
 
 def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
-    """What is asked and on which terms: from the text, the policy and public tables."""
+    """The question that a query asks, and its options, from the text, the policy and public tables.
+
+    Raises a located error if the query is wrong.
+    """
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
                            strategies=STRATEGIES)
     none = isinstance(parameters, tuple) and not parameters and not query.parameters
@@ -38,13 +41,13 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
 
 
 def compiled(question: Question, options: Options, view: Node, known: Stability, session: Session) -> Program:
-    """What will be done for a question over private rows, and for its scalar subqueries."""
+    """The program for a question over private rows and for its scalar subqueries. Raises Unsupported or OptionError."""
     first = [_first(scalar, options.inside(outer_public=known.public), session) for scalar in question.scalars]
     return compile_question(question, options, session.budget, session.kernel, view, known, first)
 
 
 def _first(scalar: Scalar, options: Options, session: Session) -> tuple[Scalar, Node, Stability]:
-    """A scalar subquery, the rows that it is about and their stability."""
+    """A scalar subquery, the rows that it reads, and their stability."""
     view, known = limited_view(scalar.question, options, session.kernel, scalar.span)
     return replace(scalar, question=guarding_few(scalar.question, known, session)), view, known
 
@@ -79,7 +82,7 @@ class SingleStatement(Charged[Answer]):
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """The requests of a program, and the answer made from them. What it leaves out is known before anything is charged."""
+    """The requests of a program, and the answer made from them. What it leaves out is determined at once, before any charge."""
     return _steps(program, session, left_out(program, session.catalog, session.kernel))
 
 

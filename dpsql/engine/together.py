@@ -20,14 +20,14 @@ from dpsql.sql.text.statement import Option, Query
 
 @guarded
 def workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (), parameters: Parameters = ()) -> Answers:
-    """Answer linear statements together: measured once, for one price, with consistent answers."""
+    """Answer linear statements together: they are measured once, for one price, and their answers are consistent."""
     return _decide(queries, session, options, parameters).answers()
 
 
 @guarded
 def explain_workload(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
                      parameters: Parameters = ()) -> Explanation:
-    """What a workload would do and cost; spends nothing."""
+    """What a workload would do and cost; spends nothing. Raises a located error if one of its statements is wrong."""
     return _decide(queries, session, options, parameters).explain()
 
 
@@ -44,7 +44,7 @@ def _decide(queries: Sequence[Query], session: Session, options: Sequence[Option
 
 def batched(queries: Sequence[Query], session: Session, options: Sequence[Option] = (),
             parameters: Parameters = ()) -> tuple[Batch, Options]:
-    """Statements as workloads, with their terms; nothing is spent. Raises a located error if one of them is wrong."""
+    """Statements as workloads, with their options; spends nothing. Raises a located error if one of them is wrong."""
     chosen, questions = all_bound(queries, session, options, parameters)
     asked = all_linear(queries, questions, chosen, session)
     with located(queries[0].text):

@@ -1,4 +1,4 @@
-"""Whether synthetic tables answer queries as the private ones do."""
+"""VALIDATE: whether synthetic tables answer queries as the private ones do."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from dpsql.validation.terms import read_terms
 @guarded
 def validate(statement: Validate, session: Session, parameters: Parameters = (),
              synthetic: Mapping[str | None, Any] | None = None) -> Validation:
-    """Whether synthetic tables answer queries as the private ones do. `synthetic` are files or frames by the names of the
-    private tables that they stand for (None: the only one); without it, the statement names public tables.
+    """Whether synthetic tables answer queries as the private ones do. `synthetic` maps the names of private tables (None: the
+    only one) to the files or frames that stand for them; without it, the statement names public tables. Raises a located error.
     """
     return Checks(plan=validation(statement, session, parameters, synthetic), text=statement.text, session=session).answer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks(Charged[Validation]):
-    """A validation that is planned."""
+    """A planned validation."""
 
     plan: ValidationPlan
 
@@ -62,7 +62,7 @@ class Checks(Charged[Validation]):
 
 def validation(statement: Validate, session: Session, parameters: Parameters,
                synthetic: Mapping[str | None, Any] | None) -> ValidationPlan:
-    """The plan of a VALIDATE; nothing private is read. Raises a located error if it is wrong."""
+    """The plan of a VALIDATE statement; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms = read_terms(statement.options, default=session.price, deciders=DECIDERS, suites=tuple(SUITES))
         queries = [check.query for check in statement.checks]

@@ -95,15 +95,15 @@ def _of_degrees(degrees: DegreeQuestion, program: Program, call: AggregateCall) 
 
 
 def _is_matched(program: Program, call: AggregateCall) -> bool:
-    """Whether an aggregate counts what can be matched (`planning.matchings`), of which there may be more."""
+    """Whether an aggregate is the size of a matching (`planning.matchings`), which may be less than what was asked for."""
     parts = program.decomposition
     return any(isinstance(parts.parts[at], Matchings) for at in parts.uses[call.id])
 
 
 def unmatched(program: Program) -> Iterator[str]:
-    """Notes on numbers of values that are counted by matching them with entities."""
-    far = ("each finds a row of entities of its own" if program.known.owner is None else
-           "entities vouch for them, each for as many as was chosen privately")
+    """Notes on numbers of distinct values that are sizes of matchings."""
+    far = ("entities vouch for them, each for one" if program.known.owner is None else
+           "entities vouch for them, each for at most a number chosen privately")
     for call in program.question.aggregates:
         if call.function == "count_distinct" and _is_matched(program, call):
             yield f"{told(call)} counts values as far as {far}; there may be more"

@@ -105,7 +105,7 @@ class Explanation:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def _lines(self) -> list[str]:
-        lines = [f"plan (one {self.entity} moves)"]
+        lines = [f"plan (what one {self.entity} can change)"]
         width = max((2 * step.depth + len(step.label) for step in self.steps), default=0)
         lines += [f"  {'  ' * step.depth + step.label:<{width}}  {step.stability}: {step.because}" for step in self.steps]
         lines += [f"bound   {self.bound}"] if self.bound else []
@@ -156,7 +156,7 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
 
 
 def explained_public(question: Question, view: Node, public: PublicFacts, *, entity: str) -> Explanation:
-    """The explanation of a statement that reads public tables only. Raises Unsupported where it has no answer."""
+    """The explanation of a statement that reads public tables only. Raises Unsupported if it has no answer."""
     check_exact(question)
     return Explanation(
         entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
@@ -193,11 +193,11 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
             found.append(f"keep first: {kept}, as the statement asks; ties are broken by a keyed hash")
         elif isinstance(node, TruncateKeys):
             key = " and ".join(node.input.names[key] for key in node.keys)
-            found.append(f"truncate: {kept_by(node, entity, unknown)}, because any number of rows may have one {key} and meet by "
-                         f"it in: {above}")
+            found.append(f"truncate: {kept_by(node, entity, unknown)}, because any number of rows may have the same {key} and be "
+                         f"matched on it in: {above}")
         if isinstance(node, Join) and for_subquery(node):
             keys = " and ".join(dict.fromkeys(node.right.names[theirs] for _, theirs in node.equated)) or "nothing"
-            found.append(f"decorrelate: a subquery that is linked to the row around it is a left join with groups by {keys}")
+            found.append(f"decorrelate: a subquery that is linked to the row around it becomes a left join with groups by {keys}")
         for below in node.inputs:
             visit(below, node.label())
 
@@ -226,12 +226,12 @@ def _stages(program: Program) -> list[str]:
     if program.learn == "centres":
         what = "each average" if to_centre(program.question, program.decomposition) else "the values of each column"
         return [f"a number near {what} is searched for at {amount(program.stages['limits'])}, to measure it from"]
-    how = "drawn by how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
+    how = "drawn according to how many entities are above it" if program.degrees is not None else "learned from a noisy histogram"
     words = {"limits": f"{one} {how}", "bounds": "bounds are searched for",
              "keys": "groups that enough entities have are selected"}
-    drawn = f", or where that shows none, of rows, drawn at {amount(program.reserve)} more" if (
+    drawn = f"; if it shows none, one on rows is drawn at {amount(program.reserve)} more" if (
         program.learn in ("rows", "totals") and program.known.rows is None and program.decomposition.parts) else ""
-    shared = ", which tells how averages share out what is left" if program.learn == "totals" and averages_of(
+    shared = ", which also decides how averages divide what is left" if program.learn == "totals" and averages_of(
         program.question, program.decomposition) else ""
     more = {"limits": shared + drawn}
     return [f"{words[name]} at {amount(cost)}{more.get(name, '')}" for name, cost in program.stages.items()]
@@ -241,7 +241,7 @@ def _what(program: Program, i: int) -> str:
     part, names = program.decomposition.parts[i], dict(program.view.names)
     match part:
         case Sums(summand=GridSum(column=column) as summand) if column in _products(program):
-            return f"sums of products of {summand.label(names)} (of distances from the middles of ranges)"
+            return f"sums of products of {summand.label(names)} (of deviations from the midpoints of ranges)"
         case Sums():
             return f"sums of {part.summand.label(names)}"
         case Distincts():
@@ -254,7 +254,7 @@ def _what(program: Program, i: int) -> str:
         case Matchings(column=column):
             if column is None:
                 return "entities, as far as each has a row of its own"
-            far = ", as far as each has a row of entities of its own" if program.known.owner is None else ""
+            far = ", as far as entities vouch for them, each for one" if program.known.owner is None else ""
             return f"distinct values of {names[column]}{far}"
 
 
@@ -283,7 +283,7 @@ def _counted(program: Program, i: int, aggregates: Sequence[str]) -> Measurement
     """A part that is answered by the counts by which groups are selected."""
     assert program.rule is not None
     return Measurement(what=_what(program, i), aggregates=tuple(aggregates), price="the price of the groups", against={},
-                       mechanism=program.rule.name, noise="the noisy counts by which groups are chosen, told with them")
+                       mechanism=program.rule.name, noise="the noisy counts by which groups are chosen, released with them")
 
 
 def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expected]:
@@ -301,7 +301,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
             part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
             named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
             if isinstance(part, Matchings) and program.known.owner is None:
-                named = "distinct values that find entities of their own"
+                named = "distinct values for which entities vouch"
         found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
     return found
 
@@ -340,6 +340,6 @@ def _cells(program: Program) -> str:
     times = f", each with the {declared} declared groups" if declared > 1 else ""
     if program.known.owner is None:
         least = "" if program.learn is not None else f" of about {program.rule.half} rows or more"
-        return f"{names}{least} ({program.rule.name}; all rows that one entity moves tell){times}"
-    return (f"{names} of about {program.rule.half} entities or more ({program.rule.name}; each entity tells of at most "
+        return f"{names}{least} ({program.rule.name}; all rows that one entity changes count){times}"
+    return (f"{names} of about {program.rule.half} entities or more ({program.rule.name}; each entity counts in at most "
             f"{program.groups}){times}")

@@ -3,8 +3,8 @@
 COUNT(DISTINCT x) has no bounded sensitivity where one entity may have any number of rows. Instead, a value is vouched for by an
 entity that has it, and an entity vouches for at most t values. The largest number of values vouched for is the size of a largest
 fractional matching: the maximal sum of weights of rows between 0 and 1 that add up to at most t for each entity, and to at most 1
-for each value. It is never more than the number of values, and equal to it if there are entities enough for every value, as is
-usual even for t = 1 with far fewer values than entities.
+for each value. It is never more than the number of values, and equal to it if there are enough entities for every value, as is
+usual even for t = 1 if there are far fewer values than entities.
 
 Claim: one entity changes it by at most t (and the slack of the solver, where a row names three things or more). Proof: it is the
 Lipschitz extension at level t of the number of rows (`extensions.lipschitz_extension`), in which a value has room for one row.
@@ -36,14 +36,15 @@ from dpsql.types import Type
 
 
 def vouched_task(at: int, part: Matchings, view: Node, owner: str, most: int) -> Shared:
-    """The values for which entities vouch, each for a number of them that is chosen privately; none has more rows than `most`."""
+    """The task of counting the values for which entities vouch, each for at most a number that is chosen privately, up to `most`
+    rounded up to a power of two."""
     present = _present(view, part.column, part.when)
     return Shared(at=at, input=present, owners=(owner,), once=part.column, summand=Count(), bound="balance",
                   most=1 << (most - 1).bit_length())
 
 
 def matching_task(at: int, part: Matchings, view: Node, owners: Sequence[str]) -> Shared:
-    """The rows that are matched, held to a level of 1."""
+    """The task of counting the rows that are matched, or the values for which entities vouch, each for one."""
     return Shared(at=at, input=_present(view, part.column, part.when), owners=tuple(owners), once=part.column, summand=Count(),
                   bound="extension", most=1, level=1)
 

@@ -47,8 +47,8 @@ def with_minimum(question: Question, known: Stability, entity: Entity, *, linear
         return replace(question, aggregates=(*question.aggregates, call), minimum=minimum)
     if known.owner is None and (known.rows is None or not known.owners):
         several = "belongs to several entities" if known.owners else "is not that of one entity"
-        raise Unsupported(f"the policy withholds groups of fewer than {least} entities ({entity.name}), and where a row "
-                          f"{several} those of a group are not counted", code="minimum-frequency", span=span,
+        raise Unsupported(f"the policy withholds groups of fewer than {least} entities ({entity.name}), and if a row "
+                          f"{several}, the entities of a group cannot be counted", code="minimum-frequency", span=span,
                           try_="a query over rows that belong to one entity each")
     by_rows = linear or known.rows == 1 or known.owner is None
     rows = known.rows if by_rows else 1

@@ -58,7 +58,7 @@ ROWS = Sums(summand=Count())
 MOST_CELLS = 1_000_000
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
 MOST_LISTED = 2**14  # such values in all declared groups together
-MOST_VOUCHED = 4  # groups in which values are counted as far as entities vouch for them: each may have all rows of an entity
+MOST_VOUCHED = 4  # groups up to which entities vouch for values: all rows of an entity may be in each of them
 USUAL_MOST_ROWS = 2**20  # of one entity, if nothing limits them: the end of a ladder of levels
 
 
@@ -369,8 +369,8 @@ def _counts_values(part: Part, known: Stability, question: Question, options: Op
 
 
 def _may_vouch(part: Distincts, known: Stability, question: Question, options: Options) -> bool:
-    """Whether entities may vouch for values: rows have one owner, who may have many in few groups, and no additive mechanism is
-    named in the options."""
+    """Whether entities may vouch for values: rows have one owner, an entity may have many rows, there are few groups, and no
+    additive mechanism is named in the options."""
     if part.entities or known.owner is None:
         return False
     many = options.bound == "auto" and options.max_rows is None and (known.rows is None or known.rows >= MANY_ROWS)
@@ -381,8 +381,8 @@ def _may_vouch(part: Distincts, known: Stability, question: Question, options: O
 
 def are_listed(part: Part, known: Stability, question: Question, options: Options) -> bool:
     """Whether the distinct values of a column are tested one by one: if so few are declared that noise on their number could be
-    about as large as the number, and no additive mechanism is named in the options. Of more values some are likely to be rare,
-    and are lost then: if entities can vouch for them, that is better."""
+    about as large as the number, and no additive mechanism is named in the options. If there are more values,
+    some are likely to be rare and would be lost, so it is better that entities vouch for them, if they can."""
     if not isinstance(part, Distincts) or part.values is None or part.entities or known.owner is None:
         return False
     many, keys = len(part.values), {key.column for key in question.keys}
@@ -490,7 +490,7 @@ def _with_rule(program: Program) -> Program:
     between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and program.hidden[0].type is Type.BIGINT else ""
     if program.known.rows is None and program.known.owner is None:
         raise Unsupported(f"the values of {name} are not declared, and rows here belong to several entities each, so that one of "
-                          "them could tell of any number of groups", code="no-owner", span=span, subject=name,
+                          "them could be in any number of groups", code="no-owner", span=span, subject=name,
                           try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
                           "max_frequency = 10)")
     for key in program.hidden:
@@ -645,7 +645,7 @@ def _unused_in(program: Program) -> dict[str, str]:
     for name in program.options.mechanisms:
         if name in RULES:
             if program.rule is None or program.rule.name != name:
-                found[name] = "it selects groups that are not declared, at a price that suits it, and there are none"
+                found[name] = "it only selects groups with undeclared keys, and only at certain prices"
             continue
         mechanism = next(known for known in MECHANISMS if known.name == name)
         verdicts = [mechanism.judge(task, program.allotted, cells) for task in shapes]

@@ -176,7 +176,7 @@ def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[in
             rows = modes.shortfall(estimates[part][0], len(found.values), confidence)
             kept = "of the rows that are kept, " if cuts_off(program) else ""
             yield (f"{told_of(call)}: {kept}in each group, with a confidence of {100 * confidence:g} %, no declared value has "
-                   f"over {math.ceil(rows):,} more rows than the one that is told")
+                   f"over {math.ceil(rows):,} more rows than the one that is shown")
 
 
 def _with_values(part: Part, setting: Setting) -> Setting:
@@ -195,7 +195,7 @@ def _with_degrees(program: Program, notes: list[str]) -> Generator[Request, Any,
     if program.learn == "degrees":
         most = yield from learned_degree(degrees.graph.arcs, program.stages["limits"], program.parts_allotted)
         degrees, how = degrees.at_most(most), ", a limit that was learned privately"
-    notes.append(f"degrees are brought down to {degrees.most}{how}; entities without any are not counted")
+    notes.append(f"degrees are reduced to at most {degrees.most}{how}; entities of degree 0 are not counted")
     return replace(program, degrees=degrees)
 
 
@@ -282,7 +282,7 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     hidden, owner = [key.column for key in program.hidden], program.known.owner
     rules = rules_of(program, stability(view, public)) if owner is None else ()
     if owner is None and not rules:
-        notes.append("one entity may move so many rows here that the price is too small to show any group")
+        notes.append("one entity may change so many rows here that the price is too small to show any group")
         return (), {at: (constant(np.zeros(0)),) for at in program.counted}
     choice = rules[0] if rules else program.rule
     assert choice is not None
@@ -376,7 +376,7 @@ def _centred(program: Program, parts: Decomposition, view: Node, found: Mapping[
     if not centres:
         return parts, view, weights
     for centre in centres:
-        notes.append(f"{_measured_from(centre)}, about what it is")
+        notes.append(f"{_measured_from(centre)}, a number near it")
     return (*centred(program.question, parts, view, centres, cut=True), weights)
 
 
@@ -390,14 +390,15 @@ def _with_centres(program: Program, parts: Decomposition, view: Node,
         parts = parts_of(question, program.known, {}, program.bound, program.options, found.columns)
     for column, value in found.columns.items():
         calls = [told_of(call) for call in program.question.aggregates if column in call.columns and call.function in POWERS]
-        notes.append(f"{', '.join(dict.fromkeys(calls))}: measured by how far {program.view.names[column]} is from {value:.6g}")
+        notes.append(f"{', '.join(dict.fromkeys(calls))}: measured by deviations of {program.view.names[column]} from "
+                     f"{value:.6g}")
     for centre in found.averages:
         notes.append(_measured_from(centre))
     return centred(program.question, parts, view, found.averages, cut=False)
 
 
 def _measured_from(centre: AverageCentre) -> str:
-    return f"{told_of(centre.average.call)} was measured by how far rows are from {centre.value:.6g}"
+    return f"{told_of(centre.average.call)} was measured by deviations of rows from {centre.value:.6g}"
 
 
 def _deviation(program: Program, cells: int, share: Fraction | None = None) -> Deviation:

@@ -210,7 +210,7 @@ def test_a_statement_with_a_strategy_is_a_workload_of_one(connection: Connection
 def test_the_explanation_tells_of_the_strategy_and_spends_nothing(connection: Connection) -> None:
     told = str(connection.explain("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.5, strategy = 'auto') sex, COUNT(*), SUM(income) "
                                   "FROM people WHERE age BETWEEN 20 AND 40 GROUP BY sex"))
-    for part in ("counts: 4 numbers over 416 cells by the strategy 'convex'", "sex (4) x age (104); 4 that some query tells apart", "cost    ρ = 0.5",
+    for part in ("counts: 4 numbers over 416 cells by the strategy 'convex'", "sex (4) x age (104); 4 that some query distinguishes", "cost    ρ = 0.5",
                  "matrix: 4 x 416; each value of sex x a range of age", "measured as 2 workloads", "COUNT(*): 1.41421"):
         assert part in told, told
     assert not connection.session.ledger.entries("person")
@@ -240,7 +240,7 @@ def test_errors_name_the_statement(connection: Connection) -> None:
     ({"strategy": 3}, "strategy must be a text, not int", "one of 'auto'"),
     ({"strategy": "residual-planner"}, "the strategy 'residual-planner' is for rho", "delta"),
     ({"strategy": "p-identity", "epsilon": None, "rho": 0.1}, "the strategy 'p-identity' is for a pure epsilon", "epsilon"),
-    ({"strategy": "residual-planner", "epsilon": None, "rho": 0.1}, "the strategy 'residual-planner' does not take this", "auto"),
+    ({"strategy": "residual-planner", "epsilon": None, "rho": 0.1}, "the strategy 'residual-planner' cannot be used for this", "auto"),
     ({"clip": 3}, "a workload takes no clip", ""), ({"bound": "balance"}, "a workload takes no bound", ""),
 ])
 def test_strategies_that_do_not_fit_are_refused(options: dict[str, Any], reason: str, try_: str, connection: Connection) -> None:

@@ -144,7 +144,7 @@ def test_names_may_be_text(tmp_path: Path) -> None:
 def test_every_degree_up_to_the_limit_is_a_group(session: Session) -> None:
     made = answer(with_("max_rows = 12", QUESTIONS[0]), session)
     assert isinstance(made, Answer) and [row[0] for row in made.rows] == list(range(1, 13))
-    assert made.notes[0] == "degrees are brought down to 12; entities without any are not counted"
+    assert made.notes[0] == "degrees are reduced to at most 12; entities of degree 0 are not counted"
     assert all(error is not None and error > 0 for _, error in made.errors)
 
 
@@ -175,7 +175,7 @@ def test_both_directions_are_seen_as_one_edge(session: Session) -> None:
     assert scales[2] / scales[0] == pytest.approx(15 / 8, rel=0.01)
     learned = explain(parse(QUESTIONS[0]), session)  # type: ignore[arg-type]
     assert learned.groups == "those of the degrees from 1 to the limit that is learned"
-    assert "drawn by how many entities are above it" in learned.stages[0]
+    assert "drawn according to how many entities are above it" in learned.stages[0]
 
 
 @pytest.mark.parametrize("text", [QUESTIONS[0], QUESTIONS[8], QUESTIONS[9]])

@@ -161,7 +161,7 @@ def test_two_sides_of_a_union_keep_their_limits_apart(tmp_path: Path) -> None:
 
 def test_explanations_name_the_kinds(tmp_path: Path) -> None:
     told = str(explain(parse("SELECT COUNT(*) FROM lines"), session(tmp_path, "INTEGER")))  # type: ignore[arg-type]
-    assert "one party moves" in told and "owned by lines -> orders.customer and lines.supplier" in told and "2 of party" in told
+    assert "what one party can change" in told and "owned by lines -> orders.customer and lines.supplier" in told and "2 of party" in told
 
 
 def test_limits_of_a_kind_hold_for_its_rows(tmp_path: Path) -> None:

@@ -244,9 +244,8 @@ class _ApartDecomposer(_Decomposer):
 
 
 class _LearnedDecomposer(_ApartDecomposer):
-    """Limits of totals are learned, one for each part. So averages are not computed from moments either, unless the range holds
-    few
-    whole numbers. Where values have heavy tails, totals are far below what the rows could add, and noise for the limit of totals
+    """Limits of totals are learned, one for each part. So averages are not computed from moments either, unless the range has
+    few whole numbers. If values have heavy tails, totals are far below what the rows could add, and noise for the limit of totals
     is far smaller than that of moments; otherwise it is less than twice as large.
     """
 

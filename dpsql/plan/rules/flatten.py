@@ -112,8 +112,7 @@ def _owners(source: Node) -> tuple[str, ...]:
 
 def gathered(flat: Sequence[Flat], kept: Sequence[Expr] = ()) -> GroupedSums:
     """One plan for all summands of `flat`, which have one source: in order, each under all of its conditions. Conditions in
-    `kept`,
-    which must be common to all of `flat`, become a filter of the source.
+    `kept`, which must be common to all of `flat`, become a filter of the source.
 
     The sums do not change: a row that a condition leaves out adds 0 to a sum under that condition, as it did when it was filtered
     out. One entity may change more rows of the source than of a part of it; the sensitivity of the plan follows from its own

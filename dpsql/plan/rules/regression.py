@@ -46,8 +46,7 @@ class ColumnSums:
     @classmethod
     def of(cls, summand: Moments, ends: Interval, parts: Sequence[Estimate]) -> ColumnSums:
         """From Bernstein sums, with deviations from the middle of the range. The sum of a polynomial over rows is a combination
-        of
-        Bernstein sums whose coefficients are the values of its polar form at the ends of the grid."""
+        of Bernstein sums whose coefficients are the values of its polar form at the ends of the grid."""
         step, centre = float(summand.grid.step), middle(ends)
         low = float(summand.grid.low) - centre
         high = low + summand.grid.most * step
