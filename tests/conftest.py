@@ -36,7 +36,7 @@ settings.load_profile("dpsql")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--effort", type=float, default=0.5, help="multiplies the number of random cases, sentences and samples of the "
+    parser.addoption("--effort", type=float, default=0.25, help="multiplies the number of random cases, sentences and samples of the "
                                                                "statistical and fuzz tiers; below 1 none says that a claim is nearly met")
 
 
