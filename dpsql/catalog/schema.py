@@ -279,7 +279,10 @@ def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Va
     for name, declared in table.columns.items():
         path = ("tables", table.name, "columns", name)
         if name not in types:
-            raise _fault(policy, path, f"table {table.name} has no column {name}", try_=suggest(name, types))
+            identifies = any((entity.table, entity.key) == (table.name, name) for entity in policy.entities.values())
+            remedy = f"; a key can be made: CREATE TABLE ... AS SELECT row_number() OVER () AS {name}, * FROM ..."
+            raise _fault(policy, path, f"table {table.name} has no column {name}",
+                         try_=suggest(name, types) + (remedy if identifies else ""))
         sql_type = types[name]
         carried = carried_as(sql_type)
         if carried is None:
@@ -309,7 +312,8 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
     ends = ANY_NUMBER
     if declared.bounds is not None:
         if not (kind.numeric or kind.temporal) or kind.temporal != isinstance(declared.bounds[0], dt.date):
-            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}", try_=BOUNDS.get(kind, "no bounds"))
+            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}",
+                         try_=BOUNDS.get(kind, "no bounds; of numbers that are stored as text, a table in which they are cast"))
         ends = _interval([_convert(policy, path, end, kind, sql_type) for end in declared.bounds])
         if declared.complete and kind is Type.BIGINT and ends.high - ends.low < MOST_IMPLIED_VALUES:
             domain = Domain(tuple(range(math.ceil(ends.low), math.floor(ends.high) + 1)))
@@ -360,6 +364,8 @@ def _convert(policy: Policy, path: tuple[str, ...], value: Any, kind: Type, sql_
         case Type.DATE, dt.date() if not isinstance(value, dt.datetime):
             return value
     example = BOUNDS.get(kind, "") if len(path) == 4 else VALUES[kind]
+    if kind is Type.VARCHAR and isinstance(value, int | float) and not isinstance(value, bool):
+        example = f'"{value}" in quotes, as the column holds text'
     shown = written(value) if isinstance(value, bool | int | float | str | dt.date) else f"one of type {type(value).__name__}"
     raise _fault(policy, path, f"{shown} is not a value of a column of type {sql_type}", try_=example)
 
