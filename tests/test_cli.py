@@ -105,7 +105,7 @@ MISTAKES = [
     (["init", "people.parquet"], 2, "dpsql.toml exists"),
     (["init", "people.parquet"], 2, "try another name: --to FILE"),
     (["query", "--budget", "study", "--file", "nowhere.sql"], 2, "there is no such file"),
-    (["query", "--budget", "study", "--policy", "people.parquet", "SELECT 1"], 2, "it is not text\n    try the path of a policy"),
+    (["query", "--budget", "study", "--policy", "people.parquet", "SELECT 1"], 2, "try the path of a policy, a text such as"),
     (["query", "--budget", "study", "--policy", ".", "SELECT 1"], 2, "try the path of a policy"),
     (["query", "--budget", "study", "DESCRIBE asc"], 2, "there is no table asc"),
     (["query", "--budget", "study", "DESCRIBE"], 2, "try SHOW TABLES"),

@@ -71,12 +71,9 @@ def read_policy(path: str | Path) -> Policy:
     except FileNotFoundError:
         raise PolicyError(f"there is no policy file {path}", code="no-policy",
                           try_="the path of one, or dpsql init <database>, which drafts one") from None
-    except UnicodeDecodeError:
-        raise PolicyError(f"the policy file {path} cannot be read: it is not text", code="no-policy",
-                          try_="the path of a policy, such as dpsql.toml, which names the database") from None
-    except OSError as fault:
+    except (OSError, UnicodeDecodeError) as fault:
         raise PolicyError(f"the policy file {path} cannot be read ({type(fault).__name__})", code="no-policy",
-                          try_="the path of a policy that you may read, such as dpsql.toml") from None
+                          try_="the path of a policy, a text such as dpsql.toml, which names the database") from None
     return parse_policy(text, path=str(path))
 
 

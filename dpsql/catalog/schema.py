@@ -51,9 +51,10 @@ _MISSING = {"FLOAT", "DOUBLE", *_OTHER_UNITS}  # a value of these that is not NU
 
 VALUES = {
     Type.BOOLEAN: "values = [false, true]", Type.BIGINT: "values = [1, 2]", Type.DOUBLE: "values = [0.5, 1.0]",
-    Type.VARCHAR: 'values = ["a", "b"]', Type.DATE: "values = [2020-01-31]", Type.TIMESTAMP: "values = [2020-01-31T12:00:00]",
+    Type.VARCHAR: 'values = ["1", "2"]', Type.DATE: "values = [2020-01-31]", Type.TIMESTAMP: "values = [2020-01-31T12:00:00]",
 }
 BOUNDS = {
+    Type.VARCHAR: "no bounds; of numbers that are stored as text, a table in which they are cast",
     Type.BIGINT: "range = [0, 100]", Type.DOUBLE: "bounds = [0, 100]", Type.DATE: "range = [2020-01-01, 2029-12-31]",
     Type.TIMESTAMP: "bounds = [2020-01-01T00:00:00, 2029-12-31T23:59:59]",
 }
@@ -279,10 +280,7 @@ def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Va
     for name, declared in table.columns.items():
         path = ("tables", table.name, "columns", name)
         if name not in types:
-            identifies = any((entity.table, entity.key) == (table.name, name) for entity in policy.entities.values())
-            remedy = f"; a key can be made: CREATE TABLE ... AS SELECT row_number() OVER () AS {name}, * FROM ..."
-            raise _fault(policy, path, f"table {table.name} has no column {name}",
-                         try_=suggest(name, types) + (remedy if identifies else ""))
+            raise _fault(policy, path, f"table {table.name} has no column {name}", try_=suggest(name, types))
         sql_type = types[name]
         carried = carried_as(sql_type)
         if carried is None:
@@ -312,8 +310,7 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
     ends = ANY_NUMBER
     if declared.bounds is not None:
         if not (kind.numeric or kind.temporal) or kind.temporal != isinstance(declared.bounds[0], dt.date):
-            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}",
-                         try_=BOUNDS.get(kind, "no bounds; of numbers that are stored as text, a table in which they are cast"))
+            raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}", try_=BOUNDS.get(kind, "no bounds"))
         ends = _interval([_convert(policy, path, end, kind, sql_type) for end in declared.bounds])
         if declared.complete and kind is Type.BIGINT and ends.high - ends.low < MOST_IMPLIED_VALUES:
             domain = Domain(tuple(range(math.ceil(ends.low), math.floor(ends.high) + 1)))
@@ -364,8 +361,6 @@ def _convert(policy: Policy, path: tuple[str, ...], value: Any, kind: Type, sql_
         case Type.DATE, dt.date() if not isinstance(value, dt.datetime):
             return value
     example = BOUNDS.get(kind, "") if len(path) == 4 else VALUES[kind]
-    if kind is Type.VARCHAR and isinstance(value, int | float) and not isinstance(value, bool):
-        example = f'"{value}" in quotes, as the column holds text'
     shown = written(value) if isinstance(value, bool | int | float | str | dt.date) else f"one of type {type(value).__name__}"
     raise _fault(policy, path, f"{shown} is not a value of a column of type {sql_type}", try_=example)
 
