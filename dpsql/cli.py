@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import json
 import re
 import sys
@@ -34,14 +35,14 @@ EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parsed(arguments)
     try:
         return options.run(options) or 0
     except Error as fault:
         _say_fault(fault, as_json=getattr(options, "json", False))
         return exit_code(fault)
     except KeyboardInterrupt:
-        print("interrupted; what was charged stays charged", file=sys.stderr)
+        print("interrupted; what was charged stays charged, and counts as an incident", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()
@@ -74,6 +75,18 @@ def _say_fault(fault: Error, *, as_json: bool) -> None:
 # -- arguments
 
 
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options; leaves with exit code 2 where one is unknown, and says which one may be meant."""
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        usage = options.parser.format_usage()
+        name = next((text for text in unknown if text.startswith("--")), unknown[0]).partition("=")[0]
+        close = difflib.get_close_matches(name, re.findall(r"--[a-z-]+", usage), n=1)
+        options.parser.error(f"there is no option {name}" + (f"; try {close[0]}" if close else "") if name.startswith("-")
+                             else f"{name} is one argument too many; put all of a statement in quotes")
+    return options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
                                      epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
@@ -83,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, run: Callable[[Any], int | None], help_: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help_, description=help_)
-        made.set_defaults(run=run)
+        made.set_defaults(run=run, parser=made)
         return made
 
     demo = command("demo", _demo, "answer some SQL over real data that comes with dpsql")
@@ -235,7 +248,8 @@ def _drafted(files: Sequence[Path]) -> str:
         reader = open_files(sources, {}, empty=True)
         return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
     if len(files) != 1:
-        raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database")
+        raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database",
+                               try_="a draft for each, by two commands, or all tables in one database")
     return draft(open_database(files[0]).schema(), database=str(files[0]))
 
 
@@ -436,7 +450,7 @@ def _budget(options: argparse.Namespace) -> None:
             return
         _show(connection.execute("SHOW BUDGET"), options)
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
-        print(f"{state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
+        print(f"all analysts: {state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
         if failed.rows:
             print("statements that failed after their charge:")
             _print_listing(failed, options)
@@ -488,7 +502,9 @@ def _read_file(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
-        raise OperationalError(f"{name} cannot be read ({type(fault).__name__})", code="file") from None
+        reason = {FileNotFoundError: "there is no such file", IsADirectoryError: "it is a folder",
+                  UnicodeDecodeError: "it is not text"}.get(type(fault), type(fault).__name__)
+        raise OperationalError(f"{name} cannot be read: {reason}", code="file", try_="the path of a text file") from None
 
 
 def _write_new(name: str, text: str) -> None:
@@ -497,7 +513,7 @@ def _write_new(name: str, text: str) -> None:
         with open(name, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name") from None
+        raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name: --to FILE") from None
     except OSError as fault:
         raise OperationalError(f"{name} cannot be written ({type(fault).__name__})", code="file") from None
 

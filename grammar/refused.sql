@@ -153,7 +153,7 @@ SELECT COUNT(*) FROM people WHERE
 -- SqlError syntax: something is missing after >
 SELECT COUNT(*) FROM people WHERE age >
 
--- SqlError syntax: something is missing after =
+-- SqlError syntax: something is missing before =
 SELECT COUNT(*) FROM people WHERE age = = 3
 
 -- SqlError syntax: sex is not expected here
@@ -186,10 +186,10 @@ SELECT COUNT(*) FROM people where
 -- SqlError syntax: FROM is not expected here
 SELECT SUM(age) FILTER WHERE active FROM people
 
--- SqlError syntax: something is missing after 1
+-- SqlError syntax: END is missing after 1
 SELECT CASE WHEN active THEN 1 FROM people
 
--- SqlError syntax: something is missing after INTEGER
+-- SqlError syntax: AS is missing before INTEGER
 SELECT CAST(age INTEGER) FROM people
 
 -- SqlError syntax: the list of IN is missing here

@@ -103,6 +103,14 @@ MISTAKES = [
     (["budget", "--create", "--budget", "study"], 4, "a ledger is never overwritten"),
     (["init", "nowhere.duckdb", "--to", "-"], 2, "there is no database"),
     (["init", "people.parquet"], 2, "dpsql.toml exists"),
+    (["init", "people.parquet"], 2, "try another name: --to FILE"),
+    (["query", "--budget", "study", "--file", "nowhere.sql"], 2, "there is no such file"),
+    (["query", "--budget", "study", "--policy", "people.parquet", "SELECT 1"], 2, "try the path of a policy, a text such as"),
+    (["query", "--budget", "study", "--policy", ".", "SELECT 1"], 2, "try the path of a policy"),
+    (["query", "--budget", "study", "DESCRIBE asc"], 2, "there is no table asc"),
+    (["query", "--budget", "study", "DESCRIBE"], 2, "try SHOW TABLES"),
+    (["validate", "--budget", "study", "--within", "9", "--synthetic", "a.csv", "--sql", "VALIDATE SELECT COUNT(*) FROM people"], 2,
+     "try SELECT ..., or (SELECT ...) WITHIN"),
     (["demo", "--to", "."], 2, "is not an empty folder"),
     (["demo", "--to", "people.parquet/demo"], 2, "cannot be written"),
 ]
@@ -116,6 +124,19 @@ def test_a_mistake_is_told_and_costs_nothing(study: Path, capsys: pytest.Capture
     assert message in err
     _, out, _ = run(capsys, "budget", "--budget", "study", "--json")
     assert json.loads(out)["statements"] == 0
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["query", "--epsilom", "1", "SELECT COUNT(*) FROM people"], "there is no option --epsilom; try --epsilon"),
+    (["validate", "--synthetic", "a.csv", "--witin=5"], "there is no option --witin; try --within"),
+    (["budget", "--qqqq"], "there is no option --qqqq"),
+    (["query", "SELECT", "female", "FROM", "people"], "female is one argument too many; put all of a statement in quotes"),
+])
+def test_an_unknown_option_is_told_with_the_one_that_is_meant(capsys: pytest.CaptureFixture[str], arguments: list[str],
+                                                              message: str) -> None:
+    with pytest.raises(SystemExit) as left:
+        run(capsys, *arguments)
+    assert left.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_an_error_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

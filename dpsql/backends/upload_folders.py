@@ -38,11 +38,13 @@ class Uploads:
         found = self._place(path)
         if found is None:
             raise OperationalError(f"{path} is not below a folder of uploads, or is a file of the policy", code="upload",
-                                   subject=str(path), try_='a pandas frame, or uploads = ["folder"] in the policy')
+                                   subject=str(path), try_='a pandas frame, uploads = ["folder"] in the policy, or the name of a '
+                                   "public table")
         with tempfile.TemporaryDirectory(prefix="dpsql-upload-") as folder:
             copy = Path(folder) / f"upload{path.suffix.lower()}"
             if not self._copied(found, copy):
-                raise OperationalError(f"there is no CSV or Parquet file {path}", code="no-file", subject=str(path))
+                raise OperationalError(f"there is no CSV or Parquet file {path}", code="no-file", subject=str(path),
+                                       try_="the path of one, or the name of a public table")
             yield copy
 
     def _place(self, path: Path) -> Path | None:

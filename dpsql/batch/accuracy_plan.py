@@ -26,7 +26,7 @@ from dpsql.accounting.privacy_filter import Limit
 from dpsql.accounting.room_left import epsilon_left, rho_left
 from dpsql.batch.combine import WRITTEN, ColumnCells, Combined, fitting, given, queries_over, weighted
 from dpsql.batch.goals import Goals
-from dpsql.batch.group import Group, GroupPlan, Kind, Told
+from dpsql.batch.group import Group, GroupPlan, Kind, Told, many
 from dpsql.batch.measured import KINDS, MeasuredGroup, chosen
 from dpsql.batch.records import MeasuredQueries, Record, about, asked_of
 from dpsql.batch.workload_plan import Batch
@@ -106,7 +106,7 @@ class AnsweredFromKept:
 
     @property
     def note(self) -> str:
-        return f"{self.basis.group.workload.rows} numbers from {_counted(len(self.basis.records))}, at no cost"
+        return f"{many(self.basis.group.workload.rows, 'number')} from {_counted(len(self.basis.records))}, at no cost"
 
     def noise(self, price: Cost) -> str:
         return "no further noise"

@@ -20,6 +20,11 @@ from dpsql.workload.workload import ReducedWorkload, Workload, reduced
 Kind: TypeAlias = Literal["normal", "laplaces", "approximate"]
 
 
+def many(number: int, thing: str) -> str:
+    """A number of things, for people."""
+    return f"{number} {thing}{'s' if number != 1 else ''}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """All sums of one kind over one source: the workload, its view, and the most that one entity adds.
@@ -49,7 +54,7 @@ class Group:
     @property
     def size(self) -> str:
         """How large the workload is, for people."""
-        return f"{self.workload.rows} numbers over {self.workload.domain.size} cells"
+        return f"{many(self.workload.rows, 'number')} over {many(self.workload.domain.size, 'cell')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

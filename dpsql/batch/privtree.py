@@ -78,9 +78,10 @@ class PrivTree:
         request = self.request(price)
         found: Leaves = yield request
         values, squares = summed(self.group, found)
+        leaves = f"{len(found.counts)} leaves" if len(found.counts) != 1 else "1 leaf"
         return Told(values=values, variances=squares * request.leaf.variance, kind="approximate", notes=(
-            f"a tree with {len(found.counts)} leaves; errors are those of the noise on their counts, and do not cover an uneven "
-            "distribution of rows within a leaf",))
+            f"a tree with {leaves}; errors are those of the noise on their counts, and do not cover an uneven distribution of "
+            "rows within a leaf",))
 
 
 def plan(group: Group) -> PrivTree | Refusal:

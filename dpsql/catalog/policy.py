@@ -70,9 +70,10 @@ def read_policy(path: str | Path) -> Policy:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise PolicyError(f"there is no policy file {path}", code="no-policy",
-                          try_="dpsql init <database>, which drafts one") from None
+                          try_="the path of one, or dpsql init <database>, which drafts one") from None
     except (OSError, UnicodeDecodeError) as fault:
-        raise PolicyError(f"the policy file {path} cannot be read ({type(fault).__name__})", code="no-policy") from None
+        raise PolicyError(f"the policy file {path} cannot be read ({type(fault).__name__})", code="no-policy",
+                          try_="the path of a policy, a text such as dpsql.toml, which names the database") from None
     return parse_policy(text, path=str(path))
 
 

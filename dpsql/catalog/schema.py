@@ -51,9 +51,10 @@ _MISSING = {"FLOAT", "DOUBLE", *_OTHER_UNITS}  # a value of these that is not NU
 
 VALUES = {
     Type.BOOLEAN: "values = [false, true]", Type.BIGINT: "values = [1, 2]", Type.DOUBLE: "values = [0.5, 1.0]",
-    Type.VARCHAR: 'values = ["a", "b"]', Type.DATE: "values = [2020-01-31]", Type.TIMESTAMP: "values = [2020-01-31T12:00:00]",
+    Type.VARCHAR: 'values = ["1", "2"]', Type.DATE: "values = [2020-01-31]", Type.TIMESTAMP: "values = [2020-01-31T12:00:00]",
 }
 BOUNDS = {
+    Type.VARCHAR: "no bounds; of numbers that are stored as text, a table in which they are cast",
     Type.BIGINT: "range = [0, 100]", Type.DOUBLE: "bounds = [0, 100]", Type.DATE: "range = [2020-01-01, 2029-12-31]",
     Type.TIMESTAMP: "bounds = [2020-01-01T00:00:00, 2029-12-31T23:59:59]",
 }

@@ -45,9 +45,8 @@ def show(topic: str | None) -> None:
     if topic is None:
         print(f"Guides, in reading order; dpsql help TOPIC shows one:\n\n{contents()}")
     elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
+        from dpsql.guides.drawn import draw
 
-        Console(emoji=False).print(Markdown(page(topic)))
+        draw(page(topic))
     else:
         print(page(topic), end="")

@@ -307,7 +307,7 @@ class Ledger:
                 raise
         except sqlite3.Error:
             raise LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged",
-                              try_="the right to write it, and room on its disk") from None
+                              try_="the right to write it, room on its disk, and no other program that locks it") from None
 
     def _patiently(self, attempt: Any) -> Any:
         """Retry until the lock is free, with random pauses so that no process is starved."""

@@ -23,13 +23,15 @@ def statement_of(queries: Sequence[str], synthetic: Any, within: object, options
                                                                                                              Sources | None]:
     """The statement, and the files and frames that it brings along; None where it names public tables."""
     if not queries:
-        raise ProgrammingError("there is no query to validate", code="empty", try_="[\"SELECT COUNT(*) FROM people\"]")
+        raise ProgrammingError("there is no query to validate", code="empty", try_="SELECT COUNT(*) FROM ..., or several in a "
+                               "list, or parted by semicolons")
     width = _width(within)
     checks = []
     for text in queries:
         check = parse_check(text)
         if check.width is None and width is None:
-            raise OptionError("no tolerance is given", code="tolerance", subject="within", try_="within=\"5 PERCENT\"")
+            raise OptionError("no tolerance is given", code="tolerance", subject="within",
+                              try_="within=200, or within=\"5 PERCENT OR 10\"; --within in a shell")
         checks.append(CheckedQuery(query=check.query, width=check.width or width))
     sources = dict(synthetic) if isinstance(synthetic, Mapping) else {None: synthetic}
     if not sources:
@@ -65,7 +67,7 @@ def _width(within: object) -> Width | None:
             found = None
         if not isinstance(found, Validate) or found.options or found.checks[0].width is None:
             raise OptionError(f"{within!r} is no tolerance", code="tolerance", subject="within",
-                              try_="within=200, or within=\"5 PERCENT OR 10\"")
+                              try_="200, or \"5 PERCENT OR 10\"")
         return replace(found.checks[0].width, span=None)
     number = exact(within, "within", least=LEAST_TOLERANCE, most=MOST_TOLERANCE)
     return Width(absolute=number, percent=None)

@@ -174,7 +174,7 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
     except SqlError as fault:
         if fault.code == "unknown-column":
             raise OptionError(f"the synthetic table has no column {fault.subject}", code="synthetic", span=fault.span,
-                              subject=fault.subject, try_="the columns that the query names") from None
+                              subject=fault.subject, try_="a table that has it, or a query without it") from None
         raise
     calls = tuple(replace(call, discrete=True) if call.function == "quantile" else call for call in question.aggregates)
     question = replace(question, aggregates=calls)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
+from support.pages import blocks
 
 from dpsql import cli
 from dpsql.guides import TOPICS, page, summary
@@ -29,6 +31,18 @@ def test_a_terminal_gets_it_drawn(capsys: pytest.CaptureFixture[str], monkeypatc
         assert cli.main(["help", topic]) == 0
         shown = capsys.readouterr().out
         assert "\n# " not in shown and "\n```" not in shown and "\x1b[" in shown
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_what_is_typed_can_be_copied_from_a_terminal(topic: str, capsys: pytest.CaptureFixture[str],
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """However narrow it is, no line of a command or a program is broken or filled up."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    assert cli.main(["help", topic]) == 0
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+    for block in blocks(page(topic)):
+        assert [line for line in block.text.splitlines() if line not in shown] == []
 
 
 @pytest.mark.parametrize(("topic", "advice"), [("bound", "bounds"), ("workload", "workloads"), ("budget", "dpsql help, which lists"),

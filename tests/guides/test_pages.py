@@ -58,3 +58,5 @@ def test_a_term_is_explained_by_its_first_use_in_bold() -> None:
     assert level.page == "bounds" and level.is_explained_in("A **level (ℓ)** bounds it. Levels differ.")
     assert not level.is_explained_in("Levels differ. A **level** bounds it.") and not level.is_explained_in("None.")
     assert level.first("multi-level levelled") is None and level.first("by ℓ") is not None
+    strategy, = terms("| strategy | what is measured | [bounds](bounds.md) |")
+    assert strategy.first("Strategies are tried.") is not None and strategy.first("strategical") is None

@@ -15,7 +15,7 @@ from dpsql.guides import page
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EVERYDAY = {"owner", "analyst", "cost", "charge", "entity", "interval", "policy"}  # words that are understood without more
+EVERYDAY = {"owner", "analyst", "cost", "charge", "entity", "interval", "policy", "bounds"}  # words that are understood without more
 
 
 def test_it_is_short() -> None:

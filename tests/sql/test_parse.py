@@ -183,6 +183,19 @@ def test_mistyped_words_are_recognised(text: str, hint: str) -> None:
     assert refusal(text).try_ == hint
 
 
+@pytest.mark.parametrize(("text", "reason", "hint"), [
+    ("SELECT sex FROM acs WHERE GROUP BY sex", "something is missing before GROUP BY", "a condition, such as age > 18"),
+    ("SELECT income + FROM people", "something is missing before FROM", "a value"),
+    ("SELECT COUNT(*) FROM people WHERE age = AND active", "something is missing before AND", "a value"),
+    ("SELECT COUNT(*) FROM people WHERE", "something is missing after WHERE", "a condition, such as age > 18"),
+    ("SELECT CASE WHEN active THEN 1 FROM people", "END is missing after 1", ""),
+    ("SELECT CAST(age INTEGER) FROM people", "AS is missing before INTEGER", ""),
+])
+def test_what_is_missing_is_told_with_the_side_on_which_it_is_missing(text: str, reason: str, hint: str) -> None:
+    fault = refusal(text)
+    assert (fault.reason, fault.try_) == (reason, hint)
+
+
 @pytest.mark.parametrize(("text", "place"), [
     ("SELECT COUNT(*)\nFROM people\nWHERE", "WHERE"), ("SELECT a b c FROM people", "c"), ("SELECT a,, b", ","), ("SELECT f(, a)", ","),
     ("SELECT f(a, )", ")"), ("SELECT , a", ","), ("SELECT a FROM t JOIN u WHERE x", "JOIN"), ("SELECT a FROM t JOIN u", "JOIN"),

@@ -160,7 +160,7 @@ class Term:
 
     def first(self, text: str) -> re.Match[str] | None:
         """Where a text uses the term first."""
-        forms = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in self.forms)
+        forms = "|".join(re.sub("y$", "(?:y|ie)", re.escape(form)).replace(r"\ ", r"\s+") for form in self.forms)
         return re.search(rf"(?<![\w-])(?:{forms})(?:s|es)?(?![\w-])", text, re.IGNORECASE)
 
     def is_explained_in(self, text: str) -> bool:

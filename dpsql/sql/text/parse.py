@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Sequence
 
 import sqlglot
@@ -30,7 +31,7 @@ from dpsql.types import Span
 
 _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, such as COUNT(*) > 100",
             "FROM": "the name of a table", "JOIN": "the name of a table", "ON": "a.key = b.key",
-            **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!="), "a value")}
+            **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "THEN", "ELSE"), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
@@ -54,6 +55,9 @@ def parse_check(text: str) -> CheckedQuery:
         tokens = tokens_of(text)
         if not tokens:
             raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
+        if tokens[0].text.upper() == "VALIDATE":
+            raise SqlError("each query stands by itself here, and its tables and tolerance beside it", code="validate",
+                           span=place_of(tokens[0]), try_="SELECT ..., or (SELECT ...) WITHIN 5 PERCENT")
         return read_check(tokens, lambda part, last: _query(text, part, last))
     except (SqlError, Unsupported) as fault:
         fault.located(text)
@@ -73,9 +77,9 @@ def _parse(text: str) -> Statement:
     if words[0] == "SHOW":
         return _show(tokens)
     if words[0] in ("DESCRIBE", "DESC"):
-        if len(tokens) != 2 or tokens[1].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+        if len(tokens) != 2 or (tokens[1].token_type is not TokenType.IDENTIFIER and not tokens[1].text.isidentifier()):
             raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
-                           try_="DESCRIBE people")
+                           try_="SHOW TABLES, which lists them")
         return Describe(table=tokens[1].text, span=place_of(tokens[1]))
     return _asked(text, tokens, tokens[0])
 
@@ -143,13 +147,18 @@ def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
     found = [i for i, token in enumerate(tokens) if (token.line, token.col) == (details.get("line"), details.get("col"))]
     at = found[0] if found else len(tokens) - 1
     description = str(details.get("description") or "")
-    reason = f"{shown(tokens[at])} is not expected here"
+    reason, awaiting = f"{shown(tokens[at])} is not expected here", at
     if description.startswith("Expecting "):
         reason = f"{description[len('Expecting '):].strip('.')} is expected here"
     elif description.startswith(("Required keyword", "Expected")):
-        reason = f"something is missing {'before' if tokens[at].token_type in CLOSING else 'after'} {shown(tokens[at])}"
+        # the parser names what follows; where nothing does, and of some words, what it read
+        ended = at == len(tokens) - 1 and tokens[at].token_type not in CLOSING
+        read = ended or description.startswith(("Expected END", "Expected FROM"))
+        wanted = word[1] if (word := re.match(r"Expected (END|AS)\b", description)) else "something"
+        reason = f"{wanted} is missing {'after' if read else 'before'} {shown(tokens[at])}"
+        awaiting = at if read else at - 1
     hint = next((hint for token in (tokens[at], *reversed(tokens[max(0, at - 2) : at])) if (hint := _clause_like(token))),
-                _FOLLOWS.get(tokens[at].text.upper(), ""))
+                _FOLLOWS.get(tokens[awaiting].text.upper(), ""))
     before = [token.text.upper() for token in tokens[max(0, at - 2) : at]]
     if before[-1:] in (["GROUP"], ["ORDER"]):
         hint = f"{before[-1]} BY"
@@ -166,7 +175,7 @@ def _clause_like(token: Token) -> str:
     word = token.text.upper()
     if token.token_type is not TokenType.VAR or word in _CLAUSES:
         return ""
-    close = difflib.get_close_matches(word, _CLAUSES, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(word, [name for name in _CLAUSES if len(name) > 2], n=1, cutoff=0.7)  # acs is not AS
     return close[0] if close else ""
 
 
