@@ -267,7 +267,7 @@ def test_levels_and_sums_follow_their_law(name: str, tmp_path: Path, effort: flo
     telling = DRAWN_BY[name]
     assert not departures(telling, telling.make(tmp_path, Batched), 700)  # all worked out anew, and only as far as needed
     remembered(monkeypatch)
-    assert not departures(telling, telling.make(tmp_path, Batched), round(telling.times * max(1, effort)))
+    assert not departures(telling, telling.make(tmp_path, Batched), round(telling.times * max(0.5, effort)))
 
 
 @pytest.mark.parametrize("name", DRAWN_BY)
