@@ -29,7 +29,7 @@ class AboveThresholdOfCounts(OfOnePlan):
     q_1, ... are compared in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits.
     All rungs share noise'. If it is far below zero, increasing limits keep the answer from being the top rung.
 
-    Sensitivity, for `noise.sparse_vector` with g_j = q_j - limits[j]: let an entity remove u rows and add w, u + w <= r. Then
+    Cost: `noise.sparse_vector` with g_j = q_j - limits[j]. Let an entity remove u rows and add w, u + w <= r. Then
     for all j, q_j changes to a number between q_j - u and q_j + w. So z moves by at most r, and the noise of the yes by at most
     r too, not 2r, even if some rows are removed and others added.
     """
@@ -86,7 +86,7 @@ class AboveThresholdOfSums(OfOnePlan):
     The steps test in order whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in units of 1 /
     SUM_GRAIN of the most that an entity adds, rounded down; the first yes is released and ends the search.
 
-    Sensitivity, for `noise.sparse_vector` with g_j = t_j - q_j: an entity moves each q_j by SUM_GRAIN at most (rounding down
+    Cost: `noise.sparse_vector` with g_j = t_j - q_j. An entity moves each q_j by SUM_GRAIN at most (rounding down
     does not increase an integer distance). Where all sums move in one direction (an entity that leaves only removes rows, and
     no summand has negative values), u + w is SUM_GRAIN too, else twice that.
     """
@@ -140,7 +140,7 @@ class AboveThresholdOfTests:
     spent. All noise is one-sided: integers n >= 0 with probability proportional to exp(-n / scale). The slack is that of
     `NoisyFlipDistance` for each test alone; with `split` the sides of a test are compared one after the other.
 
-    Sensitivity, for `noise.sparse_vector`: a slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With
+    Cost: `noise.sparse_vector`. A slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With
     `split`, each test is divided into sides that added rows can only raise and sides that they can only lower, and each kind
     has its own z. When an entity is added, u is 0 and w is 1 for slacks that rise, and vice versa for those that fall; when one
     is removed, the kinds swap roles: the z move by 1 in total, and the noise of a yes by 1.

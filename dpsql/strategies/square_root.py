@@ -3,7 +3,8 @@
 Summation is the series 1 / (1 - x), and its square root (1 - x)^(-1/2) has coefficients s_k = C(2k, k) / 4^k. Measure y =
 S x + noise, with S lower triangular and Toeplitz with entries s, and sum up S^-1 y: the noise of a prefix sum then grows only
 with the logarithm of its length. Later columns of S have smaller norms; scaling all to one norm costs no privacy and lowers the
-errors (the normalised square root). For 64 to 1024 values its RMSE is 1.3 % above the least possible, its largest variance 8 to 10 %.
+errors (the normalised square root). For 64 to 1024 values its RMSE is 1.3 % above the least possible, and its largest variance 8
+to 10 %.
 
 The integer matrix is t_(i-j) e_j, with t and e the rounded coefficients and scales. Products with it are convolutions: computed
 by Fourier transforms in floats or, exactly for integers, by multiplying two large integers that contain the numbers as digits.
