@@ -11,7 +11,8 @@ entities in which every entity has at most `level` values.
 Sensitivity. Let removing e delete exactly the rows that name it (so no row appears or changes: the query is deletion-monotone),
 each row listing an owner once. Setting x_r = 0 on the rows of e in a best solution loses at most `level`, and the rest is
 feasible without e: V falls by at most `level`. A solution without e stays feasible with it: V does not rise. So V moves by at
-most `level`, in one direction, whatever the rows and the limits of values are. It needs w >= 0: with a weight below zero the zero that replaces x_r is not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC
+most `level`, in one direction, whatever the rows and the limits of values are. It needs w >= 0: with a weight below zero the
+zero that replaces x_r is not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC
 2013; for joins, Dong, Fang, Yi, Tao and Machanavajjhala, R2T, SIGMOD 2022; for values, Knop and Steinke, Counting Distinct
 Elements Under Person-Level Differential Privacy, NeurIPS 2023.
 

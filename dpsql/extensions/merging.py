@@ -62,7 +62,8 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
     Each step may make more entities light, so they are repeated until none is.
 
     A bound for the remaining problem gives one for the whole: with prices y for the remaining entities, 1 for those of (3) and 0
-    for the light ones, D of the whole is `fixed` + D of the remaining problem, as each step shows. (`certified` does not use this.)
+    for the light ones, D of the whole is `fixed` + D of the remaining problem, as each step shows. (`certified` does not need
+    it.)
     """
     owners, weights, load = rows.owners, rows.weights, totals
     capacities = rows.capacities(level)

@@ -25,10 +25,10 @@ class Packing:
 def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
     """The simplex method over fractions: a best x, and best prices of `limits`. It always ends.
 
-    Variables are those of the program, then the slack of each limit, then that of each bound in `most`. The basic variable of line
-    i is ends[i] minus the sum of its entries times the nonbasic variables; as limits are not negative, x = 0 is a feasible start.
-    The entering variable is the one with the largest gain, unless the last step gained nothing: then it is the first one with a
-    gain (Bland's rule), so that no basis recurs. The prices are the reduced costs of the slack variables of the limits.
+    Variables are those of the program, then the slack of each limit, then that of each bound in `most`. The basic variable of
+    line i is ends[i] minus the sum of its entries times the nonbasic variables; as limits are not negative, x = 0 is a feasible
+    start. The entering variable is the one with the largest gain, unless the last step gained nothing: then it is the first one
+    with a gain (Bland's rule), so that no basis recurs. The prices are the reduced costs of the slack variables of the limits.
     """
     count = len(program.costs)
     lines: list[dict[int, Fraction]] = [{} for _ in program.limits]
