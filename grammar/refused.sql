@@ -347,7 +347,7 @@ SELECT nextval('seq') FROM people
 
 -- # queries that cannot be bounded, or are left out
 
--- Unsupported outer-union: the outermost query is one SELECT
+-- Unsupported outer-union: the outermost query must be one SELECT
 SELECT age FROM people UNION ALL SELECT year FROM visits
 
 -- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
@@ -371,7 +371,7 @@ SELECT COUNT(*) FROM (SELECT age, sex FROM people INTERSECT SELECT year FROM vis
 -- SqlError union: the parts of this UNION have 2 and 1 columns
 SELECT COUNT(*) FROM (SELECT age, sex FROM people UNION ALL SELECT year FROM visits) AS t
 
--- SqlError type: BIGINT and VARCHAR do not go together
+-- SqlError type: BIGINT and VARCHAR cannot be combined
 SELECT COUNT(*) FROM (SELECT sex FROM people UNION ALL SELECT year FROM visits) AS t
 
 -- Unsupported not-accepted: recursive queries have no bound
@@ -410,7 +410,7 @@ SELECT COUNT(*) FROM visits WHERE ROW_NUMBER() OVER (PARTITION BY person_id ORDE
 -- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
 SELECT AVG(n) FROM (SELECT note, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY note) AS t
 
--- Unsupported window-here: WINDOW is answered in a subquery of rows only
+-- Unsupported window-here: WINDOW is answered only in a subquery of rows
 SELECT COUNT(*) FROM visits WINDOW w AS (ORDER BY seen)
 
 -- SqlError window-here: a window function inside a window function is not answered
@@ -728,13 +728,13 @@ SELECT COUNT(*) FROM people WHERE age = 'old'
 -- SqlError type: this text is not a whole number
 SELECT COUNT(*) FROM people WHERE age = '99999999999999999999'
 
--- SqlError type: BIGINT and VARCHAR do not go together
+-- SqlError type: BIGINT and VARCHAR cannot be combined
 SELECT COUNT(*) FROM people WHERE sex = 1
 
--- SqlError type: BIGINT and BOOLEAN do not go together
+-- SqlError type: BIGINT and BOOLEAN cannot be combined
 SELECT COUNT(*) FROM people WHERE active = 1
 
--- SqlError type: BIGINT and DATE do not go together
+-- SqlError type: BIGINT and DATE cannot be combined
 SELECT COUNT(*) FROM people WHERE born > 1990
 
 -- SqlError type: this text is not a date
@@ -826,19 +826,19 @@ SELECT SUM(DISTINCT age) FROM people
 -- Unsupported not-accepted: ORDER BY inside an aggregate is not answered
 SELECT SUM(age ORDER BY income) FROM people
 
--- SqlError filter: FILTER stands after an aggregate
+-- SqlError filter: FILTER must follow an aggregate
 SELECT ABS(age) FILTER (WHERE active) FROM people
 
 -- SqlError syntax: ( is not expected here
 SELECT COUNT(*) FILTER (WHERE active) FILTER (WHERE age > 3) FROM people
 
--- SqlError quantile: the place of a quantile is a constant between 0 and 1
+-- SqlError quantile: a quantile needs a constant fraction between 0 and 1
 SELECT QUANTILE_CONT(age, 2) FROM people
 
--- SqlError quantile: the place of a quantile is a constant between 0 and 1
+-- SqlError quantile: a quantile needs a constant fraction between 0 and 1
 SELECT QUANTILE_CONT(age, income) FROM people
 
--- SqlError quantile: quantile_cont needs a place between 0 and 1
+-- SqlError quantile: quantile_cont needs a fraction between 0 and 1
 SELECT QUANTILE_CONT(age) FROM people
 
 -- Unsupported quantile: a list of quantiles is not answered, as each has an interval of its own
@@ -977,7 +977,7 @@ SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, '[(](a)', '\2') = 'b'
 -- SqlError type: regexp_replace: a pattern, and at most 20 letters to stand in its place, where
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'x\') = 'b'
 
--- Unsupported pattern: of the options of regexp_replace, 'g' is answered
+-- Unsupported pattern: the only option of regexp_replace that is answered is 'g'
 SELECT COUNT(*) FROM people WHERE regexp_replace(nickname, 'a', 'b', 'i') = 'b'
 
 -- SqlError type: regexp_extract: a pattern without \B and \C, which are found within letters, is needed here
@@ -992,7 +992,7 @@ SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, '(')
 -- SqlError type: regexp_matches takes a constant here
 SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, sex)
 
--- Unsupported pattern: of the flags of regular expressions, 'i' and 'c' are answered
+-- Unsupported pattern: only the flags 'i' and 'c' of regular expressions are answered
 SELECT COUNT(*) FROM people WHERE regexp_matches(nickname, 'a', 'x')
 
 -- SqlError type: LIKE: the pattern ends in its sign of escape
@@ -1037,10 +1037,10 @@ SELECT COUNT(*) FROM people WHERE age ^ 2 = 9
 -- Unsupported not-accepted: ~ beside this operator is read differently by different engines
 SELECT COUNT(*) FROM people WHERE ~age + 1 = 1
 
--- SqlError type: a shift is by a constant from 0 to 61
+-- SqlError type: a shift needs a constant from 0 to 61
 SELECT COUNT(*) FROM people WHERE age << 62 = 2
 
--- SqlError type: a whole number is shifted, and this is DOUBLE
+-- SqlError type: only whole numbers can be shifted, and this is DOUBLE
 SELECT SUM(income >> 2) FROM people
 
 -- SqlError type: | cannot be applied to DOUBLE and DOUBLE
@@ -1150,19 +1150,19 @@ SELECT (SELECT * FROM visits) FROM people
 -- SqlError scalar-subquery: a subquery as a value has one column, and this one has 2
 SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age), COUNT(*) FROM people)
 
--- SqlError scalar-subquery: this subquery has several rows, and its value is one
+-- SqlError scalar-subquery: this subquery has several rows, and a value needs one
 SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics)
 
--- Unsupported scalar-subquery: which rows of a public table are meant here depends on a value that is still to be released
+-- Unsupported scalar-subquery: which rows of a public table are used here depends on a value that is not yet released
 SELECT COUNT(*) FROM visits v JOIN (SELECT city FROM clinics WHERE beds > (SELECT AVG(age) FROM people)) AS c ON v.note = c.city
 
 -- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
 SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics LIMIT 1)
 
--- SqlError type: DOUBLE and VARCHAR do not go together
+-- SqlError type: DOUBLE and VARCHAR cannot be combined
 SELECT COUNT(*) FROM people WHERE sex > (SELECT AVG(age) FROM people)
 
--- Unsupported linked: a subquery is linked to the row around it by equalities with its own columns only
+-- Unsupported linked: a subquery may refer to the row around it only in equalities with its own columns
 SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age < p.age)
 
 -- Unsupported linked: this aggregate adds up values of the row around the subquery
@@ -1207,13 +1207,13 @@ SELECT COUNT(*) FROM visits WHERE (clinic, year) NOT IN (SELECT clinic, beds FRO
 -- Unsupported distinct-aggregate: COUNT(DISTINCT ...) takes one expression
 SELECT COUNT(DISTINCT (clinic, year)) FROM visits
 
--- Unsupported tuple: several values in brackets are answered beside = and IN
+-- Unsupported tuple: several values in brackets are answered only with = and IN
 SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 
 -- Unsupported not-accepted: ANY stands after = and before a list of constants or a subquery
 SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds FROM clinics)
 
--- SqlError type: BIGINT and VARCHAR do not go together
+-- SqlError type: BIGINT and VARCHAR cannot be combined
 SELECT COUNT(*) FROM visits WHERE clinic IN (SELECT beds FROM clinics)
 
 -- Unsupported in-list: IN takes a list of constants, or a subquery

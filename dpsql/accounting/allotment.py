@@ -13,7 +13,7 @@ from dpsql.catalog.price import Price
 def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
     """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
 
-    A price of (epsilon, delta) buys what a budget of (epsilon, delta) holds, so one such statement uses up one such budget
+    A price of (epsilon, delta) allows what a budget of (epsilon, delta) allows, so one such statement exhausts one such budget
     exactly: both are rounded down to the units of the ledger.
     """
     if price.rho is not None:

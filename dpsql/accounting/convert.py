@@ -10,10 +10,10 @@ from dpsql.accounting.cost import ATTO, NANO, ORDERS
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import Price
 
-# Conversions are evaluated in floats; this margin, far above their rounding error, is always taken on the safe side.
+# Conversions are evaluated in floats, and this relative margin, far above their rounding error, is applied on the safe side.
 MARGIN = 1e-9
 
-# What the delta of a budget, and of the price of one statement, is for: half of it for rho, the rest for failures and for orders.
+# Shares of the delta of a budget, or of the price of a statement: for rho, for failures, and for the Renyi orders.
 FOR_RHO, FOR_FAILURES, FOR_ORDERS = Fraction(1, 2), Fraction(7, 16), Fraction(1, 16)
 
 
@@ -77,7 +77,7 @@ def limit(total: Price) -> Limit:
     if total.rho is not None:
         return Limit(epsilon=None, rho=math.floor(total.rho * NANO), delta=math.floor(total.delta * ATTO))
     if total.epsilon is None:
-        raise ValueError("a budget is given in epsilon or in rho")
+        raise ValueError("a budget must be given in epsilon or in rho")
     epsilon = math.floor(total.epsilon * NANO)
     if not total.delta:
         return Limit(epsilon=epsilon, rho=None, delta=0)

@@ -1,6 +1,6 @@
 """The cost of a release, and how costs add up: exact fractions, and the integers of the ledger.
 
-A cost carries two valid accounts of the same release side by side: a pure epsilon (None where the release has none), and rho
+A cost has two valid accounts of the same release side by side: a pure epsilon (None where the release has none), and rho
 of zero-concentrated DP, both up to a failure probability `delta`. An epsilon-DP release is (epsilon^2 / 2)-zCDP (Bun and
 Steinke 2016, Proposition 1.4); an (epsilon, delta)-DP release whose privacy loss exceeds epsilon only in an event of
 probability delta is so up to delta. Costs of adaptively chosen releases add up in each account.
@@ -13,7 +13,7 @@ the chord between these ends,
     (e^(a epsilon) + e^((1 - a) epsilon)) / (1 + e^epsilon) = e^((a - 1) epsilon) (1 + e^-((2a - 1) epsilon)) / (1 + e^-epsilon),
 
 with equality for randomized response, where Z takes no other values (its divergence: Mironov 2017, Proposition 5; the argument:
-Bun and Steinke 2016, Proposition 3.3). The divergence is log(E[Z^a]) / (a - 1), so it stays below epsilon by
+Bun and Steinke 2016, Proposition 3.3). The divergence is log(E[Z^a]) / (a - 1), so it is below epsilon by
 
     (log(1 + e^-epsilon) - log(1 + e^-((2a - 1) epsilon))) / (a - 1).
 
@@ -30,7 +30,7 @@ from operator import add
 
 NANO = 10**9
 ATTO = 10**18
-ORDERS = tuple(2**k for k in range(1, 17))  # never to be changed: with other orders, no proof would cover what passed before
+ORDERS = tuple(2**k for k in range(1, 17))  # must never change: no proof would cover what was allowed before with other orders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,23 @@
 """May one more statement be answered? The privacy filter of a budget, which depends on charges alone.
 
-*Pure budgets* (epsilon, no delta) hold a sum of epsilons: basic composition, valid for adaptive choice. Budgets in rho hold a sum
-of rho, and failures up to their delta.
+*Pure budgets* (epsilon, no delta) limit the sum of epsilons: basic composition, valid for adaptive choice. Budgets in rho limit
+the sum of rho, and failures up to their delta.
 
-*Budgets of (epsilon, delta)* hold several accounts. `convert.limit` divides delta once: a part for releases that may fail (key
+*Budgets of (epsilon, delta)* have several accounts. `convert.limit` divides delta once: a part for releases that may fail (key
 selection), a part for the sum of rho, and a part for each of the Renyi orders of `cost.ORDERS`. A statement passes if, with it,
 the failures stay within their part and *one of* the accounts stays within its limit: the sum of epsilons, where every release so
 far has one; the sum of rho; or, for some order a, the sum of the Renyi costs at a. The last account combines pure and other
 statements: at large orders a pure one costs hardly more than its epsilon there, and any other a rho.
 
-Proof that "one of" is enough. Take neighbours in either direction, and let P and Q be the distributions of the whole
-transcript: releases made one after another, each paid for before it is made. What is asked, what it costs and whether to go on
-depend only on earlier releases and on randomness independent of the data.
+Proof that "one of" is enough. Take neighbours in either direction, and let P and Q be the distributions of the whole transcript:
+releases made one after another, each paid for before it is made. Which statement comes next, what it costs and whether there is
+one depend only on earlier releases and on randomness independent of the data.
 
  1. *Failures.* Given what came before, the distribution of a release that fails with probability at most d has a part P' of
-    mass 1 - d, and Q has a part Q' of mass 1 - d, that are related as epsilon-DP or rho-zCDP demands: for zCDP this is the
+    mass 1 - d, and Q has a part Q' of mass 1 - d, that satisfy epsilon-DP or rho-zCDP: for zCDP this is the
     definition of its approximate form (Bun and Steinke 2016, Definition 8.1), for epsilon it is so in every (epsilon, d)-DP
-    release (Kairouz, Oh and Viswanath 2015). Multiplied along transcripts, these parts are measures P' <= P and Q' <= Q. What
-    P' lacks is at most the largest sum of d along any path, which is the part for failures, D. So for every event S, P(S) -
+    release (Kairouz, Oh and Viswanath 2015). Multiplied along transcripts, these parts are measures P' <= P and Q' <= Q. The
+    mass of P - P' is at most the largest sum of d along any path, which is the part for failures, D. So for every event S, P(S) -
     e^epsilon Q(S) <= D + the integral of (P' - e^epsilon Q')+.
  2. *A partition.* Divide all complete transcripts by the first account within whose limit they end. Each ends within one, as
     its last charge passed. So the integral is a sum over these parts; it is nonnegative on each, and each is bounded
@@ -38,11 +38,11 @@ and for rho. At an order, the costs of pure releases add up to at most the cost 
 together are pure too, and may be randomized response.
 
 Together the releases are (epsilon, delta)-DP after any number of statements, as the parts of delta add up to at most delta.
-Orders and limits are fixed, and do not follow what was released. Where another limit (of one analyst) refuses what would pass
-here, that too depends on charges alone, as if the analyst had not asked. A refused charge enters no sum.
+Orders and limits are fixed, and do not follow what was released. Where another limit (of one analyst) refuses what this one
+allows, that too depends on charges alone, as if the analyst had not asked. A refused charge enters no sum.
 
-Accounts cannot share one delta, as an analyst may aim for one on some paths and for another on others; nor may failures use
-what the orders leave unused, as they occur on all paths. Stopping when an exact privacy loss curve is crossed is not valid
+Accounts cannot share one delta, as an analyst may exhaust one on some paths and another on others; nor may failures use
+the unused delta of the orders, as they occur on all paths. Stopping when an exact privacy loss curve is crossed is not valid
 under adaptive choice, either; see `reports.tight_epsilon`.
 """
 

@@ -13,8 +13,8 @@ from dpsql.accounting.convert import MARGIN, delta_of
 from dpsql.accounting.cost import NANO, ORDERS, Charge, Cost
 from dpsql.catalog.price import short
 
-# For privacy loss distributions: the finest step, about how many steps one has, how many are composed one by one,
-# and the largest epsilon of one.
+# For privacy loss distributions: the finest step, the approximate number of steps, the most that are composed one by one, and the
+# largest epsilon of one.
 FINE, PLACES, CLASSES, WIDE = 1e-4, 2**16, 16, 40.0
 
 
@@ -42,13 +42,13 @@ def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
     """The least epsilon at `delta` that dp-accounting derives for a sequence of charges; for reports only.
 
     Where every charge is a pure epsilon, their worst-case privacy loss distributions are composed: those of randomized
-    response (Kairouz, Oh and Viswanath 2015). Otherwise their costs at the Renyi orders of the ledger are added up, or each is
-    taken as its rho of zCDP, whichever gives less. None where the library is not installed. The answer must not steer
+    response (Kairouz, Oh and Viswanath 2015). Otherwise their costs at the Renyi orders of the ledger are added up, or their
+    rhos of zCDP are, whichever gives less. None where the library is not installed. The answer must not steer
     spending: stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
 
-    Whoever asks what is left waits for it, so its running time is limited whatever was charged: distributions have `PLACES`
-    points, with losses rounded up; many different prices are rounded up to `CLASSES` of them; and above `WIDE`, where a
-    distribution gives no more than the sum, none is used.
+    Users wait for this number, so its running time is limited whatever was charged: distributions have `PLACES` points, with
+    losses rounded up; many different prices are rounded up to `CLASSES` of them; and above `WIDE`, where a distribution gives no
+    smaller epsilon than the sum does, none is used.
     """
     if not charges:
         return 0.0

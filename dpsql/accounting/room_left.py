@@ -1,4 +1,4 @@
-"""What a budget has room for, for reports and advice: found by asking its filter, so that reports agree with decisions."""
+"""What a budget still allows, for reports and advice: computed by its own filter, so that reports agree with decisions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fractions import Fraction
 from dpsql.accounting.cost import NANO, Charge, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 
-MOST = 2**60  # in units of the ledger: more than any budget holds
+MOST = 2**60  # in units of the ledger: more than any budget
 
 
 def share_spent(limit: Limit, spent: Charge) -> Fraction:
-    """The spent fraction of a budget, in its least used account: one account with room is enough."""
+    """The spent fraction of a budget in its least used account, as one account within its limit is enough."""
     shares = [Fraction(of, most) for of, most in limit.accounts(spent) if most > 0]
     return min([*shares, Fraction(1)])
 

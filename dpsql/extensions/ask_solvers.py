@@ -1,4 +1,4 @@
-"""Calling solvers, which are passed in from outside: nothing that they return is trusted, not even that they return.
+"""Calling solvers, which are passed in from outside: neither their results nor that they return at all is trusted.
 
 Their input depends on the sets and a level alone. Every answer is converted to numbers of the right kind and length, or
 discarded, and is then evaluated in integers on the original rows (`certified`, `removal_distance`, `bounded_degrees`). Each
@@ -25,14 +25,14 @@ from dpsql.extensions.owned import Integers
 from dpsql.extensions.packing import Packing, exact
 from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
 
-MOST_ANSWERS = 16  # answers taken to one question, so that an endless sequence ends
+MOST_ANSWERS = 16  # most answers used from one call, so that an endless sequence ends
 
 T = TypeVar("T")
 
 Solver: TypeAlias = Callable[[LinearProgram, float], Point]
 """A solver: takes a program, and the tolerated error of the maximum. It may raise anything."""
 Exit: TypeAlias = Callable[[RemovalProgram], RemovalSolution]
-"""A solver for `RemovalProgram`: who has to leave. It may raise anything."""
+"""A solver for `RemovalProgram`. It may raise anything."""
 
 
 def nothing(*given: object) -> Any:
@@ -91,7 +91,7 @@ def _unless_it_fails(job: Callable[[], T]) -> T | None:
 
 
 def stack_of(program: Packing, solvers: Solvers) -> Iterator[tuple[Reals, Reals]]:
-    """x and the prices of `limits`, more and more accurate, the last ones exact up to rounding to floats."""
+    """x and the dual prices of `limits`, more and more accurate, the last ones exact up to rounding to floats."""
     yield from each_heard(lambda found: _pair(program, *found), solvers.packings, program)
     x, y = exact(program)
     yield np.array([float(one) for one in x]), np.array([float(one) for one in y])

@@ -1,20 +1,20 @@
-"""Degree histograms of graphs with degrees limited to `most`: two ways to bring a graph within the limit.
+"""Degree histograms of graphs with degrees limited to `most`, in one of two ways.
 
 Rows are arcs from one entity to another, and the degree of an entity is the number of arcs from it. `mutual` rows count for
 both of their entities: row {a, b} is the arcs a -> b and b -> a. Arcs have multiplicities, and may be loops (a mutual loop is
-two arcs). Both ways give every entity its own degree where no entity has more than `most` arcs from it, nor to it; and both
+two arcs). Where no entity has more than `most` arcs from it or to it, both ways give the exact degrees. Both
 yield
 
     counts[i] = the number of entities of degree i, 1 <= i <= most.
 
-Sensitivity. Let entity e come into a graph with arcs from it and to it; let d be the degrees without it and d' those with it,
-of which d'_e are of e. For both ways it is proved below that the sum of |d'_v - d_v| over all v but e is at most
+Sensitivity. Let entity e be added to a graph, with arcs from it and to it. Let d be the degrees without e, and d' those with e;
+d'_e is the degree of e itself. For both ways it is proved below that the sum of |d'_v - d_v| over all v but e is at most
 
     d'_e for mutual rows, d'_e + most for others.                                                                         (*)
 
 Let n be any number, c_i = n - (number of entities with a degree > i) for 0 <= i <= most, so that c_most = n, and let n grow by
-one when e comes. Then e adds one to each of c_(d'_e), ..., c_most, which are most + 1 - d'_e of them; and a degree that moves
-by one moves one c_i by one. So c moves by at most most + 1 for mutual rows, 2 most + 1 for others, in the l1 norm
+one when e is added. Then e adds one to each of c_(d'_e), ..., c_most, which are most + 1 - d'_e of them; and a change of a degree
+by one changes one c_i by one. So c moves by at most most + 1 for mutual rows, 2 most + 1 for others, in the l1 norm
 (`plan.operators.arcs.moves`). n need not be known: counts[i] = c_i - c_(i-1). (Released directly, `counts` would move by 2
 most + 1 for mutual rows: the degree of e, and two cells for each of d'_e degrees.) Entities of degree 0 are not counted,
 whether they have no rows or lost them.
@@ -33,7 +33,7 @@ from dpsql.extensions.owned import Integers
 
 @dataclass(frozen=True, slots=True)
 class ArcList:
-    """Arcs by the numbers 0 .. entities - 1 of their ends, with multiplicities >= 1, in the order of the edges."""
+    """Arcs as numbers 0 .. entities - 1 of their ends, with multiplicities >= 1, in the order in which they are added."""
 
     tails: Integers
     heads: Integers
@@ -47,27 +47,28 @@ def counted(degrees: Integers, most: int) -> Integers:
     return np.bincount(degrees, minlength=most + 1)[1:]
 
 
-# -- edge addition while there is room
+# -- edge addition up to the limit
 
 
 def projected(arcs: ArcList, most: int) -> Integers:
-    """The degrees when arcs are added one after another, each where both of its ends have room.
+    """The degrees when arcs are added one after another, each only if both of its ends have room.
 
     A mutual row has room where both entities have less than `most`, a loop where its own has less than `most` - 1. Otherwise an
-    arc a -> b has room where less than `most` arcs from a and less than `most` arcs to b were added. The order is a function of
-    each row alone, so that rows which are in both graphs come in the same order.
+    arc a -> b has room where fewer than `most` arcs from a and fewer than `most` arcs to b were added. The order is a function of
+    each row alone, so that rows that are in both graphs have the same order in both.
 
-    Proof of (*). The rows of e that are not added change nothing, so leave them out. Put those that are added, k of them, into
-    the graph one by one, in their order; a run of the algorithm has the same past up to the row that is put in, so each is
-    added when it is put in. Compare the runs with and without such a row: from there on the added degrees of the two runs (for
-    arcs, the added numbers from and to every entity) are equal everywhere but at e, and but for one number, which differs by
-    one: at the row itself, that of its other end. By induction over the rows that follow: a row away from the number that
-    differs is treated alike. Let a row touch it, at x and x + 1. If both runs treat it alike, nothing changes. If not, it is
-    added where the number is x and not where it is x + 1, so x + 1 = most, x becomes most, and it is the other end of the row
-    that differs by one. A mutual loop that is treated in two ways makes x = most - 2 to most, beside most - 1: still one. So
-    every row of e moves one number by one at the end, or none. A loop of e touches nobody else.
+    Proof of (*). The rows of e that are not added have no effect, so leave them out. Insert the others, k of them, into the graph
+    one by one in their order. A run of the algorithm is the same up to the inserted row, so that row is added when it is
+    inserted. Compare the runs with and without it. From there on the degrees so far (for arcs that are not mutual, the numbers
+    from and to every entity) are equal in both runs except at e and for one number, which differs by one: at first that of the
+    row's other end. Proof by induction over the rows that follow. Rows that do not involve the differing number are treated
+    alike. Let a row involve it, x in one run and x + 1 in the other. If both runs treat the row alike, the difference stays. If
+    not, it is added where the number is x and not where it is x + 1; so x + 1 = most, x becomes most, and now the number of the
+    row's other end differs by one. A mutual loop that is treated differently raises x = most - 2 to most, and the other run has
+    most - 1: still a difference of one. So every row of e changes at most one number at the end, by one. A loop of e involves no
+    other entity.
     Mutual rows: d'_e counts every row of e once, loops twice, so k without loops is at most d'_e. Others: at most d'_e rows from
-    e and `most` to it are added, and each moves one number, of arcs from an entity or to one.
+    e and `most` to it are added, and each changes one number of arcs from or to an entity.
 
     Source: edge addition, Day, Li and Lyu, Publishing graph degree distribution with node differential privacy, SIGMOD 2016.
     """
@@ -90,31 +91,33 @@ def projected(arcs: ArcList, most: int) -> Integers:
 def extended(arcs: ArcList, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """The degrees of the fairest flow: of all ways to keep arcs so that at most `most` are kept from and to every entity.
 
-    Take every entity v twice, left and right; an arc a -> b of size m leads from a_left to b_right with capacity m; a source
-    feeds each left and a sink drains each right with capacity `most`. Of the integer flows x, with out_v from v_left and in_v
+    The network has two nodes for every entity v, left and right. An arc a -> b of size m becomes an arc from a_left to b_right of
+    capacity m; arcs of capacity `most` lead from a source to each left node and from each right node to a sink. Of the integer
+    flows x, with out_v from v_left and in_v
     to v_right, take one that is best for the sum of phi_v(out_v) + phi_v(in_v), with steps
-    phi_v(i + 1) - phi_v(i) = most - i + tiny_(v,i), where sums of differences of the tiny numbers are smaller than one and no two
-    of these are equal. Its degrees are out_v.
+    phi_v(i + 1) - phi_v(i) = most - i + tiny_(v,i), where sums of differences of the tiny numbers are smaller than one and no
+    two of these are equal. The degrees are out_v.
 
-    Proof of (*). Let x be best without e and x' with it. x' - x, with source and sink as one point g, is a circulation; it is a
-    sum of simple cycles of one unit, each along signs of x' - x, so that each can be added to x or taken off x' (where it does
-    not touch e). A cycle through g but not through e changes two of the numbers out, in by one each. Adding it to x gains A,
-    taking it off x' gains B. Where one of the two numbers moves by 2 or more in all, A + B >= 1 - tiny > 0, as phi is concave;
-    otherwise B = -A, and A is not 0: one gains and one loses a step, of different entities, or both gain, or both lose, at steps
-    of most - i > 0. So A > 0 or B > 0, which neither x nor x' allows. So every cycle that changes a number goes through e:
-    out'_e of them through e_left, in'_e through e_right. Those through e_left take one unit from some out_v, or bring one to
-    some in_v, or end at e_right; those through e_right bring one to some out_v or take one from some in_v. Altogether
+    Proof of (*). Let x be best without e and x' with it. x' - x, with source and sink as one node g, is a circulation: a sum
+    of simple cycles of one unit, each with the signs of x' - x, so that each can be added to x (if it does not pass e) or
+    subtracted from x'. A cycle through g but not through e changes two of the numbers out, in by one each. Adding it to x gains
+    A, subtracting it from x' gains B. Where one of the two numbers moves by 2 or more in all, A + B >= 1 - tiny > 0, as phi is
+    concave; otherwise B = -A, and A is not 0: one gains and one loses a step, of different entities, or both gain, or both lose,
+    at steps of most - i > 0. So A > 0 or B > 0, although x and x' are both best: a contradiction. So every cycle that changes a
+    number goes through e: out'_e of them through e_left, in'_e through e_right. Those through e_left take one unit from some
+    out_v, or add one to some in_v, or end at e_right; those through e_right add one to some out_v or take one from some in_v.
+    Altogether
 
         sum over v but e of |out'_v - out_v| + |in'_v - in_v| <= out'_e + in'_e, which is at most d'_e + most.
 
-    Mutual rows: exchanging left and right makes another best flow; as two best flows differ by no cycle through g, for the
-    same reason, out = in. So out numbers grow by as much as in numbers do, by units that came through e_left: the sum of
-    |out'_v - out_v| is at most the number of cycles through e_left, d'_e.
+    Mutual rows: exchanging left and right gives another best flow; as two best flows differ by no cycle through g, for the same
+    reason, out = in. So the out numbers change by as much as the in numbers do, by the units of cycles through e_left: the sum
+    of |out'_v - out_v| is at most the number of cycles through e_left, d'_e.
 
-    Exact where no entity has more than `most` arcs from or to it: then all arcs can be kept, and every arc that can be kept is,
-    as phi rises.
+    Exact where no entity has more than `most` arcs from or to it: then all arcs can be kept together, and a best flow keeps them,
+    as phi increases.
 
-    Which entity has which degree depends on the tiny numbers, the sorted degrees do not: they are what `fairest` finds.
+    Which entity has which degree depends on the tiny numbers, but the sorted degrees do not: these are what `fairest` computes.
 
     Source: the extension of degree lists by flows of strictly convex cost, Raskhodnikova and Smith, Lipschitz extensions for
     node-private graph statistics and the generalized exponential mechanism, FOCS 2016.
@@ -131,23 +134,24 @@ def extended(arcs: ArcList, most: int, solvers: Solvers = NO_SOLVERS) -> Integer
 
 
 def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integers:
-    """The sorted degrees of a best flow, each at most `most`: a largest flow whose degrees are as even as can be.
+    """The sorted degrees of a best flow, each at most `most`: a maximum flow whose degrees are as even as possible.
 
-    Let F(k) be the largest flow when no left point may have more than k.
+    Let F(k) be the value of a maximum flow when every left node is limited to k.
 
     (1) *For a best flow, sum over p of min(d_p, k) = F(k) for every k.* Let h be a flow with degrees at most k and more than the
-    sum of min(d_p, k). The difference of h and the best flow is a sum of cycles as above. Let a cycle bring one to p,
-    d_p < k. It does not bring one to a right point, or the best flow could be better. So it takes one from some p', and
-    d_p' <= d_p + 1 <= k, or the best flow would be fairer by it (of two equal ones the tiny numbers decide, and (1) is about the
-    multiset). So what h has more at some points it has less at points where min(d_p', k) counts every unit: no more in all.
+    sum of min(d_p, k). The difference of h and the best flow is a sum of cycles as above. Let a cycle add one to p,
+    d_p < k. It does not add one to a right node, or the best flow could be improved. So it takes one from some p', and
+    d_p' <= d_p + 1 <= k, or it would make the best flow fairer (between two equally good ones the tiny numbers decide, and (1) is
+    about the multiset). So what h has more at some nodes it has less at nodes where min(d_p', k) counts every unit: no more in
+    all.
 
     So the multiset of the degrees is that of any flow for which (1) holds for all k.
 
-    (2) *Halves.* Take a largest flow for limit k, and let L be the left points and R the right points that can still be reached
-    from the source. Right points of R are full; arcs from L out of R are full; arcs from other left points into R are empty, and
-    those points have k. A best flow can be had so too: points of L have at most k, and full arcs out of R, and the others k
-    and more, and nothing in R. So the two sides are problems of their own: L with the arcs into R; and the others with arcs to
-    the others, of which the full arcs from L have taken their part. The next limits are halves of what is open.
+    (2) *Halves.* Take a maximum flow for limit k, and let L and R be the left and right nodes that can be reached from the source
+    in its residual graph. Nodes in R are full; arcs from L to nodes outside R are full; arcs from other left nodes into R are
+    empty, and those nodes have k. There is a best flow with the same property: nodes in L have at most k and full arcs to nodes
+    outside R; the others have k or more and send nothing into R. So there are two separate problems: L with its arcs into R; and
+    the other left nodes with their arcs to nodes outside R, reduced by the full arcs from L. Each has half of the range of k.
     """
     found, work = np.zeros(len(whole.given), dtype=np.int64), [(whole, np.arange(len(whole.given)), 0, most)]
     while work:
@@ -157,7 +161,7 @@ def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integer
             continue
         limit = high if high == low + 1 else (low + high) // 2
         kept = _largest(part, limit, solvers)
-        if high == low + 1:  # each point has one of the two
+        if high == low + 1:  # each node has one of the two degrees
             up = int(part.given.sum() + kept.sum()) - low * len(points)
             found[points[:up]], found[points[up:]] = high, low
             continue
@@ -178,7 +182,7 @@ def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integer
 
 
 def _largest(part: Network, limit: int, solvers: Solvers = NO_SOLVERS) -> Integers:
-    """A largest flow for this limit of left points, arc by arc.
+    """A maximum flow for this limit of left nodes, arc by arc.
 
     It starts from a solver's flow, or from zero where that is not a valid flow, and is augmented along paths of the residual
     graph as long as there is one: so it is a maximum flow whatever the solver returned.
@@ -196,10 +200,10 @@ def _flow(part: Network, limit: int, given: object) -> Integers:
     """A solver's answer, checked to be a flow: each arc within its size, and each node within its limit."""
     kept = np.array(given)
     if kept.dtype != np.int64 or kept.shape != part.sizes.shape or ((kept < 0) | (kept > part.sizes)).any():
-        raise ValueError("this is no flow")
+        raise ValueError("this is not a flow")
     spare, room = _spare(part, kept, limit)
     if (spare < np.minimum(0, limit - part.given)).any() or (room < 0).any():
-        raise ValueError("this flow is more than a point may have")
+        raise ValueError("this flow exceeds the limit of a node")
     return kept
 
 
@@ -250,10 +254,10 @@ def _reached(part: Network, kept: Integers, limit: int, solvers: Solvers) -> tup
     def cut(given: tuple[object, object]) -> tuple[Truths, Truths]:
         left, right = (np.array(side) for side in given)
         if left.dtype != np.bool_ or right.dtype != np.bool_ or (left.shape, right.shape) != (spare.shape, room.shape):
-            raise ValueError("these are no points")
+            raise ValueError("these are not sets of nodes")
         out = (open_ & left[part.tails] & ~right[part.heads]) | (begun & right[part.heads] & ~left[part.tails])
         if out.any() or not left[spare > 0].all() or (room[right] > 0).any():
-            raise ValueError("this is no cut")
+            raise ValueError("this is not a cut")
         return left, right
 
     if found := heard(cut, solvers.cuts, part, open_, begun, spare > 0):

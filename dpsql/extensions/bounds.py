@@ -27,10 +27,10 @@ def upper(by_size: Sequence[int], room: int) -> int:
 
 
 def covered(groups: Integers, level: int) -> int:
-    """An upper bound of V(level), in units; `groups` are the weights of rows by their heaviest owner, in rising order of loads.
+    """An upper bound of V(level), in units; `groups` are the weights of rows by heaviest owner, in increasing order of loads.
 
-    Proof. The heaviest h entities contribute at most level * h together; the rows without any of them are those whose heaviest
-    owner is another.
+    Proof. For any h, the rows of the h heaviest entities contribute at most level * h; the rows without any of these are those
+    whose heaviest owner is another.
     """
     most = min(len(groups), 2**62 // level)
     others = int(groups.sum()) - np.concatenate(([0], np.cumsum(groups[::-1][:most])))
@@ -56,7 +56,7 @@ def shares(capacities: Integers, loads: Integers) -> Reals:
 
 
 def least_of(owners: Codes, numbers: Reals) -> Reals:
-    """For each row the least of its owners' numbers, and at most 1."""
+    """For each row the least of its owners' numbers, or 1 if that is less."""
     with_nobody, least = np.append(numbers, 1.0), np.ones(len(owners))
     for at in range(owners.shape[1]):
         np.minimum(least, with_nobody[owners[:, at]], out=least)
@@ -70,7 +70,7 @@ def by_size(owners: Codes, weights: Integers) -> list[int]:
 
 
 def by_heaviest(owners: Codes, weights: Integers, loads: Integers) -> tuple[Integers, Integers]:
-    """Rows in groups, by the load of the heaviest of their owners: the loads, and the weight of each group."""
+    """Rows grouped by their heaviest owner: the loads in increasing order, and the weight of each group."""
     ranked = np.argsort(loads, kind="stable")
     rank = np.zeros(len(loads) + 1, dtype=np.int32)
     rank[ranked] = np.arange(1, len(loads) + 1, dtype=np.int32)  # the last entry stands for NOBODY

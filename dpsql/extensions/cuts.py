@@ -1,24 +1,24 @@
-"""Programs with more rows than a solver can hold: bounds of V from sums over the rows, which are read repeatedly.
+"""Bounds of V for programs with too many rows for a solver, from sums over the rows, which are read repeatedly.
 
     V = max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over the rows that name e <= c_e }.
 
-Some sets of entities are *listed*, and everything else is known by *cuts*. The cut of prices y is the weight of the rows that y
-does not cover (those whose owners' prices add up to less than 1), and their load on each entity. It gives both bounds.
+Some sets of entities are *listed*; the others enter through *cuts*. The cut of prices y consists of the weight of the rows that
+y does not cover (those whose owners' prices add up to less than 1), and their load on each entity. Cuts give both bounds.
 
-*Above.* D(y) = sum y_e c_e + sum over uncovered r of w_r (1 - sum of y_e over the owners of r)
+*Upper bound.* D(y) = sum y_e c_e + sum over uncovered r of w_r (1 - sum of y_e over the owners of r)
      = sum y_e (c_e - load_e) + weight, at least V for any y >= 0 (weak duality).
 
-*Below.* Let x be some share of each listed set and, of every other row, the sum of l_k over the cuts k that it is in, for any
-l_k >= 0 that add up to at most 1. Then 0 <= x_r <= w_r. Where it loads e with more than c_e, rows of e are lowered until it
-does not, which loses no more than what was above and raises no load. So
+*Lower bound.* For any l_k >= 0 that add up to at most 1, let x_r be some share of w_r for listed sets, and w_r times the sum of
+l_k over the cuts k that contain r for other rows. Then 0 <= x_r <= w_r. Where the load of e exceeds c_e, lower x on rows of e
+until it does not: this loses no more than the excess, and raises no load. So
 
     P = sum x_r - sum over e of max(0, load_e(x) - c_e) <= V,
 
-and all of that is known from the cuts and the listed sets, in integers. (A cut is that of the rows that are not listed: what is
-listed later is taken off. Of a set some weight may be listed and the rest not, as if they were two sets: V is the same.)
+and P is computed from the cuts and the listed sets, in integers. (Cuts contain only rows that are not listed: sets listed later
+are subtracted. Part of the weight of a set may be listed and the rest not, as if they were two sets: V is the same.)
 
-The search. A linear program over the listed sets and the cuts proposes shares and prices; the cut of these prices is added,
-and sets that they just cover or just do not are listed. It terminates: when no cut or set is new, the program's estimate of D
+The search. A linear program over the listed sets and the cuts proposes shares and prices; the cut of these prices is added, and
+sets that they just cover or just fail to cover are listed. It terminates: when no cut or set is new, the program's estimate of D
 at its prices is exact, so that the bounds agree up to the rounding of floats, which more accurate solutions, finally an exact
 one, remove; and there are finitely many sets and cuts. Memory holds MOST_LISTED sets and a number for each entity and cut,
 however many rows there are.
@@ -42,12 +42,12 @@ from dpsql.extensions.words import total
 from dpsql.plan.operators.owner_sets import UNIT
 
 MOST_LISTED = 2**19
-FEWEST, MOST = 2**12, 2**15  # sets listed at a time
-SHARE = 60  # shares of cuts are integers over 2^SHARE
+FEWEST, MOST = 2**12, 2**15  # fewest and most sets listed at a time
+SHARE = 60  # shares of cuts are multiples of 2^-SHARE
 
 
 class RowSource(Protocol):
-    """Rows that need not fit into memory. Prices are integers in 1 / WHOLE, one for each entity."""
+    """Rows that need not fit into memory. Prices are in units of 1 / WHOLE, one for each entity."""
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
         """The weight of the rows that the prices do not cover, and their load on each entity."""
@@ -65,9 +65,9 @@ class RowSource(Protocol):
 class CuttingPlanes:
     """Bounds of V that approach each other; see the module.
 
-    `least` is a lower bound in 1 / 2^SHARE and `most` an upper one in 1 / WHOLE; where V is known to be a multiple of 1/2
-    (`halves`) they are rounded to such. `point` is where the lower one comes from: what is taken of the listed sets, and shares
-    of the cuts; `best` are the prices of the upper one.
+    `least` is a lower bound in units of 2^-SHARE, `most` an upper one in units of 1 / WHOLE; where V is known to be a multiple of
+    1/2 (`halves`), `below` and `units` are rounded to multiples of 1/2. `point` gives the lower bound (the weights x of listed
+    sets, and the shares of cuts), `best` are the prices of the upper one.
     """
 
     def __init__(self, source: RowSource, capacities: list[int], *, halves: bool, solvers: Solvers = NO_SOLVERS) -> None:
@@ -108,17 +108,17 @@ class CuttingPlanes:
                 if self.gap <= allowed or self._learn(prices, step) or self.gap <= allowed:
                     break
             else:
-                raise ArithmeticError("an exact solution is not near itself")
+                raise ArithmeticError("an exact solution does not close the gap between its bounds")
 
     def _learn(self, prices: Integers, step: int) -> bool:
-        """Add the cut of these prices, and list sets near them. False where neither is new."""
+        """Add the cut of these prices, and list the sets near it. False if neither adds anything new."""
         taken_for = self._modelled(prices)
         new = self._look(prices) > taken_for
         room = MOST_LISTED - len(self.listed.weights)
         return (self._list(self._source.near(prices, min(room, step) + len(self.listed.weights)), room) if room else False) or new
 
     def _look(self, prices: Integers) -> int:
-        """D of these prices in 1 / WHOLE; their cut is kept."""
+        """D of these prices in units of 1 / WHOLE; keeps their cut."""
         weight, load = self._source.cut(prices)
         bound: int = WHOLE * weight + sum(price * (capacity - there) for price, capacity, there in zip(
             prices.tolist(), self._capacities, load, strict=True) if price)
@@ -131,7 +131,7 @@ class CuttingPlanes:
         return bound
 
     def _listed_off(self, sets: Owned, at: int) -> None:
-        """Take listed sets off a cut."""
+        """Subtract listed sets from a cut."""
         there = short(sets, self.prices[at]) > 0
         weights = sets.weights[there]
         self._weights[at] -= total(weights)
@@ -139,7 +139,7 @@ class CuttingPlanes:
         self._loads[at] = [load - less for load, less in zip(self._loads[at], off, strict=True)]
 
     def _list(self, found: Owned, room: int) -> bool:
-        """List the new ones among the sets, at most `room` of them. False where none is new."""
+        """List up to `room` of the sets that are new. False if none is new."""
         before, width = len(self.listed.weights), found.owners.shape[1]
         owners = np.concatenate((self.listed.owners if before else np.zeros((0, width), dtype=np.int32), found.owners))
         order, first = arranged(owners, self.listed.entities)
@@ -153,7 +153,7 @@ class CuttingPlanes:
         return len(fresh) > 0
 
     def _modelled(self, prices: Integers) -> int:
-        """An estimate of D at these prices, in 1 / WHOLE, from the listed sets and the strongest cut."""
+        """An estimate of D at these prices, in units of 1 / WHOLE, from the listed sets and the strongest cut."""
         whole = prices.tolist()
         rest = max(WHOLE * weight - sum(price * load for price, load in zip(whole, there, strict=True) if price)
                    for weight, there in zip(self._weights, self._loads, strict=True))
@@ -162,7 +162,7 @@ class CuttingPlanes:
         return int(cost + max(0, rest) + sum(map(operator.mul, self.listed.weights.tolist(), open_.tolist())))
 
     def _reach(self, rows: Reals, shares: Reals) -> None:
-        """Raise the lower bound to P of these shares of the listed sets' weights and of the cuts."""
+        """Raise the lower bound to P for these shares of the listed sets' weights and of the cuts."""
         bits = max(0, min(SHARE, 61 - self.listed.total.bit_length()))
         asked = self.listed.weights * np.minimum(numbers(rows, len(self.listed.weights)), 1.0)
         taken = np.minimum(np.floor(asked * 2.0**bits).astype(np.int64), self.listed.weights << bits)
@@ -178,10 +178,10 @@ class CuttingPlanes:
         if reached > self.least:
             self.least, self.point = reached, (taken / 2.0**bits, np.array(of_cuts) / 2.0**SHARE)
 
-    # -- the linear program of what is known
+    # -- the linear program of listed sets and cuts
 
     def _proposed(self) -> Iterator[tuple[Reals, Reals, Integers]]:
-        """Shares of listed sets and of cuts, and prices: better and better."""
+        """Shares of listed sets and of cuts, and prices: ever better ones."""
         for x, y in stack_of(self._packing(), self._solvers):
             yield self._parted(x, y, len(self.listed.weights), len(self._capacities))
 
@@ -191,8 +191,8 @@ class CuttingPlanes:
                 rounded(numbers(y[:entities], entities)))
 
     def _packing(self) -> Packing:
-        """P over all shares. What is above a capacity is taken off at its weight, so that no price is above 1: there, and only
-        there, cuts say what D is.
+        """The maximum of P over all shares. Excess over a capacity is subtracted with weight 1, so that no price exceeds 1: only
+        for such prices does a cut give D.
         """
         count, cuts, entities = len(self.listed.weights), len(self._weights), len(self._capacities)
         sets, at = np.nonzero(self.listed.owners != NOBODY)
@@ -209,7 +209,7 @@ class CuttingPlanes:
             + [1] * cuts + [-1] * entities)
 
     def _rough(self, many: int) -> Integers:
-        """Prices that are right for a sample, with capacities scaled down in proportion."""
+        """Optimal prices of a sample of sets, with capacities scaled down in proportion."""
         sample, (weight, *_) = self._source.sample(many), self._weights
         part = sample.total / max(1, weight)
         if not len(sample.weights):
@@ -219,7 +219,7 @@ class CuttingPlanes:
                         most=sample.weights.tolist(), lines=sample.owners[rows, at].astype(np.int64), columns=rows,
                         entries=[1] * len(rows))
         answers = each_heard(lambda answer: numbers(answer[1], len(self._capacities)), self._solvers.packings, asked)
-        return rounded(next(answers, np.zeros(len(self._capacities))))  # it is where to begin, and no more
+        return rounded(next(answers, np.zeros(len(self._capacities))))  # only a starting point
 
 
 def short(sets: Owned, prices: Integers) -> Integers:
@@ -231,6 +231,6 @@ def short(sets: Owned, prices: Integers) -> Integers:
 
 
 def rounded(prices: Reals) -> Integers:
-    """In 1 / WHOLE, rounded up, so that covered rows stay covered."""
+    """Prices in units of 1 / WHOLE, rounded up, so that covered rows stay covered."""
     found: Integers = np.ceil(np.minimum(prices, 1.0) * WHOLE).astype(np.int64)
     return found

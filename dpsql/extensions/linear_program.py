@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Arcs from left to right points; `given[p]` is what p has beside them, `room[q]` what q can take of them."""
+    """Arcs from left to right nodes; `given[p]` is the flow that left node p has besides, `room[q]` the capacity of node q."""
 
     tails: Integers
     heads: Integers

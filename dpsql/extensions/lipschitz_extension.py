@@ -5,14 +5,14 @@ For rows r with weights w_r >= 0 that name sets of entities,
 
     V(level) = max { sum x_r : 0 <= x_r <= w_r, for every entity e: sum of x_r over the rows that name e <= level }.
 
-Rows may also name values, each of which has room for 1 in place of the level: then V is how many values there are, as far as each
-is vouched for by an entity, and an entity by `level` values at most (a matching, in fractions).
+Rows may also name values, whose limit is 1 instead of the level. Then V is the size of a largest fractional matching of values to
+entities in which every entity has at most `level` values.
 
 Sensitivity. Let removing e delete exactly the rows that name it (so no row appears or changes: the query is deletion-monotone),
-each row listing an owner once. Setting x_r = 0 on the rows of e in a best solution loses at most `level`, and what is left is
+each row listing an owner once. Setting x_r = 0 on the rows of e in a best solution loses at most `level`, and the rest is
 feasible without e: V falls by at most `level`. A solution without e stays feasible with it: V does not rise. So V moves by at
-most `level`, in one direction, whatever the rows are, and whatever room values have. It needs w >= 0: with a weight below zero
-the zero that replaces x_r is not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC
+most `level`, in one direction, whatever the rows and the limits of values are. It needs w >= 0: with a weight below zero the
+zero that replaces x_r is not feasible. Source: Lipschitz extensions of Kasiviswanathan, Nissim, Raskhodnikova and Smith, TCC
 2013; for joins, Dong, Fang, Yi, Tao and Machanavajjhala, R2T, SIGMOD 2022; for values, Knop and Steinke, Counting Distinct
 Elements Under Person-Level Differential Privacy, NeurIPS 2023.
 
@@ -20,18 +20,18 @@ What is released is a whole number F of units of 1 / UNIT with
 
     floor(UNIT V) <= F <= UNIT V + slack,                                                                                (*)
 
-where slack is 0 for rows of one owner and of two, else `level` (`plan.operators.owner_sets`). So F moves by at most
+where slack is 0 for rows of one or two owners, else `level` (`plan.operators.owner_sets`). So F moves by at most
 `lipschitz_constant` = UNIT level + slack. Proof. Let V' be V without e: V' <= V <= V' + level. As UNIT level is an integer,
 floor(UNIT V) <= floor(UNIT V') + UNIT level; and F <= floor(UNIT V) + slack, as F and slack are integers. So F - F' <= UNIT level
-+ slack, and F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that fulfil (*), each for
++ slack, and F' - F <= floor(UNIT V') + slack - floor(UNIT V) <= slack. That holds for any two numbers that satisfy (*), each for
 its own rows, however they were found: it does not matter which solver was accurate enough, or whether one is missing, crashed
-or returned nonsense. F must only be independent of the noise that is added to it or influences its use, or adding F would not
-be a shift by a fixed number. `linear` sees only the rows and the level: no noise, no other level, no clock, nor how F will be
+or returned nonsense. F must only be independent of the noise that is added to it or influences its use, as adding F must be a
+shift by a fixed number. `linear` sees only the rows and the level: no noise, no other level, no clock, nor how F will be
 used. With the same solvers available F is a function of the sets and the level alone, as rows are in canonical order, solvers
 run on one thread, without random choices, and the choice of solvers is by size.
 
-Before F is computed, bounds are known: always `low` <= F <= `high`, from closed forms and from the prices of the levels
-already computed; a level is computed fully or not at all. If the bounds meet beforehand, F is that number; and if the closed
+Before F is computed it has bounds, `low` <= F <= `high`, from closed forms and from the dual prices of levels already
+computed; a level is computed fully or not at all. If the bounds meet beforehand, F is that number; and if the closed
 forms of a level are within the slack, F is the upper one, whatever comes later. Where a bound D of (*) exceeds an upper bound
 that the level's own rows give in closed form, F is lowered to that: the smaller of the two is an upper bound too.
 """
@@ -73,12 +73,12 @@ class LipschitzExtension:
         self._ceiling = list(self.high)
 
     def _least(self, level: int) -> int:
-        """A lower bound of UNIT V at this level, and so at higher ones: there, what is feasible at this one is feasible too."""
+        """A lower bound of UNIT V at this level, and so at higher ones, as feasible points remain feasible there."""
         rows = self._rows
         return bounds.lower(rows.weights, bounds.least_of(rows.owners, bounds.shares(rows.capacities(level), self._totals)))
 
     def left(self, j: int) -> ReducedRows:
-        """The remaining problem of a level that was refined."""
+        """The reduced problem of a level that was refined."""
         return self._reduced[j]
 
     def exact(self, j: int) -> bool:
@@ -102,8 +102,8 @@ class LipschitzExtension:
         self._share(j, found)
 
     def _begun(self, j: int) -> ReducedRows:
-        """The reduced problem of a level. Weights above the level are cut to it: V is the same, as x_r is at most the load of
-        its owners."""
+        """The reduced problem of a level. Weights above the level are lowered to it: V is the same, as x_r is at most the load
+        of its owners."""
         level, rows = self.levels[j], self._rows.capped(self.levels[j])
         totals = self._totals if rows is self._rows else loads(rows.owners, rows.weights, rows.entities)
         small = reduced(rows, totals, level)
@@ -115,7 +115,7 @@ class LipschitzExtension:
         return small
 
     def _share(self, j: int, found: Certified) -> None:
-        """The prices of level j bound every level."""
+        """Use the prices of level j to bound every level."""
         for i, level in enumerate(self.levels):
             most = found.at_most(level, self.levels[j]) + slack(level, self._owners)
             self.high[i] = max(self.low[i], min(self.high[i], most))

@@ -1,4 +1,4 @@
-"""Reducing the problem: only entities above the level matter, and much is settled without a solver."""
+"""Reducing the linear program: only entities above the level matter, and much of it is solved in closed form."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dpsql.extensions.owned import NOBODY, Codes, Integers, Owned, arranged, eac
 
 @dataclass(frozen=True, slots=True)
 class ReducedRows:
-    """V(level) = `fixed` + the most weight of the rows here that keeps every entity's load within its capacity.
+    """V(level) = `fixed` + the maximum of the same program over the remaining rows, with each entity's remaining capacity.
 
     Each row names at least two of the entities, and each entity's load is above its capacity.
 
-    How a point here maps to one of the whole problem: entity e here is `people[e]`, and the price of each of `spent` is 1, of
-    all others 0. `groups[r]` is the group of row r of the whole: the first groups are the rows here; the others weigh
-    `settled` together, of which `taken` is in the best solution.
+    How a solution here maps to one of the whole problem: entity e here is `people[e]`; other entities have price 1 if they are
+    among `spent`, else 0. `groups[r]` is the group of row r of the whole problem: the first groups are the rows here; the others
+    have the weights `settled`, of which `taken` is in the best solution.
     """
 
     fixed: int
@@ -48,21 +48,22 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
     `totals` are the loads of all entities, and c_e is the level, or 1 for a value. Every step below keeps the maximum, for any
     capacities c_e.
 
-    (1) *Light entities.* Where the load of e is at most c_e its constraint follows from x <= w: strike e from all rows. Rows
-    that then have the same owners are one variable (only the sum of their x counts, and any sum up to that of their weights can
-    be had), and rows without an owner are taken whole.
+    (1) *Light entities.* Where the load of e is at most c_e its constraint follows from x <= w: remove e from all rows. Rows
+    that then have the same owners become one variable (only the sum of their x matters, and it can be anything up to the sum of
+    their weights), and rows without an owner are taken whole.
 
     (2) *Rows of one entity come first.* Let row a name only e, with x_a < w_a, and let x_b > 0 for another row b of e. Moving
     min(w_a - x_a, x_b) from b to a keeps the sum and the load of e, and no load rises. So there is a best solution with
-    x_a = w_a, or with only a served among the rows of e: x_a = min(w_a, c_e) is always right, and leaves e the capacity
-    c_e - x_a for its other rows.
+    x_a = w_a, or with x = 0 on all other rows of e: x_a = min(w_a, c_e) is always optimal, and leaves the capacity c_e - x_a for
+    the other rows of e.
 
-    (3) *Entities without capacity.* Where c_e = 0, every row of e has x = 0: the row goes, and its other owners' loads fall.
+    (3) *Entities without capacity.* Where c_e = 0, every row of e has x = 0: it is dropped, and its other owners' loads fall.
 
     Each step may make more entities light, so they are repeated until none is.
 
-    A bound of what is left is one of the whole: for prices y of the entities here, 1 for those of (3) and 0 for the light ones,
-    D of the whole is `fixed` + D of what is left, as each step shows. (`certified` does not rely on it.)
+    A bound for the remaining problem gives one for the whole: with prices y for the remaining entities, 1 for those of (3) and 0
+    for the light ones, D of the whole is `fixed` + D of the remaining problem, as each step shows. (`certified` does not need
+    it.)
     """
     owners, weights, load = rows.owners, rows.weights, totals
     capacities = rows.capacities(level)
@@ -95,7 +96,7 @@ def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
 
 
 class _Trail:
-    """Where each row of the whole problem now is: a remaining row, or settled (-1, -2, ... number those backwards)."""
+    """The current place of each row of the whole problem: a remaining row, or a settled one (numbered -1, -2, ...)."""
 
     def __init__(self, rows: int) -> None:
         self._at = np.arange(rows, dtype=np.int32)
@@ -112,7 +113,7 @@ class _Trail:
             self._at[left] = place[self._at[left]]
 
     def settle(self, kept: NDArray[np.bool_], weights: Integers, taken: Integers) -> None:
-        """Keep only these rows; of the others `taken` is in the solution."""
+        """Keep only these rows; the others are settled, with `taken` of their weights in the solution."""
         if kept.all():
             return
         gone = ~kept
@@ -130,7 +131,7 @@ class _Trail:
 
 def heavy_sets(owners: Codes, weights: Integers, heavy: NDArray[np.bool_], count: int,
                trail: _Trail) -> tuple[Codes, Integers, int]:
-    """Rows by their heavy owners, coded anew, and the weight of the rows that have none."""
+    """Rows merged by their heavy owners, with new codes, and the weight of the rows without heavy owners."""
     code = np.full(len(heavy) + 1, NOBODY, dtype=np.int32)  # the last entry stands for NOBODY
     code[:-1][heavy] = np.arange(count, dtype=np.int32)
     columns = [code[owners[:, at]] for at in range(owners.shape[1])]

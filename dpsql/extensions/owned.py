@@ -14,16 +14,16 @@ Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 NOBODY = -1
-MOST_ROWS = 2**25  # ensured where rows are read (`several.sets`, `several.many_sets`): proofs here allow twice as many
+MOST_ROWS = 2**25  # ensured where rows are read (`several.sets`, `several.many_sets`); the proofs here allow twice as many
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Sets of entities and their weights: `owners[r]` are the codes of row r in falling order, then NOBODY; `weights[r]` > 0.
+    """Sets of entities and their weights: `owners[r]` are the codes of row r in decreasing order, then NOBODY; `weights[r]` > 0.
 
-    An entity stands in a row once, each set is one row, every row has an owner, and rows are in the order of their owners:
-    equal contents give equal arrays, in whatever order the rows came. The last `singles` codes are no entities but values, each
-    of which has room for one.
+    An entity occurs at most once in a row, each set is one row, every row has an owner, and rows are sorted by owners: equal
+    contents give equal arrays, in whatever order the rows were read. The last `singles` codes are not entities but values, whose
+    capacity is 1.
     """
 
     weights: Integers
@@ -40,7 +40,7 @@ class Owned:
         return replace(self, weights=np.minimum(self.weights, most)) if self.weights.max(initial=0) > most else self
 
     def capacities(self, level: int) -> Integers:
-        """The room of every code, where that of an entity is the level."""
+        """The capacity of every code: the level for entities, 1 for values."""
         room = np.full(self.entities, level, dtype=np.int64)
         room[self.entities - self.singles :] = 1
         return room
@@ -49,7 +49,7 @@ class Owned:
 def owned(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> Owned:
     """Rows of non-negative integer weights; `names` are columns of the owners' names, all of one kind of entity.
 
-    Missing names (NULL, masked) are nobody, and rows that name nobody are dropped; so are rows of weight zero.
+    Missing names (NULL, masked) become NOBODY; rows without names, and rows of weight zero, are dropped.
     """
     positive, negative = signed(names, weights)
     if len(negative.weights):
@@ -58,9 +58,9 @@ def owned(names: Sequence[NDArray[Any]], weights: NDArray[Any]) -> Owned:
 
 
 def signed(names: Sequence[NDArray[Any]], weights: NDArray[Any], *, once: bool = False) -> tuple[Owned, Owned]:
-    """The sets of positive weight, and those of negative weight with its sign turned; both have the same codes.
+    """The sets of positive weight, and those of negative weight with the sign reversed; both have the same codes.
 
-    With `once`, the last column has the names of values, which are after those of all entities.
+    With `once`, the last column contains names of values, which sort after those of all entities.
     """
     rows = np.asarray(weights, dtype=np.int64)
     owners, entities = coded(names)
@@ -75,7 +75,7 @@ def signed(names: Sequence[NDArray[Any]], weights: NDArray[Any], *, once: bool =
 
 
 def coded(names: Sequence[NDArray[Any]]) -> tuple[Codes, int]:
-    """Names as codes 0 .. m-1, in the order of the names, NOBODY where there is none; and m."""
+    """Names as codes 0 .. m-1 in the order of the names, NOBODY for missing ones; and m."""
     flat = np.concatenate([np.ma.getdata(column) for column in names])
     named = ~np.concatenate([np.ma.getmaskarray(column) for column in names])
     codes = np.full(len(flat), NOBODY, dtype=np.int32)
@@ -109,7 +109,7 @@ def each_once(owners: Codes) -> Codes:
 
 
 def falling(columns: list[Codes]) -> list[Codes]:
-    """The same rows, each in falling order: a sorting network over columns, faster than sorting row by row."""
+    """The same rows, each in decreasing order: a sorting network over columns, faster than sorting row by row."""
     columns = list(columns)
     for last in range(len(columns) - 1, 0, -1):
         for at in range(last):
@@ -119,7 +119,7 @@ def falling(columns: list[Codes]) -> list[Codes]:
 
 
 def merged(owners: Codes, weights: Integers, entities: int) -> tuple[Codes, Integers]:
-    """Each set once, its weights added up, in the order of the sets. Rows are in falling order."""
+    """Each set once, with its weights added up, in the order of the sets. Each row must be in decreasing order."""
     if not len(weights):
         return owners, weights
     order, new = arranged(owners, entities)
@@ -128,7 +128,7 @@ def merged(owners: Codes, weights: Integers, entities: int) -> tuple[Codes, Inte
 
 
 def arranged(owners: Codes, entities: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """The order of the sets, and where in it another one begins."""
+    """The sorting order of the sets, and for each place in it whether a new set begins."""
     columns = [owners[:, at] for at in range(owners.shape[1])]
     if (entities + 1) ** len(columns) < 2**63:
         key = np.zeros(len(owners), dtype=np.int64)

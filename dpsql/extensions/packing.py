@@ -1,4 +1,4 @@
-"""Exact solution, in fractions, of linear programs that solvers leave too far from their optimum."""
+"""Exact solution, in fractions, of linear programs that solvers do not solve accurately enough."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ class Packing:
 def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
     """The simplex method over fractions: a best x, and best prices of `limits`. It always ends.
 
-    Variables are those of the program, then what is left of each limit, then of each of `most`. Line i says that its basic
-    variable is ends[i] less the sum of its entries times the variables at zero; as limits are not below zero, x = 0 is where
-    it begins. The entering variable is the one with the largest gain, unless the last step gained nothing: then it is the
-    first one that gains (Bland's rule), so that no basis recurs. The prices are the reduced costs of the variables of the
-    limits.
+    Variables are those of the program, then the slack of each limit, then that of each bound in `most`. The basic variable of
+    line i is ends[i] minus the sum of its entries times the nonbasic variables; as limits are not negative, x = 0 is a feasible
+    start. The entering variable is the one with the largest gain, unless the last step gained nothing: then it is the first one
+    with a gain (Bland's rule), so that no basis recurs. The prices are the reduced costs of the slack variables of the limits.
     """
     count = len(program.costs)
     lines: list[dict[int, Fraction]] = [{} for _ in program.limits]
@@ -49,7 +48,7 @@ def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
         enters = max(open_, key=lambda column: (gains[column], -column)) if moved else min(open_)
         ratios = [(ends[at] / line[enters], basic[at], at) for at, line in enumerate(lines) if line.get(enters, 0) > 0]
         if not ratios:
-            raise ArithmeticError("a bounded program has no bound")
+            raise ArithmeticError("a program that should be bounded is unbounded")
         moved = min(ratios)[0] > 0
         _pivot(lines, ends, basic, gains, min(ratios)[2], enters)
     values = dict(zip(basic, ends, strict=True))

@@ -1,6 +1,6 @@
-"""R(level): how many entities have to leave until none has more than `level` in any cell; computed only as far as needed.
+"""R(level): how many entities must be removed until none has more than `level` in any cell; computed only as far as needed.
 
-For rows r with weights w_r >= 0, each in a cell, that name sets of entities, and entities that may leave in part,
+For rows r with weights w_r >= 0, each in a cell, that name sets of entities, where entities may be removed in part,
 
     R(level) = min { sum y_e : 0 <= y <= 1, for every entity e and cell c: sum of w_r z_r over the rows of e in c <= level },
                z_r = max(0, 1 - sum of y_p over the owners p of r).
@@ -8,14 +8,14 @@ For rows r with weights w_r >= 0, each in a cell, that name sets of entities, an
 It is one of the two sequences of Chen and Zhou's recursive mechanism (SIGMOD 2013). The other one, X(D) = min over y of
 sum w_r z_r + D * sum y_e, is by linear programming duality the V(D) of `lipschitz_extension`.
 
-Sensitivity. Let removing e delete exactly the rows that name it. *R does not rise*: a solution stays one for the other
-entities, as their rows have the same z and some rows are gone. *R falls by at most one*: to a solution without e add y_e = 1;
-the rows of e have z = 0 and the others are as they were. So R moves by at most 1, in one direction, at all levels together
+Sensitivity. Let removing e delete exactly the rows that name it. *R does not rise*: a solution remains one for the other
+entities, as the remaining rows have the same z. *R falls by at most one*: extend a solution without e by y_e = 1; the rows of e
+have z = 0 and the others the same z as before. So R moves by at most 1, in one direction, at all levels together
 and however many cells there are; and it does not rise with the level.
 
-What is compared and released is an integer Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When an
-entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR: what `several.removal_levels` counts with. That holds for
-any two numbers within these bounds, each for its own rows; as in `lipschitz_extension`, Q is computed from the sets and the
+Comparisons use an integer Q with UNIT R <= Q <= UNIT R + NEAR, in units of 1 / UNIT of an entity. When an
+entity leaves, Q rises by at most NEAR and falls by at most UNIT + NEAR, as `several.removal_levels` assumes. That holds for any
+two numbers within these bounds, each for its own rows; as in `lipschitz_extension`, Q is computed from the sets and the
 level alone.
 """
 
@@ -69,10 +69,10 @@ class RemovalBound:
 
 
 def removal_bound(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVERS) -> RemovalBound:
-    """Q of a level. Returns whatever the rows are, and whatever solvers do.
+    """Q of a level. It returns for all rows, whatever solvers do.
 
-    Proof. `enough` makes a solution of whatever a solver gives, and `line` a lower bound, both in integers and on the rows
-    themselves; Q is accepted where it is within NEAR of that bound. The last answer is always accepted: it is exact but for
+    Proof. `enough` turns any answer of a solver into a solution, and `line` into a lower bound, both in integers and on all
+    rows; Q is accepted where it is within NEAR of that bound. The last answer is always accepted: it is exact but for
     the rounding of its numbers to floats. With n < 2^29 entities and shares and m <= 2^26 rows, y is rounded up to 2^-40, so
     no load rises; prices of shares, rounded up, cost 2^-40 each; prices of rows, rounded down to 2^-35 at least, and scaled by
     MARGIN, lose m 2^-35 + n 2^-40. In units all of that is less than one; and rounding Q up is less than the other one.
@@ -83,7 +83,7 @@ def removal_bound(rows: Sets, totals: Integers, level: int, solvers: Solvers = N
         fewer = RemovalBound(units, *line(rows, crowd, found))
         if units - UNIT * (fewer.at_zero - fewer.slope * level) <= NEAR:
             return fewer
-    raise ArithmeticError("an exact solution is not near itself")
+    raise ArithmeticError("an exact solution does not close the gap between its bounds")
 
 
 def answers(crowd: RemovalProgram, solvers: Solvers = NO_SOLVERS) -> Iterator[RemovalSolution]:
@@ -106,7 +106,7 @@ def _leaving(crowd: RemovalProgram, given: RemovalSolution) -> RemovalSolution:
 
 
 def alone(crowd: RemovalProgram) -> RemovalSolution:
-    """Where each entity has rows of its own: of the largest of its shares all but the level has to leave."""
+    """The solution where every row has one owner: from each entity's largest share all but the level is removed."""
     load = loads(crowd.heavy, crowd.weights, len(crowd.whose))
     last = np.zeros(crowd.entities, dtype=np.int64)
     order = np.argsort(load, kind="stable")
@@ -129,12 +129,12 @@ def packed(crowd: RemovalProgram) -> Packing:
 
 
 def enough(rows: Sets, totals: Integers, crowd: RemovalProgram, found: RemovalSolution) -> int:
-    """The exact sum of a solution near the given one, in 1 / WHOLE. Entities outside the program stay.
+    """The exact sum of a solution near the given one, in units of 1 / WHOLE. Entities outside the program have y = 0.
 
     Proof. Let l be the load of a heavy share of e for the given y, and where l > level raise y_e by (1 - y_e)(l - level) / l, for
-    the share that asks for most. As z_r <= 1 - y_e for the rows of e, the load falls to at most the level, as in
+    the share that requires most. As z_r <= 1 - y_e for the rows of e, the load falls to at most the level, as in
     `removal_program`; raising others lowers it further. All numbers are multiples of 1 / WHOLE, and what is raised is rounded up;
-    y_e stays at most 1, as 1 is a multiple too. Shares that are not heavy bind nobody.
+    y_e stays at most 1, as 1 is a multiple too. Shares that are not heavy impose no constraint.
     """
     leaving = np.zeros(rows.entities + 1, dtype=np.int64)  # the last entry stands for NOBODY
     leaving[crowd.people] = np.ceil(np.minimum(numbers(found.entities, crowd.entities), 1.0) * WHOLE).astype(np.int64)
@@ -162,8 +162,8 @@ def line(rows: Sets, crowd: RemovalProgram, found: RemovalSolution) -> tuple[Fra
         sum y_p >= sum over p of y_p * (sum of a_r over the rows of p) = sum over r of a_r * (sum of y_p over the owners of r)
                 >= sum a_r (1 - z_r) >= sum a_r - sum over s of v_s * load_s >= sum a_r - level * sum v_s.
 
-    The prices of shares are integers over 2^(BITS + bits), level < 2^bits, those of rows integers over 2^BITS or, where their
-    sum asks for it, somewhat less; both conditions are ensured in integers (`scaled`, `fitted`).
+    The prices of shares are multiples of 2^-(BITS + bits), level < 2^bits, those of rows multiples of 2^-BITS or, where their sum
+    requires it, of a somewhat larger power of two; both conditions are ensured in integers (`scaled`, `fitted`).
     """
     bits, size = crowd.level.bit_length(), np.maximum(crowd.weights, 1)
     prices = np.zeros(len(rows.whose) + 1, dtype=np.int64)  # the last entry stands for NOBODY
@@ -181,12 +181,12 @@ def line(rows: Sets, crowd: RemovalProgram, found: RemovalSolution) -> tuple[Fra
 
 
 class RemovalDistances:
-    """Q at each of several rising levels, between bounds that `refine` narrows until they meet: low[j] <= Q_j <= high[j]."""
+    """Q at each of several increasing levels, between bounds that `refine` narrows until they meet: low[j] <= Q_j <= high[j]."""
 
     def __init__(self, rows: Sets, levels: Sequence[int], solvers: Solvers = NO_SOLVERS) -> None:
         self._rows, self.levels, self._solvers = rows, tuple(levels), solvers
         self._totals = loads(rows.shares, rows.weights, len(rows.whose))
-        # R(s) >= (V(t) - V(s)) / t in each cell, t >= s: who leaves takes at most t from V(t), and what stays is within V(s).
+        # R(s) >= (V(t) - V(s)) / t in each cell, t >= s: removed entities take at most t each from V(t); the rest is within V(s).
         held = LipschitzExtension(Owned(rows.weights, rows.shares, len(rows.whose)), self.levels, 1)
         cells = len(np.unique(rows.cells)) or 1
         self.low = [max(0, *((held.low[j] - held.high[i]) // (cells * level) for j, level in enumerate(self.levels) if j >= i))

@@ -1,4 +1,4 @@
-"""The removal program: the relevant rows for deciding who has to leave until none is above a level, and solvers' answers."""
+"""The linear program of R: the rows that matter for removing entities until none exceeds a level, and its solution."""
 
 from __future__ import annotations
 
@@ -53,18 +53,19 @@ class RemovalProgram:
 
 
 def removal_program(rows: Sets, totals: Integers, level: int) -> RemovalProgram:
-    """The part of the problem in which somebody may have to leave; `totals` are the loads of all shares.
+    """The part of the problem in which entities may have to be removed; `totals` are the loads of all shares.
 
-    Rows without a heavy share bind nobody and are left out. Of the entities without a heavy share only those are kept of which
+    Rows without a heavy share (a load above the level) impose no constraint and are left out. Entities without a heavy share are
+    kept only if
 
         sum over the rows r of e of w_r * (number of heavy shares of r) > level.
 
-    Proof that the others have y_e = 0 in some best solution. Let y_e > 0, and s run over the heavy shares, h being whose they are
+    Proof that the others have y_e = 0 in some best solution. Let y_e > 0; let s run over the heavy shares, h be the entity of s
     and w(e, s) the weight of the rows of e in s. Without y_e the load of s rises by at most n_s = y_e w(e, s), to level + n_s.
     Raise y_h by (1 - y_h) n_s / (level + n_s) <= n_s / level, for each s: as z_r <= 1 - y_h for the rows of h, each z_r falls
-    to at most z_r (1 - n_s / (level + n_s)), and the load of s to the level. All of that costs at most
-    sum_s y_e w(e, s) / level <= y_e. Shares that are not heavy stay so whoever leaves. Entities that are left out are struck
-    from their rows; rows of a cell that then name the same owners have the same z and are one.
+    to at most z_r (1 - n_s / (level + n_s)), and the load of s to the level. The total cost is at most
+    sum_s y_e w(e, s) / level <= y_e. Shares that are not heavy never become so by removals. Entities that are left out are
+    removed from their rows; rows of a cell that then name the same owners have the same z and are merged.
     """
     above = np.append(totals > level, False)  # the last entry stands for NOBODY, here and below
     many = above[rows.shares].sum(axis=1)

@@ -16,22 +16,22 @@ from dpsql.plan.operators.owner_sets import UNIT
 
 
 def linear(rows: Owned, level: int, small: ReducedRows, allowed: int, solvers: Solvers = NO_SOLVERS) -> Certified:
-    """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. Returns whatever the rows are, and whatever solvers do.
+    """Bounds with floor(UNIT V) <= `units` <= UNIT V + allowed. It returns for all rows, whatever solvers do.
 
-    Proof. `certified` holds for any point, so what is accepted here is correct. Some point is accepted: the last one is exact
+    Proof. `certified` holds for any point, so what is accepted here is correct. Some point is accepted, as the last one is exact
     up to the rounding of its numbers to floats. With n entities and m rows, prices rounded up to 2^-40 leave every covered row
     covered and cost n level 2^-40 (each sum of prices is within 8 * 2^-53 of an exact one, and an integer over 2^40); rows
     lose less than 2 m / 2^bits for 2^bits >= 2^60 / (m level) and MARGIN of V <= n level. As n < 2^29 and m <= 2^26 all of
     that is below level / UNIT, and whole units below V and D are then within one unit more than that: within `allowed` >= 1.
-    Where `allowed` is 0, rows have one owner or two. With one, merging leaves nothing, and prices are 0 and 1, points
-    integers. With two, corners of the program and of its dual have coordinates in multiples of 1/2, which are kept as they
-    are.
+    Where `allowed` is 0, rows have one owner or two. With one, merging solves the program, prices are 0 or 1, and points are
+    integers. With two, vertices of the program and of its dual have coordinates in multiples of 1/2, which rounding leaves as
+    they are.
     """
     for point in points(small, allowed, solvers):
         found = certified(rows, level, small, point)
         if found.units - found.least <= allowed:
             return found
-    raise ArithmeticError("an exact solution is not near itself")
+    raise ArithmeticError("an exact solution does not close the gap between its bounds")
 
 
 def points(small: ReducedRows, allowed: int, solvers: Solvers = NO_SOLVERS) -> Iterator[Point]:

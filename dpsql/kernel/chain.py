@@ -1,28 +1,28 @@
 """What was spent, what failed, and whether one more charge is allowed: the rules of the ledger, without its file.
 
-A `Chain` holds the verified events and the sums that follow from them, and decides what the next event is. `ledger` keeps the
-events in a file, and promises in return:
+A `Chain` has the verified events and the sums that follow from them, and decides what the next event is. `ledger` keeps the
+events in a file, and guarantees:
 
   turns    while an event is made and written nobody else writes, and everything written before has been accepted here
   durable  an event is on disk before anything relies on it; one that could not be written is forgotten here too
   locks    a charge's lock is taken before the charge is written, released when its statement is over, and never taken again
 
-*Events.* Each is hashed together with its predecessor; the first of these hashes binds the identity of the ledger. So an event
-that was changed, removed or inserted is not accepted, nor is any event after it.
+*Events.* Each is hashed together with its predecessor; the first hash includes the identity of the ledger. So an event that was
+changed, removed or inserted is not accepted, nor is any event after it.
 
 *Limits.* A charge becomes an event only if every limit that applies allows the sum of all charges including it. Sums run over
 accepted events, in exact integers, and nothing is ever subtracted from them.
 
 *Incidents.* A statement that fails after its charge reveals to its analyst that it failed, which no proof covers, so an
 account (a budget and an analyst) is closed after a few failures. A charge is *failed* once its incident is recorded, and also
-if it has neither an answer nor an incident and nobody runs it any more (`running`): its process was killed, which the analyst
-sees as well. It is *running* while it has neither and its lock is held. Nothing else matters: not what went wrong, nor how
-long it took.
+if it has neither an answer nor an incident and no process runs it any more (`running`): its process was killed, which the
+analyst sees as well. It is *running* while it has neither and its lock is held. Nothing else matters: neither what went wrong
+nor how long it took.
 
 Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event
 only if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <=
-incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which leaves the sum as
-it is, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
+incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which does not change
+the sum, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
 at a time, too.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
@@ -143,8 +143,8 @@ class Chain:
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
                incidents: int | None) -> Event:
-        """A charge, if it is allowed. Raises Closed or Busy where too many of its account failed or are running, Refused at a
-        limit."""
+        """The event of a charge, if it is allowed. Raises Closed or Busy where too many charges of its account failed or are
+        running, Refused where a limit would be exceeded."""
         if incidents is not None:
             self._check_open(account, incidents)
         for analyst, limit in allows.items():
@@ -154,7 +154,7 @@ class Chain:
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
-        """The answer to a charge, or its incident."""
+        """The event of a charge's answer or incident."""
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 

@@ -6,20 +6,20 @@ compares the result with what the operators claim.
 The following is derived for each relation. *Rows agree* on columns whose values are `=` or both NULL; so NaN agrees with NaN,
 and -0.0 with 0.0.
 
-  rows         the largest number of rows (as a multiset) that come or go with one entity
+  rows         the largest number of rows (as a multiset) that are added or removed with one entity
   owners       removing an entity removes exactly the rows that name it in one of these columns, and changes no other row
   frequencies  for sets of columns, the largest number of rows that agree on all of them, in any database
-  norm         a bound on the vector of values, in some columns, of all rows that come or go with an entity
+  norm         a bound on the norm of the vector of values, in some columns, of all rows that are added or removed with an entity
 
 Numbers are integers, or infinite where there is no bound.
 
-Laws of every relation. (1) With owners o, p, ... the rows that move name the entity in one of them, so there are at most
-frequency(o) + frequency(p) + ... (2) A relation that reads a private table is private: it counts as moving by at least one
-row, whatever it contains; one that reads none is public, and does not move.
+Rows *move* when they are added or removed. Two laws hold for every relation. (1) With owners o, p, ... the rows that move name
+the entity in one of them, so there are at most frequency(o) + frequency(p) + ... (2) A relation that reads a private table is
+private: it counts as moving by at least one row, whatever it contains; one that reads none is public, and does not move.
 
-Grouping rows must not make different values equal, or rows that differed would agree. For numbers, what is printed in place of
-a value when rows are grouped (`settled`) is `=` to it; for another type where it is a different value, neither frequencies nor
-owners of such columns survive a grouping.
+Grouping must not make different values equal, or rows that differed would agree. The SQL replaces each value by a settled form
+when rows are grouped (`settled`). For numbers that form is `=` to the value; for other types where it may be a different value,
+neither frequencies nor owners of such columns survive a grouping.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _constants(node: shapes.Constants, columns: Columns) -> Known:
 
 
 def _filter(node: shapes.Filter, columns: Columns, below: Known) -> Known:
-    """Each row is kept or not on its own. Rows that agree on all columns except n can differ in n in only as many ways as the
-    filter leaves values."""
+    """Each row is kept or not on its own. Rows that agree on all columns except n can differ in n only by the values of n that
+    the filter allows."""
     found = dict(below.frequencies)
     for name, left in limited(node.condition, below.columns).items():
         if math.isfinite(left.high - left.low):
@@ -165,9 +165,9 @@ def _project(node: shapes.Project, columns: Columns, below: Known) -> Known:
 
 
 def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:
-    """Rows of a group agree on its keys and, where the owners are keys, name the same owners: the group goes with them.
-    Otherwise a row that moves changes one group. Without aggregates the group appears or disappears; with them it is replaced
-    by another, which counts as two rows, or as one where no two rows share a group. No more groups can go, or come, than can
+    """Rows of a group agree on its keys and, where the owners are keys, name the same owners: the group is removed with them.
+    Otherwise a row that moves changes one group. Without aggregates the group appears or disappears; with them it is replaced by
+    another, which counts as two rows, or as one where no two rows share a group. No more groups can go, or come, than can
     exist."""
     keys, aggregates = grouping(node, columns)
     told = told_apart(below.columns, keys)
@@ -179,24 +179,23 @@ def _group_by(node: shapes.Grouping, columns: Columns, below: Known) -> Known:
 
 
 def _join(node: shapes.Join, columns: Columns, left: Known, right: Known, meets: Meets) -> Known:
-    """Write a, b for the rows that move left and right, m for the most right rows that meet a left one, n for the converse, and
-    l, r for 1 where left, right rows are kept that meet none, else 0. Changed rows move one after the other, removed rows first.
+    """Write a, b for the numbers of left and right rows that move, m for the most right rows that match a left one, n for the
+    converse, and l, r for 1 where unmatched left, right rows are kept, else 0. Let rows move one by one, removed rows first.
 
-    Rows. A left row that comes makes at most m pairs, or is padded itself, and takes at most m padded right rows away: a max(l, m
-    (1 + r)); likewise b max(r, n (1 + l)). With `bare` only the kept side is shown: a pair looks like the padded row that it
-    replaces, so the l or r in 1 + l, 1 + r is 0. Public rows do not move, and are counted: those with a NULL compared by `=`
-    match nothing, while under IS NOT DISTINCT FROM a NULL matches every NULL.
+    Rows. A left row that is added makes at most m pairs, or is padded itself, and replaces at most m padded right rows: at most
+    a max(l, m (1 + r)) rows move; likewise b max(r, n (1 + l)). With `bare` only the kept side is shown: a pair looks like the
+    padded row that it replaces, so the l or r in 1 + l, 1 + r is 0. Public rows do not move, and are counted: those with a NULL
+    compared by `=` match nothing, while under IS NOT DISTINCT FROM a NULL matches every NULL.
 
     Rows of one entity. Where the single left owner equals the single right owner in all pairs, an entity's rows match only its
-    own: m <= b, n <= a, and P <= min(a m, b n) pairs, which contain at least P / m left and P / n right rows. P + l (a - P /
-    m) + r (b
-    - P / n) is linear in P, so largest at an end.
+    own: m <= b, n <= a, and P <= min(a m, b n) pairs, which contain at least P / m left and P / n right rows. So at most
+    P + l (a - P / m) + r (b - P / n) rows move, which is linear in P and so largest at an end.
 
-    Owners. A pair goes with the owners of either row. A kept row that stays must not lose partners, so every owner of the
+    Owners. A pair is removed with an owner of either row. A kept row that stays must not lose partners, so every owner of the
     other side must equal one of its own. Kept public rows have no owner.
 
-    Frequencies. A row occurs in as many pairs as it has partners; padded columns are NULL in any number of rows. If of x and y
-    rows that agree on merged columns, i and j are in pairs, there are i j + x - i + y - j, largest at an end.
+    Frequencies. A row occurs in as many pairs as it has partners; padded columns are NULL in any number of rows. If of x left and
+    y right rows that agree on merged columns, i and j are in pairs, there are i j + x - i + y - j rows, largest at an end.
     """
     l, r, shown = int(node.keep_left), int(node.keep_right), int(not node.bare)  # noqa: E741
     pairs = equated(node.condition, left.columns, right.columns)
@@ -266,10 +265,10 @@ def _union_all(node: shapes.UnionAll, columns: Columns, *parts: Known) -> Known:
 
 
 def _set_operation(node: shapes.SetOperation, columns: Columns, left: Known, right: Known) -> Known:
-    """A row that occurs i times left and j times right occurs min(i, j) or max(i - j, 0) times, or once instead: at most as
-    many rows move as left and right together. All copies of a row name the same owners. INTERSECT: a row goes as soon as its
-    copies on one side do, so it has the owners of both, and no more rows go than on a side that names all these. EXCEPT: an
-    entity that removes a row on the right must remove it on the left too, or it would appear in the result."""
+    """A row that occurs i times left and j times right occurs min(i, j) or max(i - j, 0) times, or once instead: at most as many
+    rows move as left and right together. All copies of a row name the same owners. INTERSECT: a row is removed as soon as its
+    copies on one side are, so it has the owners of both, and no more rows are removed than on a side that names all these.
+    EXCEPT: an entity that removes a row on the right must remove it on the left too, or it would appear in the result."""
     a, b = left.named(columns), right.named(columns)
     told, rows, owners = told_apart(a.columns, columns), a.rows + b.rows, frozenset[str]()
     if node.kind == "intersect" and (a.owners or a.public) and (b.owners or b.public) and a.owners | b.owners <= told.keys():
@@ -282,7 +281,7 @@ def _set_operation(node: shapes.SetOperation, columns: Columns, left: Known, rig
 
 
 def _truncate(node: shapes.Truncate | shapes.TruncateKeys, columns: Columns, below: Known) -> Known:
-    """Which rows of a group stay depends only on the group and a secret, as tied rows are equal; hence only on the same
+    """Which rows of a group stay depends only on the group and a secret, as tied rows are equal: so only on the group's own
     entities if all owners are keys. Otherwise, where rows are kept by their order, a row that moves changes itself and at most
     one other, which takes its place or gives it up; how a `Truncate` spreads rows also depends on how many there are."""
     group = (node.owner,) if isinstance(node, shapes.Truncate) else node.keys
@@ -301,9 +300,10 @@ def _numbers(node: shapes.Numbers, columns: Columns, below: Known) -> Known:
 
 
 def _window(node: shapes.Window, columns: Columns, below: Known) -> Known:
-    """What a row shows depends on its partition. (1) If that has the same entities, or one row, it goes with them. Otherwise
-    let one row move at a time. (2) If a partition has at most m rows: m go, m - 1 come. (3) If each function looks f rows back
-    and g ahead: the f rows after the one that moves and the g before it change, which counts twice."""
+    """The values of a row depend on its partition. (1) If all its rows have the same entities, or it is one row, it is removed
+    with them. Otherwise let one row move at a time. (2) If a partition has at most m rows: m are removed, m - 1 added. (3) If
+    each function reads f rows before and g after: the f rows after the one that moves and the g before it change, which counts
+    twice."""
     ranked = [part.id for part in node.functions if part.function == "row_number"]
     found = _fewest(below.frequencies, {frozenset((*node.partition, name)): 1 for name in ranked})
     if not _in_order(below, node.ties, (*node.partition, *(term.column for term in node.order))):
@@ -348,5 +348,5 @@ def _times(x: Number, y: Number) -> Number:
 
 
 def _fewest(*given: Mapping[Some, Number]) -> dict[Some, Number]:
-    """Sets of frequencies merged into one: all of them hold."""
+    """The tightest of several sets of frequencies, all of which hold."""
     return {agreed: min(part[agreed] for part in given if agreed in part) for every in given for agreed in every}

@@ -1,8 +1,8 @@
 """What operators claim about a plan, compared with what the kernel derives on its own.
 
-Operators state their stability, and the SQL they print relies on what they state about rows that agree; `checker` derives both
-again. The kernel uses a claim only if the derivation confirms it: a claim below the derived bound is a fault of dpsql, and the
-plan is not executed. (A claim above it costs more than necessary, but is no fault.)
+Operators claim a stability, and the SQL they print relies on their claims about rows that agree; `checker` derives both again.
+The kernel uses a claim only if the derivation confirms it: a claim below the derived bound is a fault of dpsql, and the plan is
+not executed. (A claim above it costs more than necessary, but is no fault.)
 """
 
 from __future__ import annotations

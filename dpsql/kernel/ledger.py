@@ -1,17 +1,17 @@
 """The durable record of everything that was spent and answered: the file of a `chain` of events.
 
-What may be recorded is decided in `chain`, by rules that know nothing of files. What those rules rely on is provided here:
+`chain` decides what may be recorded, by rules that do not involve files. This module provides what those rules rely on:
 *turns* (`_turn`: an exclusive transaction that starts by accepting what others wrote), *durable* events and *locks*
 (`running`).
 
 One SQLite file, `synchronous=FULL` in WAL mode, one row for each event, each row hashed together with the one before it. The
-head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks an event
-its anchor has seen was rolled back and is refused, as is one that is missing, damaged or replaced. Keep the anchor on another
-volume to catch the restoring of a whole folder. An administrator who changes both is out of scope.
+head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks an event in
+its anchor was rolled back and is refused, as is one that is missing, damaged or replaced. Keep the anchor on another volume, so
+that restoring a whole folder is detected. An administrator who changes both is out of scope.
 
-Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A
-statement that finds no room because others of its account are running waits for them, and is refused, uncharged, if that takes
-too long: running statements never close an account.
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. If
+too many statements of its account are running, a statement waits for them, and is refused without a charge if that takes too
+long: running statements never close an account.
 
 *Versions.* A ledger created before `reopened` events existed is converted when the first one is written, in the same
 transaction: rows, hashes and the head of the chain stay unchanged, so the chain and the anchor are valid before and after.
@@ -119,7 +119,7 @@ class Ledger:
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             _append(anchor, f"0 {genesis(meta)}", create=True)
         except (OSError, sqlite3.Error):
-            if made:  # a half-made one, which nobody could open, would block another attempt
+            if made:  # an incomplete file, which cannot be opened, would block another attempt
                 for name in ("", "-wal", "-shm"):
                     path.with_name(path.name + name).unlink(missing_ok=True)
             raise LedgerError(f"no ledger can be created at {path}, or no anchor at {anchor}", code="ledger-access",
@@ -207,7 +207,7 @@ class Ledger:
         return rows[0][0] if rows else None
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
-        """The answers of an account on the same data whose text contains `mark`, oldest first."""
+        """The stored answers of an account, on the same data, whose text contains `mark`, oldest first."""
         rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? "
                           "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.named.analyst, data, mark)
         return [body for body, in rows]
@@ -353,7 +353,7 @@ class Ledger:
                               try_="the right to write its folder, and room on its disk") from None
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
-        """Let an older ledger hold the current kinds of events; its rows stay unchanged."""
+        """Convert an older ledger so that it accepts the current kinds of events; its rows stay unchanged."""
         (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
         if "'reopened'" not in made:
             for step in MAKE_ROOM:

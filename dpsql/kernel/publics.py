@@ -1,6 +1,6 @@
 """Queries on public relations, whose contents everyone knows: no charge and no noise.
 
-Whether a relation is public is decided twice: by what its operators claim, and from its classes and tables alone.
+Whether a relation is public is decided twice: by its operators' claims, and from its classes and tables alone.
 """
 
 from __future__ import annotations

@@ -63,13 +63,13 @@ class Kernel:
             encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
         """Charge, then serve the requests of a script, store its answer, and return it.
 
-        What is known before the charge is checked before it: `views`, the relations queried, and the first request.
+        The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
         Raises, before anything is read or recorded, chain.Refused where a limit would be exceeded, Closed and Busy where too
         many statements of the account failed or are running, claims.Disagreement where a claim is not confirmed, TypeError or
         ValueError where the first request is invalid; Incident where anything fails after the charge.
         """
-        held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request, and are copied once
+        held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:
             self._claims.relation(taken(view, held))
         script = self._begun(script, held)
@@ -98,16 +98,16 @@ class Kernel:
 
     def _begun(self, script: Script, held: dict[int, tuple[Any, Any]]) -> Script:
         """The same script, after checking its first request, which depends on nothing private. Other faults of that request
-        show when it is served.
+        appear when it is served.
 
-        The script continues with the kernel's own copy, whose frozen values nobody else holds: so what was derived for it is
-        still valid when it is served, and is kept with it. For any other request it is derived then. What is in `held` was
-        copied before and is not copied again, whatever has become of the original since.
+        The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
+        still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
+        `held` were copied before and are not copied again, even if the original has changed since.
         """
         begun: Request | Exception
         try:
             begun = next(script)
-        except Exception as fault:  # its end too
+        except Exception as fault:  # also StopIteration
             begun = fault
         if not isinstance(begun, Exception):
             begun = taken(begun, held)
@@ -141,7 +141,7 @@ class Kernel:
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""
         if type(request) not in MEASUREMENTS:
-            raise TypeError("private rows are read by measurements only")
+            raise TypeError("private rows are read only by measurements")
         plans = request.plans
         known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
         return tuple(known[id(plan)] for plan in plans)

@@ -49,7 +49,7 @@ from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
-__all__ = [  # defined elsewhere: the classes that `checker` has rules for
+__all__ = [  # classes defined elsewhere for which `checker` has rules
     "Clip",
     "Clipped",
     "Constants",
@@ -84,7 +84,7 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
 class Malformed(Exception):
-    """A plan, or a part of one, is not known here."""
+    """A plan, or a part of one, is not of a known form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, ColumnShape]]:
 
 
 def _read(node: Scan) -> Iterator[tuple[str, ColumnShape]]:
-    """The declared columns, and the owners that are not among them; a declared column that is an owner is read as the owner."""
+    """The declared columns, and owners that are not among them; a declared column that is an owner is read as the owner."""
     table, read = node.table, dict(node.columns)
     require({name for _, name in node.columns} <= table.columns.keys())
     require(len(set(node.owners)) == len(node.owners) == len(table.owners))
@@ -201,7 +201,7 @@ def keys_of(node: Scan) -> Iterator[frozenset[str]]:
 
 
 def told_apart(columns: Columns, of: Iterable[str]) -> dict[str, str]:
-    """The given columns whose distinct values stay distinct when rows are grouped, each mapped to its own name."""
+    """The given columns whose different values stay different when rows are grouped, each mapped to its own name."""
     return {name: name for name in of if (kind := columns[name].type) is Type.DOUBLE or printing.settled("", kind) == ""}
 
 
@@ -374,7 +374,7 @@ def check_summary(plan: Node, below: Columns) -> None:
     require(getattr(plan, "in_engine", False) is False)  # every key fetched can be read by the client
 
 
-# -- small things
+# -- helpers
 
 
 def require(holds: object) -> None:
@@ -413,7 +413,7 @@ def inputs(node: Node) -> list[Node]:
 
 
 def _parts(node: Node) -> Iterator[Any]:
-    """The frozen values with fields of their own that are held in the fields of an operator."""
+    """The frozen values, with fields of their own, in the fields of an operator."""
     for part in _values(node):
         if isinstance(part, Fold | Frame | Term | Merged | Field | Summand):
             yield part

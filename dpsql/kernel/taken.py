@@ -1,9 +1,9 @@
-"""The kernel's own copy of a request, made from its fields alone, of which nobody else holds any part.
+"""The kernel's own copy of a request, made from its fields alone; nobody else has a reference to any part of it.
 
 Proofs are about classes: what their methods return and what their fields hold. So every value in a request must be an instance
 of one of the classes below, not of a subclass, whose methods could differ. A frozen value can still be forged, by setting a
 field or by planting a cached result (`cached_property`). So each is constructed again, which checks its fields and starts with
-an empty cache; and nobody can change what the kernel has checked before it is executed.
+an empty cache; and what the kernel has checked cannot be changed before it is executed.
 
 Identity is preserved: values that were one object are one object in the copy. The cost of several tests of one plan depends on
 that (`measurements.flip_distance.touched`).
@@ -30,7 +30,7 @@ MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Facts, Interval,
 """Frozen values, constructed again from their fields."""
 FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
 HANDED = CLOSED | {Table, Domain, Type}
-"""Passed on unchanged: the owner's declarations, and factors, from which `workload.blocks` builds new matrices each time."""
+"""Not copied: the owner's declarations, and factors, from which `workload.blocks` builds new matrices each time."""
 
 
 def taken(value: Any_, held: dict[int, tuple[Any, Any]] | None = None) -> Any_:
@@ -57,7 +57,7 @@ def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:
         return kind(**{name: taken(getattr(value, name), held) for name in FIELDS[kind]})
-    raise TypeError("private rows are read by measurements only, built from known classes")
+    raise TypeError("private rows are read only by measurements, built from known classes")
 
 
 def resumed(script: Script, begun: Request | Exception) -> Script:

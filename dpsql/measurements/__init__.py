@@ -4,9 +4,10 @@ A mechanism yields measurements; the kernel derives the certificate of each from
 and answers with `release`. These classes are the only ways to read private rows: a privacy reviewer reads this folder,
 `noise`, the operators and `kernel`. Measurements of rows that belong to several entities each are in `several`.
 
-To add one: a file with a frozen class of three parts, `plans` (what it reads), `cost` (its proof, and a ValueError for what the
-proof does not cover) and `release` (the exact function and the primitive of noise), and one line in `MEASUREMENTS`. New noise
-primitives belong in `dpsql.noise`. Add it to the neighbour law, the audit and the planted faults, too.
+To add one, write a file with a frozen class of three members: `plans` (what it reads), `cost` (with the proof; it raises
+ValueError for what the proof does not cover) and `release` (the exact function and the noise primitive). List the class in
+`MEASUREMENTS`, and add it to the neighbour tests, the audit and the planted faults. New noise primitives belong in
+`dpsql.noise`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ MEASUREMENTS = frozenset({
 VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, Block, Rising,
                     DiscreteLaplace,
                     DiscreteGaussian, TruncatedGeometric, GaussianThreshold, Student})
-"""The classes of the values in their fields, besides plans and plain values; no subclasses here either."""
+"""The classes that their fields may hold besides plans and plain values; again no subclasses."""
 
 
 __all__ = [

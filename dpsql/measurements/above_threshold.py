@@ -17,21 +17,21 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
-SUM_GRAIN = 2**16  # sums are compared in 1 / SUM_GRAIN of what a row adds
-MOST_WIDTHS = 20  # the noise of one comparison
+SUM_GRAIN = 2**16  # sums are compared in units of 1 / SUM_GRAIN of the most that an entity adds
+MOST_WIDTHS = 20  # different scales that the noise of a comparison may have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThresholdOfCounts(OfOnePlan):
-    """The first rung of a ladder that few rows exceed: the sparse vector technique with one answer.
+    """The first rung of a ladder that few rows exceed, by the sparse vector technique with one answer.
 
     The plan counts rows by an integer key 0, 1, ... up to the number of `limits`; q_j counts those with a key above j. q_0,
     q_1, ... are compared in order, until q_j + noise <= `limits[j]` + noise'; the answer is that j, or the number of limits.
-    Increasing limits keep a noise' far below zero, which all rungs share, from sending the answer to the top.
+    All rungs share noise'. If it is far below zero, increasing limits keep the answer from being the top rung.
 
-    Movement, for `noise.sparse_vector` with g_j = q_j - limits[j]: let u rows leave and w rows come with an entity, u + w <= r.
-    Then q_j moves to between q_j - u and q_j + w, for all j. So z moves by at most r, and the noise of the yes by at most r
-    too: it is not doubled even if rows come and go at once.
+    Cost: `noise.sparse_vector` with g_j = q_j - limits[j]. Let an entity remove u rows and add w, u + w <= r. Then
+    for all j, q_j changes to a number between q_j - u and q_j + w. So z moves by at most r, and the noise of the yes by at most
+    r too, not 2r, even if some rows are removed and others added.
     """
 
     plan: GroupedSums
@@ -42,7 +42,7 @@ class AboveThresholdOfCounts(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
         if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
-            raise ValueError("a ladder counts rows once, and their number must be limited")
+            raise ValueError("a ladder needs one count, and a bound on the rows that an entity changes")
         if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
                 type(limit) is not int for limit in self.limits):
             raise ValueError("the rungs and the limits of a ladder must be whole numbers")
@@ -83,12 +83,12 @@ class Rising:
 class AboveThresholdOfSums(OfOnePlan):
     """The first of several sums that reaches its threshold.
 
-    In order it is asked whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in units of 1 /
+    The steps test in order whether q_j + noise_j >= t_j + noise', with q_j and t_j the total and its threshold in units of 1 /
     SUM_GRAIN of the most that an entity adds, rounded down; the first yes is released and ends the search.
 
-    Movement, for `noise.sparse_vector` with g_j = t_j - q_j: an entity moves each q_j by SUM_GRAIN at most (rounding down does
-    not increase an integer distance). Where all sums move in one direction (an entity only takes rows with it, and no summand
-    has negative values) u + w is SUM_GRAIN too, else twice that.
+    Cost: `noise.sparse_vector` with g_j = t_j - q_j. An entity moves each q_j by SUM_GRAIN at most (rounding down
+    does not increase an integer distance). Where all sums move in one direction (an entity that leaves only removes rows, and
+    no summand has negative values), u + w is SUM_GRAIN too, else twice that.
     """
 
     plan: GroupedSums
@@ -104,9 +104,9 @@ class AboveThresholdOfSums(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         added = {type(part) for part in self.plan.summands}
         if certificate.below.rows is None or self.plan.keys or not added <= {Count, GridSum}:
-            raise ValueError("sums are compared with thresholds in one group, where rows are limited")
+            raise ValueError("thresholds need counts or sums without groups, and a bound on the rows that an entity changes")
         if not self.steps or any(type(step.at) is not int or not 0 <= step.at < len(self.plan.summands) for step in self.steps):
-            raise ValueError("a step is one of the sums")
+            raise ValueError("each step must refer to one of the sums, and there must be one step or more")
         check_scale(self.scale_limit)
         check_scale(self.scale_query)
         if certificate.below.rows == 0:
@@ -135,15 +135,15 @@ class Stopped:
 class AboveThresholdOfTests:
     """Which of several tests fail, until the allowance for failures is used up; the rest stay untested.
 
-    In order it is asked whether slack_i + z <= noise_i + `limits[j]`, with noise_i of scale 2^j `scale_query`, the widest
+    Each test i is compared in order, slack_i + z <= noise_i + `limits[j]`, with noise_i of scale 2^j `scale_query`, the widest
     first. The first yes is released as a failure; it costs 1 / 2^j of a failure at the narrowest noise, of which `most` may be
     spent. All noise is one-sided: integers n >= 0 with probability proportional to exp(-n / scale). The slack is that of
-    `NoisyFlipDistance` for each test alone; with `split` the sides of a test are asked about one after the other.
+    `NoisyFlipDistance` for each test alone; with `split` the sides of a test are compared one after the other.
 
-    Movement, for `noise.sparse_vector`: a slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With `split`
-    each test is divided into sides that added rows can only raise and sides that they can only lower, and each kind has its
-    own z. When an entity comes, u is 0 and w is 1 for slacks that rise, and vice versa for those that fall; when one leaves,
-    the kinds swap roles: the z move by 1 in total, and the noise of a yes by 1.
+    Cost: `noise.sparse_vector`. A slack rises or falls by 1, so z moves by 1 and the noise of a yes by 2. With
+    `split`, each test is divided into sides that added rows can only raise and sides that they can only lower, and each kind
+    has its own z. When an entity is added, u is 0 and w is 1 for slacks that rise, and vice versa for those that fall; when one
+    is removed, the kinds swap roles: the z move by 1 in total, and the noise of a yes by 1.
     """
 
     tests: tuple[Test, ...]
@@ -156,11 +156,11 @@ class AboveThresholdOfTests:
     def cost(self, *certificates: Certificate) -> Cost:
         check_slacks(self.tests, certificates)
         if any(isinstance(test, Within) and test.exact for test in self.tests):
-            raise ValueError("the two ends of a test are told apart, and an exact one knows the nearer end only")
+            raise ValueError("sides are compared one by one, but an exact test computes only the nearer end of its interval")
         if not 1 <= len(self.limits) <= MOST_WIDTHS or any(type(limit) is not int for limit in self.limits):
-            raise ValueError("a failure is told at some noise")
+            raise ValueError("the limits must be whole numbers, at least one and not too many")
         if type(self.most) is not int or self.most < 1:
-            raise ValueError("the number of failures that are told is a whole number")
+            raise ValueError("the allowance for failures must be a whole number of 1 or more")
         check_scale(self.scale_limit)
         check_scale(self.scale_query)
         check_scale(self.scale_query * 2 ** (len(self.limits) - 1))
@@ -168,12 +168,12 @@ class AboveThresholdOfTests:
             return FREE
         pairs = zip(self.tests, certificates, strict=True)
         if self.split and not all(splits(test, certificate.below) for test, certificate in pairs):
-            raise ValueError("a row that comes may raise or lower one side of a test")
+            raise ValueError("an added entity might raise as well as lower one side of a test")
         steps = 1 if self.split else 2
         return sparse_cost(1, steps, self.scale_limit, self.scale_query, self.most)
 
     def release(self, context: Context, *certificates: Certificate) -> Failed:
-        """Which tests fail, as long as failures may be released."""
+        """Which tests fail, until the allowance is used up."""
         slacks = []
         for test, sides, certificate in zip(self.tests, read(self.tests, context), certificates, strict=True):
             rows = moved(test, certificate)
@@ -188,7 +188,7 @@ class AboveThresholdOfTests:
 
 
 def splits(test: Test, below: Stability) -> bool:
-    """Whether an added entity can only raise some sides of a test and only lower the others, because it only adds rows."""
+    """Whether an added entity, as it only adds rows, can only raise some sides of a test and only lower the others."""
     return bool(below.owners) and 0 not in test.ways
 
 

@@ -51,14 +51,14 @@ class Axis:
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
 
     def check(self) -> None:
-        """Raise ValueError where the cells of rows are not as described above."""
+        """Raise ValueError where the fields are not as described above."""
         if type(self) is not Axis:
-            raise ValueError("cells are those of some axes")
+            raise ValueError("blocks need a tuple of axes")
         check_values(self.values)
         check_rest(self.rest, len(self.values))
         if self.counted is not None:
             if type(self.counted) is not tuple or not self.counted:
-                raise ValueError("an axis has cells")
+                raise ValueError("an axis needs one cell or more")
             for before, place in pairwise((-1, *self.counted)):
                 whole(place, before + 1, len(self.values) - 1, "the place of a value")
 
@@ -69,16 +69,16 @@ class Blocks:
 
     With `line`, all cells are one axis, the last column's values changing fastest.
 
-    Cost. A row adds a number of at most l1 (the summand's bound) to one cell of x, so the answers of a block move by at most
-    l1 times the column of that cell in the block's matrix; an entity moves k rows, and k l1 is the bound in the certificate of
-    the summand. Which cell that is, if any, is a function of the row alone, whatever values the axes list. With S the largest
-    over all cells of the sum over blocks of the column's L1 norm over the scale, Laplace noise costs epsilon = k l1 S: the
-    losses of all answers add up, and rows add up by the triangle inequality. With S that of the squared L2 norm over the
-    squared scale, the k rows move all answers, each in units of its scale, by a vector of length k l1 sqrt(S) at most: rho =
-    (k l1)^2 S / 2. S is computed from the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
+    Cost. A row adds a number of at most l1 (the summand's bound) to at most one cell of x, so the answers of a block move by at
+    most l1 times the column of that cell in the block's matrix; an entity changes k rows, and k l1 is the summand's bound in the
+    certificate. The cell is a function of the row alone, whatever values the axes list. Laplace noise costs epsilon = k l1 S,
+    with S the largest over all cells of the sum over blocks of (L1 norm of the cell's column) / scale: the losses of all answers
+    add up, and rows add up by the triangle inequality. Gaussian noise costs rho = (k l1)^2 S / 2, with S the same for (L2 norm /
+    scale)^2: the k rows move the vector of all answers, each in units of its scale, by at most k l1 sqrt(S). S is computed from
+    the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
 
-    The blocks are not trusted. `parts` builds integer matrices from them each time, of known kinds only; `release` applies
-    those, and the cost is computed from them. How blocks were chosen, and how their answers are used, does not matter.
+    The blocks are not trusted: `parts` builds integer matrices of known kinds from them each time, and both `release` and the
+    cost use these matrices. How blocks were chosen, and how their answers are used, does not matter.
     """
 
     view: Node
@@ -116,16 +116,16 @@ class Blocks:
     def cost(self, certificate: Certificate) -> Cost:
         """Raises ValueError where an assumption of the proof does not hold."""
         if type(self.axes) is not tuple or any(type(axis) is not Axis for axis in self.axes) or type(self.line) is not bool:
-            raise ValueError("cells are those of some axes")
+            raise ValueError("blocks need a tuple of axes")
         check_columns([axis.column for axis in self.axes])
         check_summand(self.summand)
         for axis in self.axes:
             Axis.check(axis)
         parts = self.parts
         if any(not part.scale <= WIDEST for part in parts):
-            raise ValueError("64 bits hold every noise")
+            raise ValueError("the scale of noise is too large for 64 bits")
         if any(max(part.rows, self._cells(part)) > LARGEST for part in parts):
-            raise ValueError(f"a block is of {LARGEST} numbers at most")
+            raise ValueError(f"a block has more than {LARGEST} cells or answers")
         worst = sensitivity_of(parts, self.noise).value
         if certificate.below.public:
             return FREE
@@ -133,8 +133,8 @@ class Blocks:
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
 
     def release(self, context: Context, certificate: Certificate) -> Blocked:
-        """The cells that have rows are read once; each block adds them up over its axes. The matrices applied are those from
-        which the cost is computed, `parts`."""
+        """Read the cells that have rows once, and for each block apply its matrix, from which the cost is computed too, to their
+        marginal."""
         parts = self.parts
         filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
         if any(axis.counted is not None for axis in self.axes):
@@ -161,7 +161,7 @@ class Blocked:
 
 
 def with_noise(exact: Exact, noise: Sequence[int]) -> tuple[int, ...]:
-    """Sums plus their noise; each fits into 64 bits, but the result may not."""
+    """Sums plus their noise. Both fit into 64 bits, but their sum may not."""
     drawn = np.array(noise, dtype=np.int64)
     small = exact.dtype != object and max(int(drawn.max(initial=0)), -int(drawn.min(initial=0))) < WORDS
     return tuple((exact + drawn if small else exact.astype(object) + drawn.astype(object)).tolist())

@@ -21,25 +21,25 @@ from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 
-BITS = 62  # of a place among all cells
+BITS = 62  # of the number of a cell, over all axes together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """The leaves of a tree of boxes over the cells of some axes, and the noisy count of rows in each.
 
-    The root is a cube of 2^h cells along each axis that contains all cells. A box of depth i with c rows has b = max(-decay, c
-    - i * decay) and is split in the middle of every axis if b + discrete Laplace noise of `scale` is above 0, each box with
-    its own noise. Single cells are not split, and parts without cells of the axes are left out. The noise does not depend on
-    the depth of the tree. Then every leaf's count is released with independent noise of `leaf`.
+    The root is a cube of 2^h cells along each axis that contains all cells. For a box of depth i with c rows let b = max(-decay,
+    c - i * decay); the box is split in the middle of every axis if b + discrete Laplace noise of `scale` is above 0, with fresh
+    noise for each box. Single cells are not split, and boxes without cells of the axes are left out. The scale does not depend
+    on the depth of the tree. Then every leaf's count is released with independent noise `leaf`.
 
-    Cost of the tree: `noise.tree`, as an entity moves D rows by the certificate.
+    Cost of the tree: `noise.tree`, where by the certificate an entity changes at most D rows.
 
     Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
 
-    The proofs assume, and `cost` checks, that axes are different columns, and a row's cell is a function of the row alone;
-    that boxes are halves of boxes, with the places of all axes together in 62 bits; and that the decay is an integer whose
-    product with the number of levels fits into 64 bits, so that no depth raises or wraps around.
+    The proofs assume, and `cost` checks, that axes are different columns and a row's cell is a function of the row alone; that
+    each box is split into halves, and cell numbers over all axes fit into 62 bits; and that the decay is an integer whose
+    product with the number of levels fits into 64 bits, so that no depth causes an error or wraps around.
 
     Source: Zhang, Xiao and Xie, PrivTree: A Differentially Private Algorithm for Hierarchical Decompositions, SIGMOD 2016
     (Theorem 3.1); here for noise on integers, with a bounded range for zCDP.
@@ -71,27 +71,27 @@ class Tree:
     def cost(self, certificate: Certificate) -> Cost:
         """Raises ValueError where an assumption of the proofs does not hold."""
         if type(self.axes) is not tuple or not self.axes:
-            raise ValueError("a tree is over some axes")
+            raise ValueError("a tree needs a tuple of one axis or more")
         for axis in self.axes:
             Numbered.check(axis)
         check_columns([axis.column for axis in self.axes])
         levels = max(height(axis.size) for axis in self.axes)
         if len(self.axes) * levels > BITS:
-            raise ValueError("there are more cells than numbers of 64 bits")
+            raise ValueError("there are too many cells to number them in 64 bits")
         wide = scale(self.scale, WIDEST)
         if type(self.leaf) not in (DiscreteLaplace, DiscreteGaussian):
-            raise ValueError("leaves have Laplace or Gaussian noise")
+            raise ValueError("the noise of leaves must be Laplace or Gaussian")
         scale(self.leaf.scale if type(self.leaf) is DiscreteLaplace else self.leaf.sigma, WIDEST)  # type: ignore[union-attr]
         whole(self.decay, 1, 2**BITS // (levels + 1), "the decay")
         if self.decay < wide * math.log(self.children):
-            raise ValueError("an empty box has less than one child on average, so that the tree ends")
+            raise ValueError("the decay is too small: an empty box must have less than one child on average")
         if certificate.below.public:
             return FREE
         moved = certificate.l1
         return tree_cost(moved, wide, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
 
     def release(self, context: Context, certificate: Certificate) -> Leaves:
-        """See `Tree`. Cells are ordered along a curve on which every box is an interval, so that a count is a difference of
+        """See `Tree`. Cells are ordered along a curve on which every box is an interval, so that its count is the difference of
         two cumulative sums."""
         filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
         filled = numbered(filled, [axis.numbers for axis in self.axes])
@@ -122,7 +122,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaves:
-    """Disjoint boxes that cover all cells: along each axis the first place and the place after the last; and their counts."""
+    """Disjoint boxes that cover all cells, their first places and the places after their last along each axis; and counts."""
 
     lows: tuple[tuple[int, ...], ...]
     highs: tuple[tuple[int, ...], ...]
@@ -147,7 +147,7 @@ class Curve:
         return np.asarray(self._upto[after] - self._upto[first])
 
     def has_cells(self, starts: Integers) -> NDArray[np.bool_]:
-        """Whether the first cell of a box is a cell of the axes; else none is."""
+        """Whether the first cell of each box is a cell of the axes; if not, none of its cells is."""
         lows = _spread_out(starts, len(self._sizes), self._levels)
         return np.asarray(np.all([low < size for low, size in zip(lows, self._sizes, strict=True)], axis=0))
 

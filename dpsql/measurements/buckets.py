@@ -1,4 +1,4 @@
-"""Buckets of neighbouring values whose counts are about the same: the first stage of DAWA."""
+"""Buckets of adjacent values with similar counts: the first stage of DAWA."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FARTHEST = 2**80  # the largest log-prior, in units of the sum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """A column of the view, its values, and the number of the place that each value counts in; OUTSIDE for none.
+    """A column of the view, its values, and for each value the number of the place where it is counted; OUTSIDE for none.
 
-    Rows with other values count where the value at `rest` does, or nowhere without it. A row's place is a function of the row
-    alone.
+    Rows with unlisted values are counted with the value at index `rest`, or nowhere if that is None. A row's place is a function
+    of the row alone.
     """
 
     column: str
@@ -41,16 +41,16 @@ class Numbered:
         self.check()
 
     def check(self) -> None:
-        """Raise ValueError where the places of rows are not as described above: each value is listed once, every number is
-        that of a place, and there are no more places than values."""
+        """Raise ValueError where the fields are not as described above: each value must be listed once, every number must be
+        that of a place, and there must not be more places than values."""
         if type(self) is not Numbered or type(self.column) is not str or type(self.numbers) is not tuple:
-            raise ValueError("an axis is a column, and numbers of its values")
+            raise ValueError("an axis needs a column, and a tuple with the number of each of its values")
         check_values(self.values)
         check_rest(self.rest, len(self.values))
         for number in self.numbers:
             whole(number, OUTSIDE, len(self.values) - 1, "the place of a value")
         if len(self.values) != len(self.numbers) or self.size < 1:
-            raise ValueError("every value has a number, and some count")
+            raise ValueError("every value needs a number, and at least one value must be counted")
 
     @property
     def size(self) -> int:
@@ -70,16 +70,16 @@ class Partition:
     The partition with the least total cost is released, the coarser one in case of a tie (compared at the root of the tree of
     blocks first, then in its left half, then in its right half), and nothing else: neither costs nor noise.
 
-    Cost: `noise.partition`, as an entity changes x by at most k l1 in l1, as in `Blocks`; each deviation moves by 1 at most with
-    one step, as every sum of |x_j - t| does and so their minimum, and only those of blocks that hold j.
+    Cost: `noise.partition`, as an entity changes x by at most k l1 in l1, as in `Blocks`. When one x_j changes by 1, every sum of
+    |x_j - t| over a block that contains j changes by at most 1, and so does their minimum, the deviation; others do not change.
 
     The proof assumes, and `cost` checks, that a row's place is a function of the row alone, and each place is in one block of
-    each height; that all blocks of a height have the same log-prior, an integer, as rounding could make different totals
-    equal; and that all noise has the same scale.
+    each height; that all blocks of a height have the same log-prior, which is an integer, as rounding could make different
+    totals equal; and that all noise has the same scale.
 
     Sources: Li, Hay and Miklau, A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy (DAWA), PVLDB
-    2014, Algorithm 1. Differences from the paper: deviations from the median, which move by 1 where those from the mean move
-    by 2; only the blocks of a tree, as every further candidate adds noise that can mislead; and log-priors to counter this.
+    2014, Algorithm 1. Differences from the paper: deviations from the median, which have sensitivity 1 where those from the mean
+    have 2; only the blocks of a tree, as with every further candidate noise is likelier to win; and log-priors against this.
     Published programs raise low noisy costs to a floor. The argument above fails for them (a cost at the floor cannot be
     lowered), and we know of no proof, so there is no floor here.
     """
@@ -105,13 +105,13 @@ class Partition:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where anything that the proof needs does not hold."""
+        """Raises ValueError where an assumption of the proof does not hold."""
         Numbered.check(self.axis)
         check_columns([self.axis.column])
         check_summand(self.summand)
         wide = scale(self.scale, WIDEST)
         if type(self.log_priors) is not tuple or len(self.log_priors) != height(self.axis.size) + 1:
-            raise ValueError("blocks of every height have a log-prior")
+            raise ValueError("the blocks of every height need a log-prior")
         for log_prior in self.log_priors:
             whole(log_prior, -FARTHEST, FARTHEST, "a log-prior")
         if certificate.below.public:

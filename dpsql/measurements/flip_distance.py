@@ -24,14 +24,14 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.rules.disjoint import Known, disjoint, known
 
-NEVER = 2**50  # in entities: more than exist
-LISTED = 2**9  # largest values of a sum: a greater distance is certain at any useful price
-FARTHEST_END = SATURATION // 2  # for a sum whose values are listed, so that no end is near the point where totals are cut off
+NEVER = 2**50  # a distance that cannot be reached: more entities than exist
+LISTED = 2**9  # of the largest values of a sum: at any useful price, a greater distance leaves no doubt about the answer
+FARTHEST_END = SATURATION // 2  # of intervals for listed values, so that no end is near the point where totals are cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A side of an interval: in cell g the answer is on the right side where `sign` * (total of summand `at`) + `constants[g]`
+    """One end of an interval: in cell g the answer does not pass it where `sign` * (total of summand `at`) + `constants[g]`
     is 1 or more."""
 
     at: int
@@ -43,7 +43,7 @@ class Form:
 class Within:
     """Whether the answers of all cells lie within their intervals: all `forms` are 1 or more in every cell.
 
-    With `exact` the forms are the two ends of one sum, without groups, and its flip distance is computed from its values.
+    With `exact` the forms must be the two ends for one sum without groups, whose flip distance is then computed from its values.
     """
 
     plan: GroupedSums
@@ -59,34 +59,34 @@ class Within:
                      for form, part in zip(self.forms, parts, strict=True))
 
     def sides(self, totals: Sequence[Sequence[int]], values: Callable[[Largest], Sequence[int]]) -> Sides:
-        """For each form and cell, the number d of rows that would have to come or go to change it, as 1 - d or d, or a value
-        nearer to 0.
+        """For each form and cell the slack: with d the number of rows to add or remove until its truth changes, d where it is
+        true and 1 - d where it is false, or a number nearer to the border between 1 and 0.
 
-        Write F for a form and l for the most that a row moves it. Then ceil(F / l) moves by 1 at most with a row, is 1 or more
-        where F is, and never further from the border than the flip distance. For one sum that distance is known from the
-        largest values: F falls as rows with large values leave (or, where values may be negative, as rows with the least one
-        come), and the fewest that lower it by F are the largest of these. A distance moves by 1 at most with a row; so does the
-        smaller one of it and a constant, the number of values that are listed, and the larger one of that and ceil(F / l). (A
-        total is cut off at 2^62, where F is 2^61 or more on either side, and ceil(F / l) more than are listed.)
+        Write F for a form and l for the most that a row moves it. Then ceil(F / l) moves by at most 1 with a row, is 1 or more
+        where F is, and is never further from the border than the flip distance. For a single sum that distance follows from the
+        largest values: F falls when rows with large values are removed (or, where values may be negative, when rows with the
+        least one are added), and the fewest rows that lower it by F are those with the largest effect. The distance moves by at
+        most 1 with a row; so does its minimum with a constant (the number of values listed), and so does the maximum of that
+        and ceil(F / l). (Totals are cut off at 2^62, where |F| is 2^61 or more and ceil(F / l) is more than are listed.)
 
-        Values are read for the nearer end only, and for the other one if it is then no farther. An end that is not read does
-        not affect the minimum: the interval is so wide that at most one end is violated (`check`). So the unread end, whose
+        Values are read for the nearer end first, and for the other one only if it is then no farther. An end that is not read
+        does not affect the minimum: the interval is so wide that at most one end is violated (`check`). So the unread end, whose
         ceil(F / l) exceeds the other's slack, is not violated, and its slack is only larger still.
         """
         numbers = [[form.sign * totals[form.at][g] + form.constants[g] for g in range(len(self.cells))] for form in self.forms]
         plain = [[-(-number // max(1, self.plan.summands[form.at].l1)) for number in side]
                  for form, side in zip(self.forms, numbers, strict=True)]
-        if self.exact:  # the nearer end decides; once that is exact and still the nearer one, so is the slack
+        if self.exact:  # the minimum is exact once that of the nearer end is
             for at in sorted(range(len(self.forms)), key=lambda i: plain[i][0]):
                 if plain[at][0] <= min(side[0] for side in plain):
                     plain[at] = [self._exact(self.forms[at].sign, numbers[at][0], plain[at][0], values)]
         return plain
 
     def _exact(self, sign: int, number: int, slack: int, values: Callable[[Largest], Sequence[int]]) -> int:
-        """The slack of a form of one sum, no nearer to 0 than `slack`."""
+        """The slack of a form of one sum, no nearer to the border than `slack`."""
         part = self.plan.summands[self.forms[0].at]
         if not isinstance(part, GridSum):
-            raise TypeError("values are listed of a sum")
+            raise TypeError("only the values of a sum can be listed")
         inside = number >= 1
         plain, need = (slack, number) if inside else (1 - slack, 1 - number)
         down = (sign == 1) == inside  # the sum has to fall
@@ -98,26 +98,26 @@ class Within:
         return far if inside else 1 - far
 
     def check(self, certificate: Certificate) -> None:
-        """Raises ValueError where a row may move a side by more than 1."""
+        """Raises ValueError where a row might move a side by more than 1."""
         _check_cells(self.cells, self.plan.keys, certificate)
         if not all(type(part) in (Count, GridSum) for part in self.plan.summands):
-            raise ValueError("a form reads one total of what a row adds once")
+            raise ValueError("forms must be of counts or of sums of one number per row")
         if not self.forms or not all(_is_form(form, len(self.plan.summands), len(self.cells)) for form in self.forms):
-            raise ValueError("a form has a summand, a sign, and a whole number for each cell")
+            raise ValueError("a form needs a summand, a sign, and a whole number for each cell")
         if self.exact:
             self._check_exact()
 
     def _check_exact(self) -> None:
-        """Raises ValueError where the distances of two ends are not those of their minimum."""
+        """Raises ValueError where the slacks of two ends would not yield their minimum; see `sides`."""
         if self.plan.keys or len(self.forms) != 2:
-            raise ValueError("values are listed of the two ends of one sum, without groups")
+            raise ValueError("an exact test is of the two ends of one sum without groups")
         low, high = sorted(self.forms, key=lambda form: -form.sign)
         if (low.sign, high.sign, low.at) != (1, -1, high.at) or type(self.plan.summands[low.at]) is not GridSum:
-            raise ValueError("values are listed of the two ends of one sum, without groups")
+            raise ValueError("an exact test is of the two ends of one sum without groups")
         (below,), (above,) = low.constants, high.constants
         _check_interval(1 - below, above - 1)
         if max(abs(below), abs(above)) > FARTHEST_END:
-            raise ValueError("an end is too far out")
+            raise ValueError("an end of the interval is too large")
 
 
 def _is_form(form: Form, summands: int, cells: int) -> bool:
@@ -127,17 +127,17 @@ def _is_form(form: Form, summands: int, cells: int) -> bool:
 
 
 def _check_cells(cells: Cells, keys: Sequence[str], certificate: Certificate) -> None:
-    """Raises ValueError where a row may be in several cells, or the rows that an entity moves are not known."""
+    """Raises ValueError where a row might be in several cells, or there is no bound on the rows that an entity changes."""
     if certificate.below.rows is None:
-        raise ValueError("the rows that an entity moves are not bounded")
+        raise ValueError("the number of rows that an entity changes is not bounded")
     if not cells or len({cell_of(cell) for cell in cells}) != len(cells) or any(len(cell) != len(keys) for cell in cells):
-        raise ValueError("cells are different, and each has a value for every key")
+        raise ValueError("cells must be different, each with a value for every key")
 
 
 def _check_interval(first: int, last: int) -> None:
-    """Raises ValueError where a number could be outside on both sides."""
+    """Raises ValueError where a number could violate both ends."""
     if type(first) is not int or type(last) is not int or first > last + 1:
-        raise ValueError("an interval has whole numbers as ends, and at most one of them is not kept to")
+        raise ValueError("the ends of an interval must be whole numbers that no number violates both of")
 
 
 def fewest(need: int, come: int, leave: Iterable[int]) -> int:
@@ -154,9 +154,9 @@ def fewest(need: int, come: int, leave: Iterable[int]) -> int:
 class DistinctWithin:
     """Whether the numbers of distinct values in all cells lie between `first` and `last`, inclusive.
 
-    The flip distance is exact where an entity has one row: a value comes with one row, and goes with all rows that it has, so
-    the number falls by k when the k rarest values go. (A column of few possible values may have no new values left: the
-    distance is then larger than computed here.)
+    The flip distance is exact where an entity has one row: one added row can add a value, and a value is removed with all its
+    rows, so that fewest rows lower the number by k if the k rarest values are removed. (A column of few possible values may have
+    no new values left: the distance is then larger than computed here.)
     """
 
     plan: Multiplicities
@@ -166,11 +166,11 @@ class DistinctWithin:
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """Added rows can only raise the distance to too few values, and only lower that to too many."""
+        """Added rows can only raise the slack to too few values, and only lower the slack to too many."""
         return (1, -1)
 
     def sides(self, counts: Sequence[Mapping[int, int]]) -> Sides:
-        """For either end, the rows that would have to come or go: `counts[cell][n]` values have n rows each."""
+        """The slacks of both ends, in rows, where `counts[cell][n]` values have n rows each."""
         low, high = [], []
         for g, found in enumerate(counts):
             many = sum(found.values())
@@ -183,7 +183,7 @@ class DistinctWithin:
         """Raises ValueError where a row may move a side by more than 1."""
         _check_cells(self.cells, self.plan.keys, certificate)
         if not len(self.first) == len(self.last) == len(self.cells):
-            raise ValueError("every cell has an interval")
+            raise ValueError("every cell needs an interval")
         for first, last in zip(self.first, self.last, strict=True):
             _check_interval(first, last)
 
@@ -193,8 +193,8 @@ class ExtensionWithin:
     """Whether a Lipschitz extension at `level` of a sum over rows that may belong to several entities each lies between
     `first` and `last`, inclusive, in units of 1 / UNIT.
 
-    An entity moves the extension F by at most K units, its `lipschitz_constant` (`extensions.lipschitz_extension`), so
-    ceil((F - first + 1) / K) and ceil((last - F + 1) / K) by 1. Where F is exact, an added entity can only raise it.
+    An entity moves the extension F by at most K units, its `lipschitz_constant` (`extensions.lipschitz_extension`), and
+    so moves ceil((F - first + 1) / K) and ceil((last - F + 1) / K) by 1. Where F is exact, an added entity can only raise it.
     """
 
     plan: OwnerSets
@@ -207,17 +207,17 @@ class ExtensionWithin:
         return (0, 0) if slack(self.level, self.plan.width) else (1, -1)
 
     def sides(self, held: int) -> Sides:
-        """For either end, the number of entities that would have to come or go, from the extension of the sum."""
+        """The slacks of both ends, in entities, from the extension of the sum."""
         moved = lipschitz_constant(self.level, self.plan.width)
         return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
 
     def check(self, certificate: Certificate) -> None:
-        """Raises ValueError where an entity could move a side by more than 1."""
+        """Raises ValueError where an entity might move a side by more than 1."""
         if type(self.level) is not int or type(self.plan.summand) not in (Count, GridSum):
-            raise ValueError("a sum is held to a whole number")
+            raise ValueError("an extension needs a whole number as its level, and one count or sum")
         are_bounded(self.plan, (self.level,), 1, certificate)
         if self.plan.signed or self.plan.cell is not None:
-            raise ValueError("one sum of what is not below zero is held")
+            raise ValueError("the test of an extension is of one sum without groups or negative values")
         _check_interval(self.first, self.last)
 
 
@@ -238,7 +238,7 @@ Sides: TypeAlias = Sequence[Sequence[int]]
 def slack_of(sides: Sides, rows: int) -> int:
     """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `NoisyFlipDistance`."""
     if rows < 1:
-        raise ValueError("slacks are those of private rows")
+        raise ValueError("a slack needs private rows")
     cells = [min(slacks) for slacks in zip(*sides, strict=True)]
     inside: int = min(cells)
     here: int = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
@@ -247,18 +247,18 @@ def slack_of(sides: Sides, rows: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyFlipDistance:
-    """The slack of every test, or with `together` of the tightest, plus noise: 1 or more where a test is true, else 0 or less.
+    """The slack of every test, or with `together` the least one, plus noise: 1 or more if the test is true, else 0 or less.
 
-    The slack is about the number of entities that would have to come or go until the truth changes. *Cost.* A row of cell g moves
-    each side of its interval by at most 1 (`Within`, `DistinctWithin`), and their minimum s_g too. Let S = min s_g where that is
-    1 or more, else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1;
-    and where S passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between
-    1 and 0. An entity that moves k rows of the test's plan moves S by k, and ceil(S / k) by 1; k is what the certificate of that
-    plan says. The slack of an extension (`ExtensionWithin`) already moves by 1.
+    The slack is about the number of entities to add or remove until the truth changes. *Cost.* A row of cell g moves each side of
+    its interval by at most 1 (`Within`, `DistinctWithin`), and hence their minimum s_g. Let S = min s_g where that is 1 or more,
+    else 1 - sum over g of max(0, 1 - s_g). A row of cell g moves only s_g: within either case S moves by at most 1; and where S
+    passes from one case to the other, s_g passes between 1 and 0 while all others are at least 1, so S passes between 1 and 0.
+    An entity that changes k rows of the test's plan moves S by at most k, and ceil(S / k) by 1; k is taken from the certificate
+    of that plan. The slack of an extension (`ExtensionWithin`) already moves by 1.
 
-    The minimum over tests moves by 1 at most. So does the slack of each test, and for all of them at once the numbers of tests
-    that move are added up over plans: `touched` of those that are summands of one plan, and 1 for every other. Noise on m
-    numbers that move by 1 costs m times as much as on one (in l1, and in the square of l2).
+    The minimum over tests moves by 1 at most, and so does the slack of each test. `touched` bounds the number m of slacks that
+    one entity moves, added up over plans: tests that are summands of one plan are counted together, every other one as 1. Noise
+    on m numbers that move by 1 costs m times as much as on one (in l1, and in the square of l2).
 
     With discrete Laplace noise of scale 1 / epsilon, "yes where the noisy slack is 1 or more" is wrong with probability
     exp(-epsilon (d - 1)) / (1 + exp(epsilon)) at distance d from a change of the truth value; where the slack is that
@@ -294,9 +294,9 @@ def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:
     """A bound on the number of tests whose slack one entity moves.
 
     Tests that share one plan object are sums over the rows of one relation, which is executed once, unchanged (by `read`, and
-    once more as the same relation where values are listed). With k the rows of it that an entity moves, by its certificate,
-    and t the most tests that one row adds to (`overlap`), the entity moves at most k t of these. Nothing is assumed about what
-    different plans have in common, as each may keep different rows: their numbers are added up.
+    once more as the same relation where values are listed). If by its certificate an entity changes k of these rows, and a row
+    adds to at most t of the tests (`overlap`), the entity moves at most k t of them. Nothing is assumed about what different
+    plans have in common, as each may keep different rows: their bounds are added up.
     """
     found, shared = 0, dict[int, list[tuple[Within, int]]]()
     for test, certificate in zip(tests, certificates, strict=True):
@@ -311,13 +311,13 @@ def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:
 
 
 def overlap(tests: Sequence[Within]) -> int:
-    """A bound on the number of these tests, of one plan, that one row of the plan's input adds to.
+    """A bound on how many of these tests of one plan a single row of the plan's input adds to.
 
     A row adds to a test where it adds to one of the summands that the test reads, and to a summand only where its `when` is true.
-    So it adds to two tests only where some condition of one and some condition of the other are both true of it; where all such
-    pairs are `disjoint` as conditions of the relation of which the plan's input is a projection, row by row, no row does. Tests
-    that a row adds to together overlap pairwise, and pairwise overlapping tests have different colours wherever overlapping
-    tests do: so the number of colours of any such colouring is a bound.
+    So it adds to two tests only where some condition of one and some condition of the other are both true of it. The plan's input
+    is a projection of a relation, row by row; where all such pairs of conditions are `disjoint` on that relation, no row adds to
+    both tests. All tests to which one row adds overlap pairwise, so a colouring that gives overlapping tests different colours
+    gives them all different colours: the number of colours of any such colouring is a bound.
     """
     conditions = [_conditions(test) for test in tests]
     colours: list[int] = []
@@ -328,7 +328,7 @@ def overlap(tests: Sequence[Within]) -> int:
 
 
 def _conditions(test: Within) -> list[Known]:
-    """What is true of the rows that add to a test: one of these."""
+    """Conditions of which one or more are true of every row that adds to a test."""
     return [known(conjuncts(_meant(test.plan, when))) for when in {test.plan.summands[form.at].when for form in test.forms}]
 
 
@@ -346,33 +346,32 @@ def _never_together(first: Sequence[Known], second: Sequence[Known]) -> bool:
 
 
 def moved(test: Test, certificate: Certificate) -> int:
-    """The largest number of rows that an entity moves, by which a slack in rows is divided; the slack of an extension is in
-    entities already."""
+    """The largest number of rows that an entity changes, by which a slack in rows is divided; 1 for the slack of an extension,
+    which is in entities already."""
     if isinstance(test, ExtensionWithin):
         return 1
     if certificate.below.rows is None:
-        raise ValueError("the rows that an entity moves are not bounded")
+        raise ValueError("the number of rows that an entity changes is not bounded")
     return certificate.below.rows
 
 
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
     """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of a test."""
     if not tests or any(type(test) not in (Within, DistinctWithin, ExtensionWithin) for test in tests):
-        raise ValueError("a slack is that of a test")
+        raise ValueError("a slack needs a test of a known kind")
     for test, certificate in zip(tests, certificates, strict=True):
         test.check(certificate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipDistances:
-    """The noisy slack of every test, or the one of all together."""
+    """The noisy slack of every test, or the least one."""
 
     slacks: tuple[int, ...]
 
 
 def read(tests: Sequence[Test], context: Context) -> list[Sides]:
-    """The distances of each side of every test; a plan shared by several tests is read once, as their cost assumes one
-    reading."""
+    """The slacks of each side of every test. A plan that several tests share is read once, as their cost assumes."""
     rows: dict[int, list[tuple[Any, ...]]] = {}
     found: list[Sides] = []
 
@@ -395,7 +394,7 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
 
 
 def _counts(test: DistinctWithin, context: Context) -> list[dict[int, int]]:
-    """For each cell, the number of values by how many rows they have."""
+    """For each cell, how many values have n rows each, by n."""
     found: list[dict[int, int]] = [{} for _ in test.cells]
     place = {cell_of(cell): at for at, cell in enumerate(test.cells)}
     for *cell, rows, values in context.reader.rows(context.sql(test.plan)):

@@ -14,11 +14,11 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys(OfOnePlan):
-    """The keys of a GROUP BY that enough entities have. The plan counts, for each key, the entities that have it or, where
-    rows depend on several entities, the rows.
+    """The keys of a GROUP BY that enough entities have. The plan counts the entities that have each key or, where rows depend
+    on several entities, the rows.
 
-    Cost: let c be the certificate's stability. If an entity's rows have different keys, it adds one to the count of at most c
-    keys; else it moves all counts by c together. See the rules.
+    Cost: let c be the certificate's stability. If an entity's rows have different keys, it adds one to the counts of at most c
+    keys; else it changes the counts by c in total. The key rules give the cost of either.
     """
 
     plan: GroupedSums
@@ -29,7 +29,7 @@ class Keys(OfOnePlan):
         if rows == 0:
             return FREE
         if rows is None or certificate.summands[0].l1 != rows:
-            raise ValueError("keys are counted by rows that are limited")
+            raise ValueError("keys must be counted by rows, and an entity's rows must be limited")
         return self.rule.cost(rows) if certificate.disjoint_cells else self.rule.cost_of_moves(rows)
 
     def release(self, context: Context, certificate: Certificate) -> FrequentKeys:
@@ -44,7 +44,7 @@ class Keys(OfOnePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequentKeys:
-    """The keys that may be shown, in canonical order, and the noisy count of each by which it is shown."""
+    """The keys that may be shown, in canonical order, and the noisy count by which each was selected."""
 
     keys: Cells
     counts: tuple[int, ...]

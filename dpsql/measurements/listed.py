@@ -1,7 +1,7 @@
-"""Checks of what the proofs of measurements over listed values assume, made when the cost is computed.
+"""Checks, when a cost is computed, of what the proofs of measurements over listed values assume.
 
-Frozen values can be forged, and classes derived. So types are compared directly, and no method or operator that a forged value
-could supply is called.
+Frozen values can be forged, and subclasses written. So types are compared directly, and no method or operator is called that a
+forged value could supply.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ PLAIN = frozenset({type(None), bool, int, float, str, bytes, Decimal, dt.date, d
 def check_columns(columns: Sequence[str]) -> None:
     """Raise ValueError where axes are not different columns."""
     if any(type(column) is not str for column in columns) or len(set(columns)) != len(columns):
-        raise ValueError("axes are different columns of the view")
+        raise ValueError("axes must be different columns of the view")
 
 
 def check_summand(summand: object) -> None:
-    """Raise ValueError for anything but a count or a sum of one number: the certificate bounds one total of each row."""
+    """Raise ValueError for anything but a count or a sum of one number per row: the certificate bounds a single total."""
     if type(summand) not in (Count, GridSum) or summand.when is not None:  # type: ignore[attr-defined]
-        raise ValueError("rows are counted, or one number of each is added up")
+        raise ValueError("the summand must be a count or a sum of one number per row")
     if type(summand) is GridSum and type(summand.grid) is not Quantizer:
-        raise ValueError("numbers are added up on a grid")
+        raise ValueError("the numbers of a sum must be rounded to a grid")
 
 
 def check_values(values: object) -> None:
-    """Raise ValueError if a value is listed twice, by the equality of `cell_of` and of the engine, for which NaN equals NaN
-    and both zeros are one value."""
+    """Raise ValueError if a value is listed twice. Equality is that of `cell_of` and of the engine: NaN equals NaN, and 0 equals
+    -0."""
     if type(values) is not tuple or not all(type(value) in PLAIN for value in values):
-        raise ValueError("an axis has a list of values")
+        raise ValueError("the values of an axis must be a tuple of plain values")
     if len({cell_of((value,)) for value in values}) != len(values):
-        raise ValueError("a value of an axis is listed once")
+        raise ValueError("each value of an axis must be listed once")
 
 
 def check_rest(rest: object, size: int) -> None:
@@ -52,12 +52,12 @@ def check_rest(rest: object, size: int) -> None:
 def whole(number: object, least: int, most: int, what: str) -> int:
     """A whole number in a range. Raises ValueError for anything else, including booleans."""
     if type(number) is not int or not least <= number <= most:
-        raise ValueError(f"{what} is a whole number of {least} to {most}")
+        raise ValueError(f"{what} must be a whole number from {least} to {most}")
     return number
 
 
 def scale(number: object, most: float) -> float:
     """The scale of a noise. Raises ValueError unless it is a number above 0 and at most `most`."""
     if type(number) not in (float, np.float64, int) or not 0 < number <= most:  # type: ignore[operator]
-        raise ValueError("64 bits hold every noise, and there is some")
+        raise ValueError("the scale of noise must be above 0 and fit into 64 bits")
     return float(number)  # type: ignore[arg-type]

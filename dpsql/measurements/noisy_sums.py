@@ -14,11 +14,11 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisySums(OfOnePlan):
-    """The grouped sums over the listed cells, with independent noise of `noises[i]` on every component of summand i.
+    """The grouped sums of the listed cells, with independent noise `noises[i]` on every component of summand i.
 
     Cells that are not listed are dropped, which is post-processing, and listed cells without rows count as zero. The costs of
-    the summands add up (their noise is independent); several cells cost nothing extra, as sensitivities are over all cells
-    together.
+    the summands add up (their noise is independent); several cells cost nothing extra, as each sensitivity is that of
+    all cells together.
     """
 
     plan: GroupedSums
@@ -49,9 +49,9 @@ class MeasuredSums:
 
 
 def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) -> list[list[int]]:
-    """For each total its integers over the listed cells, in their order; 0 where a cell has no rows, others are dropped.
+    """For each total its integers in the listed cells, in their order: 0 for cells without rows. Other cells are dropped.
 
-    Rows read as the same cell are added up, so that the result does not depend on their order.
+    Rows of the same cell are added up, so that the result does not depend on their order.
     """
     position = {cell_of(key): i for i, key in enumerate(cells)}
     columns = [[0] * len(cells) for _ in range(totals)]
@@ -60,6 +60,6 @@ def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) 
         if at is not None:
             for column, value in zip(columns, row[keys:], strict=True):
                 if not isinstance(value, int):
-                    raise TypeError("only integers leave the engine")
+                    raise TypeError("the engine must return only integers")
                 column[at] += value
     return columns

@@ -1,4 +1,4 @@
-"""Grid values near a rank: the exponential mechanism."""
+"""Grid values near a given rank, by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Target:
 class Segment:
     """Grid values low <= v <= high of one cell, and the rank sought among the values there.
 
-    below, above  the weight of each row by which there are too many below a value, and of each by which there are too many above
+    below, above  the penalty for each row too many below a value, and for each row too many above it
     """
 
     low: int
@@ -48,19 +48,19 @@ ROUNDING = Fraction(1, 2**40)
 class Select(OfOnePlan):
     """For each segment of each cell, a grid value whose rank is near the target: the exponential mechanism.
 
-    The score of v is -d(v), d(v) = max(0, y (L - (p n + t)), z (G - ((1 - p) n - t))), with L, G the values below and above v,
-    n those in the segment, p and t of the target, y = `below` and z = `above` of the segment. A value is drawn with probability
-    proportional to exp(-d(v) * b / scale), b the denominator of p (so that scores are integers). With `flip`, permute-and-flip
-    draws among the same scores.
+    The score of v is -d(v), d(v) = max(0, y (L - (p n + t)), z (G - ((1 - p) n - t))), with L and G the numbers of values
+    below and above v, n that of all values in the segment, p and t the target's fraction and offset, y = `below` and z = `above`
+    of the segment. A value is drawn with probability proportional to exp(-d(v) * b / scale), b the denominator of p (so that
+    scores are integers), or with `flip` by permute-and-flip from the same scores.
 
     Cost. Adding one value moves L - p n by 1 - p (where it is below v) or -p, and G - (1 - p) n by p (where it is above v) or
-    p - 1. So it raises each d by max(y (1 - p), z p) at most and lowers it by max(y p, z (1 - p)) at most, and two values' d
-    move apart by the sum of these; removing one does the same with opposite signs. With y = z = 1 the sum is 2 max(p, 1 - p).
-    An entity that moves j values of a segment moves them apart by j times that. Segments are disjoint, so an entity's k moved
-    rows are shared out among segments, and the losses add up to at most the loss of k rows in the segment where it is largest:
-    epsilon = k b (max(y (1 - p), z p) + max(y p, z (1 - p))) / scale (`noise.choice`). Drawing by intervals weighs each value
-    by exp(ln(width)), rounded: each weight is off by a factor within exp(±2^-43), which adds less than `ROUNDING` to the loss
-    of each draw that an entity moves, and it moves k draws at most.
+    p - 1. So it raises each d by max(y (1 - p), z p) at most and lowers it by max(y p, z (1 - p)) at most, and the difference
+    between two values' d changes by at most the sum of these; removing one does the same with opposite signs. With y = z = 1 the
+    sum is 2 max(p, 1 - p). An entity that changes j values of a segment changes the difference by at most j times that. Segments
+    are disjoint, so an entity's k rows are distributed over segments, and the losses add up to at most the loss of k rows in the
+    segment where it is largest: epsilon = k b (max(y (1 - p), z p) + max(y p, z (1 - p))) / scale (`noise.choice`). A draw by
+    intervals weighs each interval by exp(ln(width)), rounded: each weight is off by a factor within exp(±2^-43), which adds less
+    than `ROUNDING` to the loss of each draw that an entity affects, and it affects k draws at most.
     """
 
     plan: Ranks
@@ -72,16 +72,16 @@ class Select(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
         if rows is None:
-            raise ValueError("the rows that an entity moves are not bounded")
+            raise ValueError("the number of rows that an entity changes is not bounded")
         if len(self.segments) != len(self.cells) or not any(self.segments):
             raise ValueError("segments are listed for every cell")
         check_scale(self.scale)
         for segments in self.segments:
             ordered = sorted(segments, key=lambda segment: segment.low)
             if any(a.high >= b.low for a, b in pairwise(ordered)) or any(s.low > s.high for s in ordered):
-                raise ValueError("segments of a cell overlap")
+                raise ValueError("segments of a cell overlap, or are empty")
             if any(min(s.below, s.above) < 1 for s in ordered):
-                raise ValueError("rows that are too many count for something")
+                raise ValueError("the penalties of a segment must be 1 or more")
         if rows == 0:
             return FREE
         worst = max(apart(each.target, each.below, each.above) for segments in self.segments for each in segments)
@@ -99,7 +99,7 @@ class Select(OfOnePlan):
 
 
 def apart(target: Target, below: int = 1, above: int = 1) -> int:
-    """By how much one row can move two integer scores of a segment apart; see `Select`."""
+    """How much one row can change the difference between two integer scores of a segment; see `Select`."""
     a, rest = target.fraction.numerator, target.fraction.denominator - target.fraction.numerator
     return max(below * rest, above * a) + max(below * a, above * rest)
 
@@ -115,7 +115,7 @@ MOST_FLIPPED = 2**17
 
 
 def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
-    """b * d(v) of `Select`, for values with `below` and `above` of the segment's rows below and above them."""
+    """b * d(v) of `Select`, for values with `below` of the segment's rows below them and `above` above them."""
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
     shift, y, z = b * segment.target.offset, segment.below, segment.above
     if max(y, z) * (b * rows + abs(shift)) >= 2**62:
@@ -126,8 +126,8 @@ def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> 
 def drawn(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
     """One draw of the exponential mechanism, interval by interval.
 
-    All values between two neighbouring data points have the same score, so an interval is drawn with a weight proportional to
-    its width and a value in it uniformly; capped values are drawn as one group, which bounds the work.
+    All values between two adjacent data points have the same score, so an interval is drawn with its width as a factor of its
+    weight, and then a value in it uniformly. Capped values are drawn as one group, which bounds the work.
     """
     starts, widths, far = intervals(values, segment, cap_of(segment, scale))
     distance, cap = excess(far, segment, scale)
@@ -154,9 +154,9 @@ def cap_of(segment: Segment, scale: float) -> int:
 def excess(distance: Integers, segment: Segment, scale: float) -> tuple[Integers, int]:
     """By how much the distance of each value exceeds the least one, capped; and the cap.
 
-    Beyond the cap all values together have a probability below 2^-60. The cap is a public number above the least distance,
-    and that moves no more than any distance does; so capped distances move no more either. Subtracting the same number from
-    all scores does not change the draw, and small scores are exact as floats.
+    All values beyond the cap together have a probability below 2^-60. The cap is the least distance plus a public number, and
+    the least distance moves no more than any distance does; so capped distances move no more either. Subtracting the same
+    number from all scores does not change the draw, and small scores are exact as floats.
     """
     cap = cap_of(segment, scale)
     return np.minimum(distance - distance.min(), cap).astype(np.int64), cap

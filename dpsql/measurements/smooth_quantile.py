@@ -27,7 +27,7 @@ class Smooth(OfOnePlan):
     neighbours that differ in one entity of at most k rows, integer noise Z with probability proportional to exp(-|z| / t),
     t = 2 S / epsilon, is added to the integer value.
 
-    Cost: `noise.smooth`, of the quantile and of the size of its noise.
+    Cost: `noise.smooth`, for both the quantile and the size of its noise.
 
     With several cells an entity may have at most one row, so that it is in one cell only.
     """
@@ -42,11 +42,11 @@ class Smooth(OfOnePlan):
     def cost(self, certificate: Certificate) -> Cost:
         rows = certificate.below.rows
         if rows is None:
-            raise ValueError("the rows that an entity moves are not bounded")
+            raise ValueError("the number of rows that an entity changes is not bounded")
         if not (self.epsilon > 0 and self.epsilon_size > 0 and 0 < self.delta < 1):
-            raise ValueError("the prices of a quantile and of the size of its noise must be above zero")
+            raise ValueError("both epsilons of a smooth quantile must be above zero, and delta between 0 and 1")
         if rows > 1 and len(self.cells) > 1:
-            raise ValueError("smooth sensitivity over several cells needs one row for each entity")
+            raise ValueError("smooth sensitivity over several cells allows an entity only one row")
         return FREE if rows == 0 else pure(self.epsilon + self.epsilon_size, self.delta)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
@@ -54,7 +54,7 @@ class Smooth(OfOnePlan):
         values, sizes = [], []
         top = ((self.plan.grid.most + 1) << self.plan.ties) - 1
         if self.beta <= 0:
-            raise ValueError("the price is too small for a smooth bound")
+            raise ValueError("epsilon is too small for a smooth bound")
         for ranked in read(self.plan, self.cells, context):
             middle, spread = quantile_index(ranked.total, self.target.fraction), expand(ranked)
             sensitivity = smooth_sensitivity(spread, middle, top, certificate.rows, self.beta)
@@ -77,7 +77,7 @@ class Smoothed:
     sizes: tuple[int, ...]
 
 
-LEAST = 2.0**-10  # least scale, in grid steps: a constant is a smooth bound too, and this one hardly ever matters
+LEAST = 2.0**-10  # of S, in grid steps: a constant is a smooth bound too, and this one hardly ever matters
 
 
 def quantile_index(rows: int, fraction: Fraction) -> int:
@@ -100,10 +100,10 @@ def smooth_sensitivity(ordered: NDArray[np.int64], middle: int, top: int, rows: 
     """S = max of exp(-beta (w / k - 1)) (x[h] - x[i]) over positions i <= middle <= h of width w = h - i >= 1, k = `rows`.
 
     Proof. Adding or removing r <= k rows shifts every position, `middle` included, by at most r. So the quantile moves at most
-    from x[middle] to x[middle - k] or x[middle + k], windows with w <= k that weigh at least 1: S bounds the local sensitivity.
-    And a window of D lies in a window of the neighbour D' that is at most k wider and still reaches `middle`, which weighs at
-    least exp(-beta) as much: S(D) <= exp(beta) S(D'). For k = 1 this is the smooth sensitivity of Nissim, Raskhodnikova and
-    Smith (2007) exactly, and the smallest such bound; but it is never less than `LEAST`.
+    from x[middle] to x[middle - k] or x[middle + k]: windows with w <= k, whose weight is at least 1. So S bounds the local
+    sensitivity. And a window of D lies in a window of the neighbour D' that is at most k wider and still contains `middle`, and
+    whose weight is at least exp(-beta) times as large: S(D) <= exp(beta) S(D'). For k = 1 this is exactly the smooth sensitivity
+    of Nissim, Raskhodnikova and Smith (2007), the smallest such bound; but it is never less than `LEAST`.
 
     In O(w log w) for the w positions that can matter: for i < i' and h' < h, exp(-beta h / k)(x[h] - x[i]) >=
     exp(-beta h' / k)(x[h'] - x[i]) stays true with i' in place of i, so the best right end never moves left while i moves

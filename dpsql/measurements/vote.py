@@ -19,13 +19,13 @@ MOST_VOTES = 2**31  # the largest score, so that floats hold its multiples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote(OfOnePlan):
-    """Yes with log-odds v / `scale`, v = min(n - low, high - n) for a count n, clamped to ±`most`.
+    """Yes with log-odds v / (k `scale`), v = min(n - low, high - n) for a count n, clamped to ±`most`, and k rows of an entity.
 
-    With `blunt`, v is 1/2 inside and -1/2 elsewhere.
+    With `blunt`, v is 1/2 strictly inside the interval and -1/2 elsewhere.
 
-    Cost. A row moves n by 1, so v by 1 at most (as clamping and the minimum are 1-Lipschitz, and blunt v takes
-    two values 1 apart); an entity of k rows moves floor(VOTE_GRAIN v / k) by VOTE_GRAIN at most. The log-odds then move by 1
-    / scale at most, and so does the logarithm of either probability: epsilon = 1 / scale.
+    Cost. A row moves n by 1, and so v by 1 at most (clamping and the minimum are 1-Lipschitz, and the two values of a blunt v are
+    1 apart); an entity of k rows moves floor(VOTE_GRAIN v / k) by VOTE_GRAIN at most. So the log-odds move by 1 / scale at most,
+    and so does the logarithm of either probability: epsilon = 1 / scale.
     """
 
     plan: GroupedSums
@@ -43,16 +43,16 @@ class Vote(OfOnePlan):
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.rows is None or [type(part) for part in self.plan.summands] != [Count] or self.plan.keys:
-            raise ValueError("a vote is about one count")
+            raise ValueError("a vote needs one count without groups, and a bound on the rows that an entity changes")
         if any(type(number) is not Fraction for number in (self.low, self.high, self.most)) or not 0 <= self.most <= MOST_VOTES:
-            raise ValueError("a score is clamped to a positive number that floats hold")
+            raise ValueError("a vote needs fractions as ends and limit, the limit neither negative nor too large for floats")
         check_scale(self.scale)
         if certificate.below.rows == 0:
             return FREE
         return pure(1 / Fraction(self.scale))
 
     def release(self, context: Context, certificate: Certificate) -> Voted:
-        """Yes with the log-odds that `Vote` says."""
+        """A yes with the log-odds given in `Vote`."""
         count = dense(context.reader.rows(context.sql(self.plan)), 0, 1, ((),))[0][0]
         score = self.score(count, certificate.rows) / 2
         return Voted(yes=context.noise.exponential([score, -score], self.scale * VOTE_GRAIN) == 0)

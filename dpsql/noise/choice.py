@@ -1,14 +1,14 @@
 """Choices by scores: the exponential mechanism, and permute-and-flip in the form of a noisy minimum.
 
-Scores are whole numbers. Where they move apart by at most D between neighbours, that is |(s_i - s_j) - (s'_i - s'_j)| <= D for
-all i and j, or where each moves by D / 2 at most:
+Scores are whole numbers. Let their differences change by at most D between neighbours, |(s_i - s_j) - (s'_i - s'_j)| <= D for all
+i and j (as they do where each score changes by at most D / 2):
 
 *Exponential mechanism*: i is drawn with probability proportional to exp(-s_i / scale). The ratio of two probabilities of i is
 within exp(±D / scale), so epsilon = D / scale, and as the range of the loss is bounded by that, rho = epsilon^2 / 8 (McSherry and
 Talwar 2007; Cesar and Rogers 2021). *Permute-and-flip*: epsilon = D / scale too (McKenna and Sheldon 2020), the same as the
 least s_i - G_i for whole numbers G_i >= 0 with P(G >= n) = exp(-n / scale) (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang
-2021): given the others' G, i wins where G_i reaches a whole number, which moves by D, and P(G >= n + D) >= exp(-D / scale)
-P(G >= n). Adding public numbers to the scores changes none of this.
+2021): given the others' G, i wins where G_i reaches a threshold, a whole number that moves by at most D, and P(G >= n + D) >=
+exp(-D / scale) P(G >= n). Adding public numbers to the scores changes none of this.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ONE_STEP = 2**10
 
 
 def choice_cost(apart: int, scale: float, *, flip: bool, rounding: Fraction = Fraction(0)) -> Cost:
-    """The cost of one choice among scores whose differences change by at most `apart`; `rounding` is what inexact weights add
-    to the privacy loss of the exponential mechanism."""
+    """The cost of one choice among scores whose differences change by at most `apart`; `rounding` bounds the
+    privacy loss that inexact weights add to the exponential mechanism."""
     epsilon = Fraction(apart) / Fraction(scale)
     if flip:
         return pure(epsilon)
@@ -67,7 +67,7 @@ def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> in
 
 
 class Compared(Protocol):
-    """Scores >= 0 that can be compared without being computed."""
+    """Scores >= 0 that can be compared with limits without being computed exactly."""
 
     def at_least(self, i: int) -> int:
         """A lower bound of s_i."""
@@ -97,11 +97,11 @@ class Refined(Protocol):
 def compared(scores: Compared, log_priors: Sequence[int], scale: float, source: Source) -> int:
     """An index drawn with probability proportional to exp(-(s + prior) / scale), computing scores only as far as needed.
 
-    Proof. In each round there are lower bounds l_i <= s_i. Index i is proposed with probability exp(-(l_i + h_i) / scale) / Z and
-    taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with probability
-    exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some index is taken in it, that index has the
-    right distribution. A round that takes none has found that s_i > l_i, so a bound was refined, which can happen only
-    finitely often. Bounds are capped where floats stop being exact; capped bounds are still lower bounds.
+    Proof. In each round there are lower bounds l_i <= s_i. Index i is proposed with probability exp(-(l_i + h_i) / scale) / Z,
+    with h the priors, and taken if s_i - l_i <= E, for a whole number E >= 0 with P(E >= d) = exp(-d / scale): so with
+    probability exp(-(s_i + h_i) / scale) / Z. Whatever the bounds of a round are, given that some index is taken in it, that
+    index has the right distribution. A round that takes none has found that s_i > l_i, so a bound was refined, which can happen
+    only finitely often. Bounds are capped where floats stop being exact; capped bounds are still lower bounds.
     """
     while True:
         bounds = [min(scores.at_least(i), MOST_SCORE) for i in range(len(log_priors))]
@@ -114,8 +114,8 @@ def least(scores: Refined, shifts: Sequence[int]) -> int:
     """The first i with the least s_i + shifts[i]; a noisy minimum if noise is subtracted from the shifts.
 
     Proof that computing every s would give the same: take the first i whose lower bound plus shift is least. If its s is
-    known, it is the answer, as every other sum is at least its bound; otherwise a bound is refined, that of i or one on which
-    it rests.
+    known exactly, i is the answer, as every other sum is at least its bound; otherwise a bound is refined, that of i or one on
+    which it rests.
     """
     while True:
         best = min(range(len(shifts)), key=lambda i: (scores.at_least(i) + shifts[i], i))

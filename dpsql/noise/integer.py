@@ -54,20 +54,20 @@ class DiscreteGaussian:
 
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
-WIDEST = 2.0**55  # for noise that is drawn by itself: at this scale it overflows 64 bits with probability below 1e-100
+WIDEST = 2.0**55  # the largest scale of noise drawn by itself: at this scale it overflows 64 bits with probability below 1e-100
 
 
 def check_scale(scale: object) -> None:
-    """Raises ValueError where noise of this scale, drawn by itself, has no price: the scale must be positive, and such that
-    the noise fits into 64 bits."""
+    """Raises ValueError where the cost does not cover noise of this scale drawn by itself: the scale must be positive, and
+    such that the noise fits into 64 bits."""
     if type(scale) not in (int, float) or not 0 < scale <= WIDEST:  # type: ignore[operator]
-        raise ValueError("the scale of noise is neither negative nor 0, and 64 bits hold what is drawn")
+        raise ValueError("the scale of noise must be above 0 and fit into 64 bits")
 
 
 def check_noise(noise: Noise) -> None:
-    """Raises ValueError where noise drawn by itself has no price."""
+    """Raises ValueError where the cost does not cover this noise drawn by itself."""
     if type(noise) not in (DiscreteLaplace, DiscreteGaussian):
-        raise ValueError("noise is discrete Laplace or Gaussian")
+        raise ValueError("the noise must be discrete Laplace or discrete Gaussian")
     check_scale(spread_of(noise))
 
 

@@ -1,4 +1,4 @@
-"""Partition selection: whether a key may be shown, given how many entities have it, and the noisy count that decided."""
+"""Partition selection: whether a key may be shown, given the number of entities that have it, with the noisy count."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class TruncatedGeometric:
 
     Proof that this is (epsilon, delta)-DP for one key. The outcome for n entities with z is the outcome for n + 1 with z - 1.
     Every z but -reach has such a counterpart, and their probabilities differ by a factor of e^epsilon at most; so the
-    probabilities p and p' of any set of outcomes have p <= e^epsilon p' + P(z = -reach). The other way round it is z + 1, and
-    reach. A key that nobody has is not shown, as z <= reach, so leaving it out makes no difference.
+    probabilities p and p' of any set of outcomes satisfy p <= e^epsilon p' + P(z = -reach). The other direction is the same with
+    z + 1 and reach. A key that nobody has is not shown, as z <= reach, so leaving it out makes no difference.
 
     No (epsilon, delta)-DP rule shows any key with a larger probability, if delta is a value that P(z = reach) takes.
     Source: Desfontaines, Voss, Gipson and Mandayam, Differentially Private Partition Selection, PoPETs 2022 (Theorem 1, and the
@@ -60,10 +60,10 @@ class TruncatedGeometric:
     def cost_of_moves(self, rows: int) -> Cost:
         """The cost where the counts of an entity's keys change by `rows` in total, perhaps all of it in one key.
 
-        Proof. Go from one database to its neighbour by one row at a time: each step moves the count n of one key by one, at a
-        cost of (epsilon, delta) for what is released about that key. Along the c steps of one key that is (c epsilon, delta
-        times the sum of e^(i epsilon) over i < c), and keys add up. With the c adding up to `rows` at most, the sums add up to
-        at most rows e^((rows - 1) epsilon). (Group privacy: Vadhan, The Complexity of Differential Privacy, 2017, Lemma 2.2.)
+        Proof. Go from one database to its neighbour by one row at a time: each step moves the count n of one key by one, which
+        costs (epsilon, delta) for the release about that key. The c steps of one key cost (c epsilon, delta times the sum of
+        e^(i epsilon) over i < c), and the costs of keys add up. As the c add up to `rows` at most, the sums add up to at most
+        rows e^((rows - 1) epsilon). (Group privacy: Vadhan, The Complexity of Differential Privacy, 2017, Lemma 2.2.)
         """
         exponent = float(self.epsilon) * (rows - 1)
         if exponent > 700:
@@ -75,8 +75,8 @@ class TruncatedGeometric:
 class GaussianThreshold:
     """Show a key where its number of entities plus discrete Gaussian noise reaches `threshold`, with that sum.
 
-    Cost for an entity with c keys: rho = c / (2 sigma^2) for keys that others have too. A key that only this entity has is
-    shown with probability P(1 + Z >= threshold) at most, which is P(N(0, sigma^2) >= threshold - 2) at most (Canonne, Kamath
+    Cost for an entity with c keys: rho = c / (2 sigma^2) for keys that other entities have too. A key that only this entity has
+    is shown with probability P(1 + Z >= threshold) at most, which is P(N(0, sigma^2) >= threshold - 2) at most (Canonne, Kamath
     and Steinke 2020, Proposition 25); over c keys that is delta <= c times that.
     """
 

@@ -11,13 +11,13 @@ then in its right half), and nothing else: neither costs nor noise.
 Cost. An entity changes x by at most D in l1, D = k l1 as in `Blocks`; go from x to its neighbour in D steps of 1 at one
 place j. One step is a loss of at most 2 / scale, so all of them are at most epsilon = 2 D / scale.
 
-Proof for one step, from x to y. Each deviation moves by 1 at most, as every sum of |x_j - t| does and so their minimum, and
-only those of blocks that hold j. Let P be a partition and b its one bucket that holds j. Take noise with which x yields P, and
-lower noise_b by 2. Partitions that contain b change in cost, from x with the old noise to y with the new, all by the same
-amount, of which P is the least. Any other partition has a bucket other than b that holds j: its cost falls by 1 at most, and
-P's falls by 1 at least. So P is still the least, and where costs were equal the order between them, which is fixed, still
-decides or is not needed. Lowering one noise by 2 makes an outcome likelier or rarer by a factor of exp(2 / scale) at most; the
-map is one to one, so P(y gives P) >= exp(-2 / scale) P(x gives P).
+Proof for one step, from x to y. Deviations move by 1 at most, as every sum of |x_j - t| does and so their minimum, and only those
+of blocks that contain j. Let P be a partition and b its one bucket that contains j. Take noise with which x yields P, and lower
+noise_b by 2. From x with the old noise to y with the new, the costs of all partitions with the bucket b change by the same
+amount, so that P is still the cheapest of these. Any other partition has another bucket that contains j: its cost falls by at
+most 1, and that of P by at least 1. So P is still the cheapest of all; where costs were equal, the order of ties, which is fixed,
+gives the same result or is no longer needed. Lowering one noise by 2 changes its probability by a factor of at most exp(2 /
+scale), and the map is one to one, so P(y gives P) >= exp(-2 / scale) P(x gives P).
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ from fractions import Fraction
 from dpsql.accounting.cost import Cost, pure
 from dpsql.noise.source import Source
 
-CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, far below what matters
+CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, and of negligible effect
 ROUNDING = 1e-11  # relative increase of beta that covers the rounding of bounds and scales
 
 
 def laplace_beta(epsilon: float, delta: float) -> float:
-    """The smoothness that Laplace noise needs, less a margin for the rounding of S."""
+    """The largest beta for Laplace noise, less a margin for the rounding of S."""
     return math.log1p(epsilon / (2 * math.log(2 / delta) + epsilon)) - ROUNDING
 
 

@@ -50,7 +50,7 @@ class Source(Protocol):
 
 
 class Secure:
-    """The source of every answer: exact samplers, OpenDP's where it has one, on the operating system's randomness.
+    """The source of noise of every answer: exact samplers, OpenDP's where it has one, on the operating system's randomness.
 
     Fork-safe; no seed.
     """
@@ -86,7 +86,7 @@ class Secure:
         return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
 
 
-# -- OpenDP's exact samplers; they are given arrays: the numbers of a list would each be checked in Python, which takes longer
+# -- OpenDP's exact samplers, called with arrays: the numbers of a list would be checked one by one in Python, which is slower
 
 
 def laplace(values: Sequence[int], scale: float) -> list[int]:
@@ -128,7 +128,7 @@ def _sampler(name: str, scale: float) -> Any:
             return measurements.make_noisy_max(*_space("f64", "linf"), measures.zero_concentrated_divergence(), scale=scale)
         case "permute and flip":
             return measurements.make_noisy_max(*_space("i64", "linf"), measures.max_divergence(), scale=scale)
-    raise ValueError("there is no such sampler")
+    raise ValueError("this sampler does not exist")
 
 
 @lru_cache(maxsize=4)

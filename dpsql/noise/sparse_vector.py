@@ -1,8 +1,7 @@
 """Which numbers of a sequence are small: the sparse vector technique (AboveThreshold).
 
-For integers g_i, in order, the question is whether g_i + z <= noise_i + limit: a *yes* is released, and so is every *no*
-before it. All numbers of a kind share one z of `scale_limit`; each question has its own noise. After `most` times *yes*,
-nothing more is asked.
+Integers g_i are compared in order: is g_i + z <= noise_i + limit? A *yes* is released, and so is every *no* before it. All
+numbers of a kind share one z of `scale_limit`; each comparison has its own noise. After `most` answers *yes* the sequence ends.
 
 Cost. Between a database and its neighbour let every g of kind k fall by at most u_k and rise by at most w_k. Keep all noise but
 the z_k, to which u_k is added, and the noise of each yes, to which u_k + w_k is added. A no stays a no, as g' + z' >= g + z; a
@@ -11,11 +10,11 @@ scale), and as all shifts are upward, one-sided noise is enough. So the log-prob
 
     epsilon = (sum of the u_k) / scale_limit + most * (the largest u_k + w_k) / scale_query,
 
-and in the other direction w takes the place of u. What may still be asked depends only on what was released.
+and in the other direction w takes the place of u. Which comparisons follow depends only on what was released.
 
-*Several widths.* A question may be asked with noise of scale 2^j `scale_query` for decreasing j, each with its own limit: the
-first yes ends it, and costs 1 / 2^j of a yes at the narrowest noise, of which `most` may be spent. The proof is the same,
-price by price.
+*Several widths.* A number may be compared with noise of scale 2^j `scale_query` for decreasing j, each with its own limit: the
+first yes ends this, and costs 1 / 2^j of a yes at the narrowest noise, of which `most` may be spent. The proof is the same, with
+the price of each yes.
 
 Sources: Dwork, Naor, Reingold, Rothblum and Vadhan, STOC 2009; Lyu, Su and Li, Understanding the Sparse Vector Technique, PVLDB
 2017 (monotone queries); Liu, Wang, Liu, Li and Chen, Accuracy-enhanced Sparse Vector Technique with Exponential Noise, PVLDB
@@ -45,9 +44,9 @@ def first_small(gaps: Iterable[int], scale_limit: float, scale_query: float, sou
 
 def small(gaps: Iterable[Mapping[int, int]], limits: Sequence[int], scale_limit: float, scale_query: float, most: int,
           source: Source) -> list[bool]:
-    """Whether each question is a yes, with one-sided noise and several widths, until the yes answers are used up.
+    """Whether each element of `gaps` is a yes, with one-sided noise and several widths, until the yes answers are used up.
 
-    A question maps kinds (-1, 0 and 1) to numbers; it is a yes if any of them is small.
+    An element maps kinds (-1, 0 and 1) to numbers; it is a yes if any of them is small.
     """
     shared = {kind: one_sided(scale_limit, source) for kind in (-1, 0, 1)}
     finest = 2 ** (len(limits) - 1)

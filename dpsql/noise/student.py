@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Sequence
 
-WORD = 64  # bits of a uniform number that are drawn at once
+WORD = 64  # bits of a uniform number drawn at once
 
 
 def add(values: Sequence[int], scale: float) -> list[int]:
@@ -44,9 +44,9 @@ def _draw(a: int, b: int) -> int:
 
 
 def _proposal(a: int, b: int) -> int:
-    """The whole part of s / U - s for s = a / b and U uniform in (0, 1): n or more where U <= s / (s + n).
+    """The whole part of s / U - s for s = a / b and U uniform in (0, 1): it is n or more where U <= s / (s + n).
 
-    As many bits of U are drawn as it takes until every U that begins with them has the same whole part.
+    Bits of U are drawn until every U that begins with them gives the same whole part.
     """
     bits, n = WORD, secrets.randbits(WORD)
     while True:

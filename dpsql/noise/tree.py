@@ -1,10 +1,10 @@
 """PrivTree: a tree of boxes that grows where rows are, with noise that does not grow with its depth.
 
 A box of depth i with c rows has b = max(-decay, c - i * decay), and is split if b + discrete Laplace noise of `scale` is above
-0, each box with its own noise. How a box is split does not depend on the rows.
+0, with fresh noise for each box. Where a box is split does not depend on the rows.
 
-Cost. Let y be x with one row more, in the boxes v_0, v_1, ... from the root on; no other box differs. Write q =
-exp(-1 / scale), and f(b) for the probability that a box with b is split: f(b) = q^(1 - b) / (1 + q) for b <= 1 and
+Cost. Let y be x with one row more, which is in the boxes v_0, v_1, ... from the root on; no other count differs. Write q =
+exp(-1 / scale), and f(b) for the probability that a box with the number b is split: f(b) = q^(1 - b) / (1 + q) for b <= 1 and
 1 - q^b / (1 + q) for b >= 1. The logarithm of f(b + 1) / f(b) is
   1 / scale for b <= 0, and at most (1 - q) q^b <= q^b / scale for b >= 1 (as 1 + q - q^b >= 1),
 and that of (1 - f(b)) / (1 - f(b + 1)) is between 0 and 1 / scale. Let a_i = c(v_i) - i decay, on x. As counts fall along the
@@ -14,8 +14,8 @@ case the ones above have a >= decay, 2 decay, ... and in the first a >= 1, decay
 together are at most
     up = (2 + r + r^2 + ...) / scale = (2 + 1 / (exp(decay / scale) - 1)) / scale,   r = q^decay.
 The path ends in a box that is not split (or in a cell, at no loss), so the probability of any tree on y is
-between exp(-1 / scale) and exp(up) times that on x. An entity adds or removes D rows in all: first those removed, one by one,
-then those added, so that counts are never below zero. Losses add up: epsilon = D up. Each step's loss lies in an interval of
+between exp(-1 / scale) and exp(up) times that on x. An entity adds and removes D rows in total: let rows first be removed, one by
+one, and then added, so that counts are never below zero. Losses add up: epsilon = D up. Each step's loss lies in an interval of
 length w = up + 1 / scale, so the whole loss in one of length D w, and such a release is ((D w)^2 / 8)-zCDP.
 Proof of that: for L = log P / Q in an interval of length w, Hoeffding's lemma under P gives 0 = log E[exp(-L)] <= -E[L] +
 w^2 / 8, and log E[exp((a - 1) L)] <= (a - 1) E[L] + (a - 1)^2 w^2 / 8 <= (a - 1) a w^2 / 8, for every a > 1.

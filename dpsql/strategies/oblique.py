@@ -1,26 +1,26 @@
-"""Products of ranges, prefixes and other queries over many attributes: residuals in directions that suit the queries.
+"""Products of ranges, prefixes and other queries over many attributes: residuals in directions chosen for the queries.
 
 For one attribute with queries of Gram matrix G, let X be the Gram matrix of a strategy (X_jj <= 1), alpha = 1 / (1' X^-1 1) and
 pi = alpha X^-1 1. Then X = alpha 1 1' + V with V pi = 0: the strategy measures the total with variance 1/alpha and residuals in
-the direction pi with V (see `residual`). All that other attributes feel of it are two numbers,
+the direction pi with V (see `residual`). For the other attributes only two numbers matter,
 
     r = max_j V_jj (tr(X^-1 G) - s / alpha),    s = pi' G pi,
 
 residual and total. With noise of variance sigma_S^2 on kron_{i in S} R_i the total variance at cost 1 is (sum_S sqrt(v_S))^2 for
 
-    v_S = sum over asked products A that contain S of prod_{i in S} r_i prod_{i in A but not S} s_i,
+    v_S = sum over the workload's products A that contain S of prod_{i in S} r_i prod_{i in A but not S} s_i,
 
 by Cauchy-Schwarz, as cost and variance are sums over S of c_S / sigma_S^2 and w_S sigma_S^2 (c_S the product of max V_jj).
-Orthogonal planners are confined to pi = 1/n; here it is chosen with X.
+Orthogonal planners require pi = 1/n; here pi follows from the choice of X.
 
-Choosing. The best X for G + c 1 1' at cost 1 has the value (sqrt(r) + sqrt(s + c))^2 (the two terms of X^-1 split the same way),
-so the strategies of least total variance for these Gram matrices, c >= 0, are the frontier of what r and s can be together. At
-the optimum the derivatives a, b of sum_S sqrt(v_S) with respect to r and s are in the ratio a : b = sqrt(s + c) : sqrt(r) that
-the frontier has at c; hence c <- r (a / b)^2 - s, which settles in a few rounds. An attribute that is asked in several ways has
-their Gram matrices added with the weights a. Attributes that are asked alike are planned once.
+Choice of X. The best X for G + c 1 1' at cost 1 has the value (sqrt(r) + sqrt(s + c))^2 (the two terms of X^-1 split the same
+way), so the strategies of least total variance for these Gram matrices, c >= 0, form the Pareto frontier of (r, s). At the
+optimum the derivatives a, b of sum_S sqrt(v_S) with respect to r and s are in the ratio a : b = sqrt(s + c) : sqrt(r) that
+the frontier has at c; hence c <- r (a / b)^2 - s, which converges in a few rounds. If several factors query an
+attribute, their Gram matrices are added with the weights a. Attributes with the same queries are planned once.
 
-It is the optimum for one attribute, and for a single product. Elsewhere it leaves out correlations between the noise of different
-subsets: by a few thousandths in the cases whose optimum is known.
+The result is optimal for one attribute and for a single product. Otherwise it ignores correlations between the noises of
+different subsets, which costs a few thousandths in the cases whose optimum is known.
 
 Source: Xiao, He, Zhang and Kifer, ResidualPlanner+, for Kronecker residuals of other bases (pi = 1/n); the oblique direction is
 this project's.
@@ -52,34 +52,34 @@ from dpsql.workload.workload import Product, Workload
 
 ROUNDS = 12
 FITTINGS = 10
-WAYS = 24  # of asking for one attribute; each is solved for by itself, again and again
-MANY = 200_000  # queries whose variances are looked at one by one
-GAP = 2e-6  # of the strategy of each attribute
+WAYS = 24  # most sets of queries of one attribute; each needs computations of its own in every round
+MANY = 200_000  # most queries whose variances are computed one by one
+GAP = 2e-6  # relative optimality gap of the strategy of each attribute
 SETTLED = 1e-6  # relative change of the total variance
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusal:
-    """The least total variance of strategies of this form; with targets, the least largest variance over target found."""
+    """The strategy of this form with the least total variance or, with targets, the least largest variance over target found."""
     if len(workload.domain.shape) == 1 and not clock.allows(TURNS * eigen(workload.domain.size)):
-        return Refusal("there is one attribute, and not the time for another search over its values")
+        return Refusal("there is one attribute, and no time for another search over its values")
     try:
         factors = [factor for part in workload.parts for factor in part.factors]
         check_long(max((factor.n for factor in factors if not isinstance(factor, Identity | Total)), default=1))
     except Unsupported as refused:
         return Refusal(refused.reason)
     if any(size < 2 for size in workload.domain.shape):
-        return Refusal("an attribute has one value, and what is left of it beside its total is nothing")
+        return Refusal("an attribute has a single value, so it has no residual beside its total")
     asked = MarginalProducts.of(workload)
     most = max((len(kind) for kind in asked.kinds), default=0)
     if most > WAYS:
-        return Refusal(f"an attribute is asked for in {most} ways, and up to {WAYS} of them are weighed against each other")
+        return Refusal(f"an attribute has {most} different sets of queries, where {WAYS} is the limit")
     bits = bits_of(max(len(part.axes) for part in workload.parts))
     if targets is None:
         plans, ones = _least(asked, asked.ones(), {}, bits), asked.ones()
         strategy, value = _strategy(asked, ones, plans)
         objective, bound = "total variance", product_bound(asked, ones, {kind: each.cells for kind, each in plans.items()})
     elif workload.rows > MANY:
-        return Refusal(f"targets are met one by one for up to {MANY} queries")
+        return Refusal(f"targets for single queries are limited to {MANY} queries")
     else:
         strategy, value, bound = _fitted(asked, np.asarray(targets, dtype=float), bits)
         objective = "largest variance over target"
@@ -89,7 +89,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Residuals | Refusa
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A split for one kind of attribute, its numbers, and the probabilities of values that prove the best."""
+    """A split for one kind of attribute, its r and s, and the probabilities of values for the lower bound."""
 
     split: Split
     pair: Pair
@@ -98,7 +98,7 @@ class Planned:
 
 
 def _least(asked: MarginalProducts, weights: Weights, plans: dict[Kind, Planned], bits: int) -> dict[Kind, Planned]:
-    """The splits of least weighted total variance, starting from how much given ones are tilted."""
+    """The splits of least weighted total variance, starting from the tilts c of given ones."""
     now = best = {kind: _planned(kind, weights.rows[kind], np.ones(len(kind)), plans[kind].tilt if kind in plans else 0.0, bits)
                   for kind in asked.different}
     least = asked.value(_pairs(now), weights.parts)
@@ -115,11 +115,11 @@ def _least(asked: MarginalProducts, weights: Weights, plans: dict[Kind, Planned]
 
 
 def _fitted(asked: MarginalProducts, targets: Array, bits: int) -> tuple[Residuals, float, float]:
-    """Splits for weights that come nearer to evening out the variances over their targets, and the best noise for each of them.
+    """Splits for a sequence of weights that even out the variances over their targets, v, and the best noise for each.
 
-    The weights go from w to w v, brought back to the form of a product. The largest of v is at least its mean under any weights,
-    so every w gives a lower bound: that of the weighted total variance, over the weighted sum of the targets. For given splits
-    the best noise is that of the residual planner, with queries in place of marginals. Returns the best value and bound seen.
+    Weights w are replaced by w v, approximated by a product. The largest of v is at least its mean under any weights, so every w
+    gives a lower bound: that of the weighted total variance, divided by the weighted sum of the targets. For given splits the
+    best noise is that of the residual planner, with queries in place of marginals. Returns the best value and bound seen.
     """
     weights, plans = asked.ones(), dict[Kind, Planned]()
     best, value, bound = None, math.inf, 0.0
@@ -200,14 +200,14 @@ def _solved(kind: Kind, rows: tuple[Array, ...], weights: Array, tilt: float, bi
     base = np.concatenate([weight * each for weight, each in zip(weights, rows, strict=True)] + [np.array([tilt])])
     base = np.maximum(base, 1e-9 * base.max())
     solution = solve(stacked, base=base / base.sum(), share=0.0, gap=GAP)
-    gram = solution.matrix.T @ solution.matrix + 1e-7 * np.eye(n)  # directions that no query needs are measured too, hardly
+    gram = solution.matrix.T @ solution.matrix + 1e-7 * np.eye(n)  # unneeded directions: weakly measured
     inverse = np.linalg.inv(gram).sum(axis=1)
     values, vectors = np.linalg.eigh(gram - 1 / inverse.sum())
     return Oblique(Dense(rounded(np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T, bits))), solution.cells
 
 
 def _improved(kind: Kind, rows: tuple[Array, ...], now: Planned, weights: Array, pulls: Array, bits: int) -> Planned:
-    """The split where the frontier is as steep as the value is here."""
+    """The split at the point of the frontier where its slope is that of the value here."""
     if isinstance(now.split, Even):
         return now
     residual, total = weights @ now.pair.residuals * now.pair.norm, weights @ now.pair.totals

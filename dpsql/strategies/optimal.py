@@ -27,14 +27,14 @@ class Optimum:
     lower: float
 
 
-TURNS = 12  # eigenproblems, until the search over prefix sums is nearer to the best than the square root
-FEW, LEAST = 1000, 512  # queries that eigenproblems are over instead, and cells for which that is faster
-LONG = 2048  # values of an attribute, or cells, that one eigenproblem after the other is solved for (a second each)
+TURNS = 12  # eigenproblems after which the search over prefix sums is nearer to the optimum than the square root
+FEW, LEAST = 1000, 512  # most queries, and fewest cells, for eigenproblems over queries instead of cells
+LONG = 2048  # most values of an attribute, or cells, for a sequence of eigenproblems (a second each)
 
 
 def optimal(workload: Workload, *, name: str, targets: Array | None = None, base: Array | None = None, share: float = 1.0,
             gap: float = 1e-4) -> Optimum | Refusal:
-    """The strategy for what `fixed_point.solve` minimises, in integers. Its domain may have all cells in one line.
+    """The strategy that minimises the objective of `fixed_point.solve`, in integers. Its domain may have all cells in one axis.
 
     A product W1 x W2 with targets (and weights) that are products too is solved factor by factor. Proof: the product of the
     factors' strategies has the product of their values, and the product of their p and q gives the product of their bounds, as
@@ -62,7 +62,7 @@ def optimal(workload: Workload, *, name: str, targets: Array | None = None, base
 
 
 def _by_queries(workload: Workload) -> Workload | None:
-    """The queries written out, if they are so many fewer than the cells that the eigenproblems are over queries."""
+    """The workload as a dense matrix, if it has so few queries that the eigenproblems are better solved over queries."""
     if workload.rows > min(workload.domain.size // 2, FEW) or not LEAST < workload.domain.size <= DENSE:
         return None
     queries = workload.dense()
@@ -74,7 +74,7 @@ def check_long(n: int) -> None:
     if n > LONG:
         raise too_large("the search for the best strategy", n, LONG)
     if not clock.allows(2 * eigen(n)):
-        raise Unsupported(f"the search over {n} values would take longer than there is time for planning", code="too-large",
+        raise Unsupported(f"the search over {n} values would take longer than the time for planning", code="too-large",
                           try_="planning = 60")
 
 

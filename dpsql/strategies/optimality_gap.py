@@ -1,7 +1,7 @@
 """How far a strategy can be from the best one: a value and a lower bound that holds for a whole class of mechanisms.
 
-What is bounded is an error: the total variance, or the largest variance over its target. Let B be the bound of it over Gaussian
-mechanisms at squared cost 1 (the dual value of `fixed_point`, or its relatives). Then, for an error of the same kind:
+The bounds are on an error: the total variance, or the largest variance over its target. Let B be a lower bound of that error over
+Gaussian mechanisms at squared cost 1 (the dual value of `fixed_point`, or similar). Then lower bounds of the same error are:
 
 * Gaussian noise at squared cost D, which is 2 rho: B / D, as errors scale with the cost.
 * Laplace noise of independent queries at epsilon: 2 B / epsilon^2. A strategy A with scales b has columns of L1 norm at most
@@ -15,7 +15,7 @@ mechanisms at squared cost 1 (the dual value of `fixed_point`, or its relatives)
   (a' w_j)^2 <= chi2 a' Sigma a for all a, with Sigma the covariance of T at x. Hence w_j' Sigma^-1 w_j <= chi2 for all j: Sigma
   is the covariance of a Gaussian mechanism of squared cost chi2.
 
-Nothing is said of biased mechanisms, for which only orders of magnitude are known (Edmonds, Nikolov and Ullman, The Power of
+Nothing follows for biased mechanisms, for which only orders of magnitude are known (Edmonds, Nikolov and Ullman, The Power of
 Factorization Mechanisms in Local and Central Differential Privacy, STOC 2020).
 """
 
@@ -32,7 +32,7 @@ Covers: TypeAlias = Literal["Gaussian strategies", "Laplace strategies", "all un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimalityBound:
-    """No mechanism of the class `covers` has an `objective` below `bound`; this one has `value`. Both are squared errors."""
+    """No mechanism of the class `covers` has an `objective` below `bound`; the strategy has `value`. Both are squared errors."""
 
     objective: str
     value: float
@@ -41,7 +41,7 @@ class OptimalityBound:
 
     @property
     def ratio(self) -> float:
-        """The value divided by the bound: at most so many times the optimum."""
+        """The value divided by the bound: the value is at most this many times the optimum."""
         return self.value / self.bound if self.bound > 0 else math.inf
 
     def __str__(self) -> str:

@@ -1,14 +1,14 @@
 """Strategies for Laplace noise over few cells: every cell, and a few weighted sums of them, found by gradient descent.
 
 A p-Identity strategy is A = [I; B] diag(1 / s) with p further rows B >= 0 and s = 1 + (column sums of B), so that every column
-has an L1 norm of 1. The total squared error at epsilon = 1, over 2, is tr(G (A'A)^-1) for the Gram matrix G of the workload. With
+has an L1 norm of 1. Half the total squared error at epsilon = 1 is tr(G (A'A)^-1), with G the Gram matrix of the workload. With
 M1 = (I + B B')^-1 B and (A'A)^-1 = diag(s) (I - B' M1) diag(s) it is sum(diag(G) s^2) - <B, M2>, M2 = ((M1 * s) G) * s: one
-product by G an evaluation, and no matrix of n x n is made for the gradient either. The problem is not convex: descent starts
-from trees of blocks, as random starts end in worse places or, for many cells, nowhere.
+product with G for each evaluation, and no n x n matrix is formed for the gradient either. The problem is not convex: descent
+starts from trees of blocks, as random starts lead to worse optima or, for many cells, make no progress.
 
-Where no query needs a cell by itself, its own weight 1 / s may as well go to zero, and (A'A)^-1 is then the difference of two
-numbers that agree in more and more digits. So entries of B and s are bounded: errors are known to nine digits, whatever the order
-in which a processor adds up, and totals are what they were to a part in a thousand.
+Where no query needs a single cell, that cell's own weight 1 / s may tend to zero, and (A'A)^-1 becomes the difference of two
+numbers that agree in more and more digits. So entries of B and s are bounded: errors are then accurate to nine digits, whatever
+the order in which a processor adds, and the bounds change totals by at most a part in a thousand.
 
 Source: McKenna, Miklau, Hay and Machanavajjhala, Optimizing Error of High-Dimensional Statistical Queries under Differential
 Privacy (HDMM), PVLDB 2018. The start and the one-product gradient are ours.
@@ -33,15 +33,15 @@ from dpsql.workload.factors import Array, Factor, Identity
 from dpsql.workload.implicit import PIdentity as PIdentity
 from dpsql.workload.workload import Workload, joined, product_of
 
-LONG = 1024  # cells, or values of an attribute, that descent is tried for
-ENDED = 4096  # of them, where the Gram matrix has two ends, as that of prefix sums and of all ranges
-# How many blocks the levels of a start have:
+LONG = 1024  # most cells, or values of an attribute, for gradient descent
+ENDED = 4096  # the same where the Gram matrix has the form of `Gram.ends`, as for prefix sums and for all ranges
+# The numbers of blocks in the levels of each start:
 TREES = ((8, 64), (3, 12, 48), (4, 16, 64), (2, 8, 32), (4, 16), (3, 12), (2, 8), (16,), (8,), (4,))
-STEEPEST, THINNEST = 2.0**10, 2.0**11  # entries of B, and how many times thinner than a column its own entry may be
-LEAST_GAIN = 1e-5  # relative, over noise on the cells
-LEAST_OWN, MOST_TABLES = 0.02, 256  # the weight of cells in a start of marginals, and how many rows it has
-SHORT = 256  # cells for which a step takes no time
-SECONDS = 4e-3  # of a descent from several starts, about, for each of many cells
+STEEPEST, THINNEST = 2.0**10, 2.0**11  # the largest entry of B, and the largest s
+LEAST_GAIN = 1e-5  # relative to noise on the cells
+LEAST_OWN, MOST_TABLES = 0.02, 256  # in a start from marginals: the least weight of cells, and the most rows
+SHORT = 256  # most cells for which the time of a step is negligible
+SECONDS = 4e-3  # approximate time of a descent from several starts, for each cell where there are many
 FIRST_SHARE = 0.5  # of the time, for the first steps from every start
 STEPS, SETTLED, REMEMBERED, LONG_TREES, FIRST_STEPS = 200, 3e-7, 5, 2, 90
 SHORT_STEPS, SHORT_SETTLED, SHORT_REMEMBERED, SHORT_FIRST_STEPS, FOLLOWED = 1500, 1e-9, 10, 12, 4  # and of the best few starts
@@ -54,7 +54,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
     flat = joined(workload)
     gram = Gram(flat.gram()) if flat.domain.size <= (ENDED if flat is workload else LONG) else None
     if gram is None or (flat.domain.size > LONG and gram.ends is None):
-        return Refusal(f"descent is for up to {LONG} cells")
+        return Refusal(f"gradient descent is limited to {LONG} cells")
     factor = whole(best(gram, tables(workload)), BITS)
     found = LeastSquares(name="p-identity", domain=flat.domain, noise="laplace", measured=(one_block(factor),))
     return valued(found, flat)
@@ -90,8 +90,8 @@ class Gram:
 
     @cached_property
     def ends(self) -> tuple[Array, Array] | None:
-        """u and v, if G_ij = u_i v_j for i <= j: so for prefix sums (1, n - j) and all ranges (i + 1, n - j). Rows times G are
-        two cumulative sums then."""
+        """u and v, if G_ij = u_i v_j for i <= j, as for prefix sums (1, n - j) and all ranges (i + 1, n - j). Products with G are
+        then two cumulative sums."""
         if len(self.matrix) <= SHORT or not self.matrix[0, -1] > 0:
             return None
         first, last = self.matrix[:, -1] / self.matrix[0, -1], self.matrix[0]
@@ -145,7 +145,7 @@ def fewer(steps: int, n: int) -> int:
 
 
 def starts(n: int) -> list[Array]:
-    """Starting points: trees of blocks, with slightly different weights, as equal rows would stay equal."""
+    """Starting points: trees of blocks, with slightly different weights, as equal rows would remain equal in the descent."""
     found = []
     for tree in TREES if n <= SHORT else TREES[:LONG_TREES]:
         levels = [blocks(n, count) for count in tree if count < n]

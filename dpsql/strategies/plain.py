@@ -18,15 +18,15 @@ from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
-MANY = 10**7  # queries
-LARGE = 10**7  # cells
-SOLVED = 1024  # cells up to which noisy queries are made consistent
+MANY = 10**7  # most queries
+LARGE = 10**7  # most cells
+SOLVED = 1024  # most cells for which noisy queries are made consistent
 
 
 def plan_cells(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
-    """Noise on every cell; queries add up noisy cells. Best if little but the cells is asked for."""
+    """Noise on every cell; queries add up noisy cells. Best where the workload is little more than the cells."""
     if workload.domain.size > LARGE:
-        return Refusal(f"noise on more than {LARGE} cells is not drawn")
+        return Refusal(f"noise on the cells is limited to {LARGE} cells")
     block = one_block(*(Identity(size) for size in workload.domain.shape))
     return _valued(LeastSquares(name="identity", domain=workload.domain, noise=noise, measured=(block,)), workload, targets)
 
@@ -53,13 +53,13 @@ class AsAsked(Strategy):
 
     def _same(self, workload: Workload) -> None:
         if workload.fingerprint != self.workload.fingerprint:
-            raise ValueError("this strategy answers only what it was made for")
+            raise ValueError("this strategy answers only the workload it was made for")
 
 
 def plan_queries(workload: Workload, targets: Array | None = None, *, noise: Noise = "gaussian") -> Strategy | Refusal:
     """Noise on the answers of the queries; made consistent where least squares is cheap, which can only reduce errors.
 
-    Parts with targets of their own are measured accordingly.
+    The noise of each part is scaled to its targets, if there are any.
     """
     plain = _as_asked("workload", workload, targets, noise)
     if isinstance(plain, AsAsked) and workload.domain.size <= SOLVED:
@@ -84,7 +84,7 @@ def _as_asked(name: str, workload: Workload, targets: Array | None, noise: Noise
 def _valued(strategy: Strategy, workload: Workload, targets: Array | None) -> Strategy | Refusal:
     """The strategy with its value, without a lower bound on the optimum."""
     if workload.rows > MANY:
-        return Refusal(f"the errors of more than {MANY} queries are not computed one by one")
+        return Refusal(f"errors are computed for {MANY} queries at most")
     variances = strategy.variances(workload)
     value = float(variances.sum() if targets is None else (variances / targets).max())
     objective = "total variance" if targets is None else "largest variance over target"

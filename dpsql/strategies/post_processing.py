@@ -1,14 +1,14 @@
 """Post-processing of released numbers into consistent counts, whole and not negative. Done only on request (`consistency`).
 
-These are pure functions of numbers that are released already, so they cost no privacy. But the stated errors are no longer valid.
-Unbiased answers stay so under least squares, but not under x >= 0: if the truth is zero and the noise has
+These are functions of numbers that are already released, so they cost no privacy. But the stated errors are no longer valid.
+Unbiased answers remain unbiased under least squares, but not under x >= 0: if the true count is zero and Gaussian noise has
 standard deviation s, the mean of the result is s / sqrt(2 pi) = 0.4 s, and sums over many empty cells accumulate this bias (each
-single cell is nearer to the truth than before, as the truth is not negative either). Standard errors and intervals from
-before are only a guide. Rounding adds at most 1/2 to each prefix sum of the cells, so at most 1 to each range.
+single cell is nearer to the true count than before, as that is not negative either). The earlier standard errors and intervals
+are then only a guide. Rounding changes each prefix sum of the cells by at most 1/2, and so each range by at most 1.
 
 Source: the projection is Hay, Rastogi, Miklau and Suciu's consistency, Boosting the Accuracy of Differentially Private
-Histograms Through Consistency, PVLDB 2010, with the cone of tables that can occur in place of all tables; Lawson and Hanson,
-Solving Least Squares Problems, 1974, for its solution.
+Histograms Through Consistency, PVLDB 2010, but onto the cone of non-negative tables, not all tables; Lawson and Hanson,
+Solving Least Squares Problems, 1974, for the algorithm.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dpsql.workload.domain import too_large
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 
-SMALL = 1024  # cells: the search goes through active sets of them
-ROUNDS = 30  # active sets that are tried, for each cell
+SMALL = 1024  # most cells: the search goes through active sets of cells
+ROUNDS = 30  # most active sets tried, for each cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def nonnegative(workload: Workload, answers: Array, variances: Array | None = No
     """The table x >= 0 whose answers W x are nearest to those given, each difference in units of its standard error.
 
     `answers` and `variances` have one number for each query. Raises RuntimeError if the search does not end.
-    The answers are unique; the cells are if the queries determine them. The result is biased, see the head of the module.
+    The answers are unique, and so are the cells if the queries determine them. The result is biased; see the module.
     """
     given = np.asarray(answers, dtype=float).reshape(-1)
     if _of_cells(workload):
@@ -58,10 +58,10 @@ def nonnegative(workload: Workload, answers: Array, variances: Array | None = No
 
 
 def whole(workload: Workload, cells: Array) -> Consistent:
-    """The nearest whole numbers whose prefix sums, in the order of the cells, are those of the cells, rounded.
+    """Whole numbers whose prefix sums, in the order of the cells, are the rounded prefix sums of the given cells.
 
-    Proof that none is below zero: prefix sums of cells that are not negative ascend, so their rounded ones do. The total is the
-    rounded total, and every range of cells in order differs by less than 1 from what it was.
+    Proof that none is below zero: prefix sums of non-negative cells do not decrease, nor do the rounded ones. The total is the
+    rounded total, and the sum of every range of consecutive cells changes by at most 1.
     """
     sums = np.rint(np.cumsum(np.asarray(cells, dtype=float).reshape(-1)))
     rounded = np.diff(sums, prepend=0.0)

@@ -1,11 +1,11 @@
-"""Lower bounds of the total variance of products over many attributes, whatever their number.
+"""Lower bounds of the total variance of products over many attributes, for any number of products.
 
 For probabilities q of the cells, the total variance at squared cost 1 of any Gaussian mechanism is at least |W diag(q)^(1/2)|_*^2
 (see `fixed_point`). Let q be a product, h_i = sqrt(q_i) entry by entry, and M_i = W_i diag(h_i) for the factors of a part A; an
 attribute that is summed out contributes the row h_i'.
 
-Few queries. The nuclear norm is the trace of the root of W diag(q) W', of which every block is a Kronecker product. (A factor may
-be replaced by any matrix of the same Gram matrix, so one of as many rows as its rank.)
+Few queries. The nuclear norm is the trace of the square root of W diag(q) W', every block of which is a Kronecker product. (A
+factor may be replaced by any matrix with the same Gram matrix, and so by one with as many rows as its rank.)
 
 Any number. |M|_* >= tr U'M for every U of norm at most 1. For each factor take U_i with U_i' U_i <= I, and for each part
 U_A = kron_{i in A} U_i kron h_i' (outside A) times Z_A = sum_{S in A} z_AS Q_S, where Q_S projects on vectors that are orthogonal
@@ -16,7 +16,7 @@ sums are 1, and tr U_A' M_A = sum_S z_AS prod_{i in S} rho_i prod_{i in A but no
 
 The best z_AS (Cauchy-Schwarz over A) gives the bound (sum_S (sum_A prod_S rho_i^2 prod_{A-S} tau_i^2)^(1/2))^2, of the same form
 as the value of the oblique planner. U_i is the polar factor of M_i (h h' + k (I - h h')): k = 1 is the best for a single product,
-where the bound is exact; more attributes want more of rho.
+where the bound is exact; with more attributes a greater k, and so a greater rho, is better.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Factor, Identity, Prefix, Total
 from dpsql.workload.workload import Product, Workload
 
-SMALL = 1024  # cells, or values of an attribute, whose eigenvalues are taken
-FEW = 1500  # rows of the matrix that is decomposed
-LONGEST = 20  # seconds that a bound is worth
-BLOCK, POLAR = 2e-4, 5e-4  # seconds, about, that a block and a polar factor take at least
+SMALL = 1024  # most cells, or values of an attribute, for which eigenvalues are computed
+FEW = 1500  # most rows of the matrix that is decomposed
+LONGEST = 20  # seconds that a bound may take
+BLOCK, POLAR = 2e-4, 5e-4  # approximate least time of a block and of a polar factor, in seconds
 EMPHASES = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
 def product_bound(asked: MarginalProducts, weights: Weights, cells: Mapping[Kind, Array]) -> float:
     """The better of the two bounds of the weighted total variance, for these probabilities of each kind's values; 0 where
-    there is no time to work one out."""
+    there is no time to compute either."""
     polar = sum(len(kind) * (POLAR + 4 * clock.EIGEN * float(kind[0].n) ** 3) for kind in asked.different if kind)
     if not _in_time(len(EMPHASES) * polar):
         return 0.0
@@ -70,10 +70,10 @@ def _in_time(seconds: float) -> bool:
 
 
 def spectral_bound(workload: Workload) -> float:
-    """The least total variance of Gaussian strategies at squared cost 1, from q = 1/n for all values.
+    """A lower bound of the total variance of Gaussian strategies at squared cost 1, with q = 1/n for all values.
 
-    It is the nuclear norm of W, squared, over the number of cells, or more (Li and Miklau, 2013), and of a single product the
-    norms multiply. 0 where it is not worked out.
+    It is the squared nuclear norm of W divided by the number of cells (Li and Miklau, 2013); the norm of a single product is the
+    product of the norms of its factors. 0 where it is not computed.
     """
     if len(workload.parts) == 1:
         norms = [_nuclear(factor) for factor in workload.parts[0].factors]
@@ -107,7 +107,7 @@ def _root(gram: Array) -> Array:
 
 
 def valued(strategy: Strategy, workload: Workload, *, bounded: bool = True) -> Strategy:
-    """The strategy with its total variance and, if it is wanted, the bound over strategies of its noise: see `certificate`."""
+    """The strategy with its total variance and, if `bounded`, a lower bound of that of strategies with its kind of noise."""
     covers: Covers = "Laplace strategies" if strategy.noise == "laplace" else "Gaussian strategies"
     bound = spectral_bound(workload) * (2 if strategy.noise == "laplace" else 1) if bounded else 0.0
     value = float(strategy.variances(workload).sum())

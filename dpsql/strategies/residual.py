@@ -1,18 +1,18 @@
-"""Strategies over many attributes that measure each subset of attributes by what it adds to smaller subsets.
+"""Strategies over many attributes that measure, for each subset of attributes, its residual beyond smaller subsets.
 
-Each attribute has a direction pi of its values (numbers that add up to 1), which splits the identity into "total" and "residual",
+Each attribute has a vector pi over its values, whose entries add up to 1. It splits the identity into "total" and "residual",
 
     I = pi 1' + (I - pi 1').
 
 Multiplied out over the attributes of a marginal, the identity becomes a sum over subsets S: the total along attributes outside
-S, the residual along those in S. For each S that is needed the integer queries kron_{i in S} R_i are asked of the marginal of S,
+S, the residual along those in S. For each S that is needed the integer queries kron_{i in S} R_i are measured on its marginal,
 where R_i has n_i - 1 independent directions and R_i pi_i = 0, so that its rows span exactly the residuals. The estimate of a
 marginal table is the sum over its subsets of
 
     kron_{i in S} (I - pi_i 1') R_i^+ y_S  kron  pi_i along the others,
 
 which is unbiased because (I - pi 1') R^+ R = I - pi 1' (R^+ R projects on the complement of pi, and I - pi 1' maps pi to zero).
-Noise of different S is independent, so variances add up, and each is a product over attributes. No step is over all cells.
+The noises of different S are independent, so variances add up, and each is a product over attributes. No step needs all cells.
 
 Sources: Xiao, He, Zhang and Kifer, An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss Functions
 (ResidualPlanner), NeurIPS 2023, for pi = 1/n. The oblique form is this project's.
@@ -48,11 +48,11 @@ class Split(Protocol):
         ...
 
     def spread(self, array: Array, axis: int) -> Array:
-        """An axis of one total becomes one of n values, in the proportions pi."""
+        """Distribute the total along an axis over n values, in the proportions pi."""
         ...
 
     def residual(self, query: Factor) -> Array:
-        """For each query w the variance of w (I - pi 1') R^+ z, with z of unit variance."""
+        """For each query w the variance of w (I - pi 1') R^+ z, z independent with unit variance."""
         ...
 
     def total(self, query: Factor) -> Array:
@@ -62,7 +62,7 @@ class Split(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Even:
-    """pi = 1/n, and every value is measured alike. The best there is for the values themselves."""
+    """pi = 1/n, all values measured equally well: optimal for the values themselves."""
 
     n: int
 
@@ -85,7 +85,7 @@ class Even:
 
 @dataclass(frozen=True)
 class Oblique:
-    """R are any n - 1 independent integer rows; pi is what they are blind to."""
+    """R has any n - 1 independent integer rows; pi spans their null space."""
 
     factor: Dense
 
@@ -120,7 +120,7 @@ class Oblique:
 
 @dataclass(frozen=True, kw_only=True)
 class Residuals(Strategy):
-    """One split of each attribute, and for each subset that is measured the scale of its noise."""
+    """One split for each attribute, and for each measured subset the scale of its noise."""
 
     splits: tuple[Split, ...]
     scales: Mapping[tuple[int, ...], float]

@@ -1,21 +1,22 @@
 """The best Gaussian strategy for marginals: of all mechanisms the residual planner's is optimal, for every convex loss.
 
-For subsets S of the asked marginals (the closure), with a noise of variance sigma_S^2 on the residual of S,
+For subsets S of the marginals in the workload (the closure), with noise of variance sigma_S^2 on the residual of S,
 
     a cell of marginal A has the variance  sum over S in A of sigma_S^2 prod_{i in S} (1 - 1/n_i) prod_{i in A but not S} 1/n_i^2,
     the squared cost is                    sum over S of prod_{i in S} (1 - 1/n_i) / sigma_S^2.
 
-If the variances of the marginals weigh lambda_A, the best sigma_S^2 is sqrt(p_S / w_S) up to scale, where p_S is the coefficient
-in the cost and w_S the weighted sum of those in the variances, and cost times value is f^2 with f = sum_S sqrt(p_S w_S). With
-the number of cells as weights, that is the total variance. Targets for each marginal are the maximum of f^2 over probability
-vectors lambda: f is concave, its maximum a rest of lambda_A <- lambda_A v_A with v_A the variance over its target, every lambda
-gives a lower bound (as a value is at least its mean under lambda), and f^2 max v / mean v is attained.
+If the variances of the marginals have weights lambda_A, the best sigma_S^2 is sqrt(p_S / w_S) up to scale, where p_S is the
+coefficient in the cost and w_S the weighted sum of those in the variances, and cost times value is f^2 with f = sum_S sqrt(p_S
+w_S). With numbers of cells as weights, that is the total variance. With a target for each marginal, the least largest v_A, the
+variance over its target, is the maximum of f^2 over probability vectors lambda: f is concave, its maximum is a fixed point of
+lambda_A <- lambda_A v_A, every lambda gives a lower bound (as the largest v_A is at least the mean under lambda), and f^2 max v /
+mean v is attained.
 
-Attributes of equal size are interchangeable: kinds of marginals are planned for, not marginals, so that all 3-way marginals of a
-hundred attributes of ten values are four kinds. (Averaging over permutations of equal attributes changes neither side.)
-The sums over the complement of S that the closed form has, elementary symmetric polynomials of 1/n_i, are such sums over kinds.
+Attributes of equal size are interchangeable, so planning is by kinds of marginals: all marginals of up to three of a hundred
+attributes of ten values are four kinds. (Averaging over permutations of equal attributes changes neither cost nor error.) The
+sums over the complement of S in the closed form, elementary symmetric polynomials of 1/n_i, are such sums over kinds.
 
-Measured are kron_{i in S} (n_i I - 1 1'), which are integers, with prod n_i times the noise: exactly the same mechanism.
+The integer queries kron_{i in S} (n_i I - 1 1') are measured, with prod n_i times the noise: exactly the same mechanism.
 
 Source: Xiao, He, Zhang and Kifer, NeurIPS 2023 (ResidualPlanner), for sums and the proof of optimality.
 """
@@ -40,18 +41,18 @@ from dpsql.workload.domain import CellDomain
 from dpsql.workload.factors import Array, Identity, Total
 from dpsql.workload.workload import Workload
 
-MARGIN = 1e-9  # what rounding errors may be, relative, in sums of positive numbers
+MARGIN = 1e-9  # relative bound on the rounding errors in sums of positive numbers
 
 
 def plan(workload: Workload, targets: Array | None = None, *, weights: Array | None = None,
          gap: float = 1e-8) -> Residuals | Refusal:
-    """For marginals. With `targets` the largest variance over target is least, else the total variance.
+    """The plan for marginals. With `targets` it minimises the largest variance over target, else the total variance.
 
-    Targets are given for each query, equal for the cells of a marginal. `weights` (one for each part) count the total variance of
-    a part so many times.
+    There is a target for each query, the same for all cells of a marginal. `weights`, one for each part, multiply the total
+    variances of the parts.
     """
     if any(not isinstance(factor, Identity | Total) for part in workload.parts for factor in part.factors):
-        return Refusal("it asks for more than the cells of marginals")
+        return Refusal("the workload has queries other than cells of marginals")
     if targets is not None and any(np.ptp(targets[at]) > 0 for at in workload.slices):
         return Refusal("cells of one marginal have different targets")
     asked: dict[tuple[int, ...], float] = {}
@@ -66,9 +67,10 @@ def plan(workload: Workload, targets: Array | None = None, *, weights: Array | N
 
 
 def plan_ways(domain: CellDomain, sizes: Iterable[int], *, largest: bool = False, gap: float = 1e-8) -> Residuals:
-    """All marginals of so many attributes, for instance range(4) for all up to three. No marginal is looked at by itself.
+    """The plan for all marginals of the given numbers of attributes, for instance range(4) for up to three. The marginals are
+    never listed one by one.
 
-    `largest` asks for the least largest variance of a cell, else the total variance is least.
+    With `largest` the largest variance of a cell is minimised, else the total variance.
     """
     values = sorted(set(domain.shape))
     groups = [domain.shape.count(size) for size in values]
@@ -90,7 +92,7 @@ class MeasuredSubsets:
 
 def _solved(marginals: list[tuple[int, ...]], values: Sequence[int], groups: Sequence[int], demand: Array, *, largest: bool,
             gap: float) -> MeasuredSubsets:
-    """Over kinds: `values` are the sizes of the attributes of a group, `groups` how many it has; `demand` are weights or targets.
+    """By kinds: `values` are the sizes of the attributes in each group, `groups` their numbers; `demand` are weights or targets.
     """
     subsets = closure(marginals)
     n = np.array(values, dtype=float)
@@ -120,7 +122,7 @@ def _strategy(domain: CellDomain, scales: Mapping[tuple[int, ...], float], found
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalLook:
-    """What one weighting of the kinds of marginals says. `privacy` and `share` are the coefficients of cost and variances."""
+    """Noise and bounds for one weighting of kinds of marginals; `privacy` and `share` are coefficients of cost and variances."""
 
     privacy: Array
     share: scipy.sparse.csr_array
@@ -144,7 +146,7 @@ class MarginalLook:
 
     @property
     def noise(self) -> Array:
-        """sigma_S^2 at cost 1. Zero for what is not measured, as nobody needs it (the residual of an attribute of one value)."""
+        """sigma_S^2 at cost 1; zero for subsets that need no measurement (the residual of an attribute of one value)."""
         return self.f * self._roots
 
     @cached_property
@@ -158,7 +160,7 @@ class MarginalLook:
 
     @property
     def steepness(self) -> Array:
-        """- d log v / d log lambda, each with its own."""
+        """- d log v_A / d log lambda_A for each A."""
         used = np.divide(self._roots, self.weights, out=np.zeros_like(self.weights), where=self.weights > 0)
         squares = self.share.power(2).T @ used
         return np.asarray(self.chances * squares / (2 * self.v))

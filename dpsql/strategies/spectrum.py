@@ -1,4 +1,4 @@
-"""The nuclear norm of a weighted matrix, and what comes with it, from its Gram matrix."""
+"""The nuclear norm of a weighted matrix, and its singular values and vectors, from its Gram matrix."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import scipy
 
 from dpsql.workload.factors import Array
 
-TINY = 1e-300  # instead of zero, where what is divided is zero as well: columns that no query counts
+TINY = 1e-300  # a divisor in place of zero where the dividend is zero too: columns that no query counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
-    """Of a matrix B diag(weights)^(1/2): its singular values that can be told from zero, and its right singular vectors."""
+    """The singular values of B diag(weights)^(1/2) that are numerically above zero, and the right singular vectors."""
 
     s: Array
     vectors: Array
     weights: Array
-    lost: float  # how far the sum of the singular values may be off
+    lost: float  # a bound on the error of the sum of the singular values
 
     def form(self, power: float) -> Array:
         """D^(1/2) V S^-power V' D^(1/2)."""
@@ -33,15 +33,15 @@ class Spectrum:
 
     @property
     def steepness(self) -> Array:
-        """A bound of - d log norms_j / d log weights_j, see `fixed_point.FixedPointStep.steepness`."""
+        """A bound on - d log norms_j / d log weights_j; see `fixed_point.FixedPointStep.steepness`."""
         return np.asarray(((self.vectors**2) @ np.sqrt(self.s)) ** 2 / np.maximum(2 * self.norms * self.weights, TINY))
 
 
 def spectrum(gram: Array, weights: Array) -> Spectrum:
     """From B'B.
 
-    Weyl: the eigenvalues of symmetric matrices differ by no more than the norm of the difference, which for a backward stable
-    solver is a small multiple of the rounding error of the largest eigenvalue. `lost` is what that makes of their roots.
+    The eigenvalues of two symmetric matrices differ by at most the norm of their difference (Weyl), which for a backward stable
+    solver is a small multiple of the rounding error of the largest eigenvalue. `lost` is the resulting error of the square roots.
     """
     root = np.sqrt(weights)
     values, vectors = eigh(gram * root[:, None] * root)
@@ -53,7 +53,7 @@ def spectrum(gram: Array, weights: Array) -> Spectrum:
 
 
 def exact_spectrum(matrix: Array, weights: Array) -> Spectrum:
-    """From B itself, by singular values: sees a million times smaller ones, and takes several times as long."""
+    """From B itself: finds singular values a million times smaller, and takes several times as long."""
     _, s, rows = scipy.linalg.svd(matrix * np.sqrt(weights), full_matrices=False, check_finite=False)
     kept = s > 1e-15 * s[0]
     lost = 4 * len(s) ** 1.5 * np.finfo(float).eps * float(s[0])
@@ -61,10 +61,11 @@ def exact_spectrum(matrix: Array, weights: Array) -> Spectrum:
 
 
 def eigh(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, and eigenvectors. A matrix that reversal of both sides leaves as it is falls into two halves.
+    """Eigenvalues in ascending order, and eigenvectors; faster where reversing all rows and columns leaves the matrix unchanged.
 
-    Its eigenvectors are (y, J y) or (y, -J y), with J the reversal, so y belongs to A + B J or to A - B J, where A and B are the
-    upper quarters: two problems of half the size, a quarter of the work. (An odd middle goes with the first, times sqrt 2.)
+    Then eigenvectors are (y, J y) or (y, -J y), with J the reversal, so y is an eigenvector of A + B J or of A - B J, where A and
+    B are the upper quarters: two problems of half the size, a quarter of the work. (If n is odd, the middle row and column belong
+    to the first, times sqrt 2.)
     """
     size = len(matrix)
     mirrored = matrix[::-1, ::-1]

@@ -1,12 +1,13 @@
 """Long prefix sums without matrices: the square root of summation, with columns of equal length.
 
-Summation is the series 1 / (1 - x), and its square root (1 - x)^(-1/2) has coefficients s_k = C(2k, k) / 4^k. Measure S x with
-S lower triangular and Toeplitz in s, and sum up S^-1 y: the noise of a prefix sum then grows with the logarithm of its length
-only. Columns of S are shorter the later they begin; scaling them to one length costs no privacy and lowers the errors (the
-normalised square root). For 64 to 1024 values its RMSE is 1.3 % above the least possible, its largest variance 8 to 10 %.
+Summation is the series 1 / (1 - x), and its square root (1 - x)^(-1/2) has coefficients s_k = C(2k, k) / 4^k. Measure y =
+S x + noise, with S lower triangular and Toeplitz with entries s, and sum up S^-1 y: the noise of a prefix sum then grows only
+with the logarithm of its length. Later columns of S have smaller norms; scaling all to one norm costs no privacy and lowers the
+errors (the normalised square root). For 64 to 1024 values its RMSE is 1.3 % above the least possible, and its largest variance 8
+to 10 %.
 
-In integers the matrix is t_(i-j) e_j, with t and e the rounded coefficients and scales. Products with it are convolutions: by
-Fourier transforms in floats, and exactly, for integers, as products of two large integers that hold the numbers side by side.
+The integer matrix is t_(i-j) e_j, with t and e the rounded coefficients and scales. Products with it are convolutions: computed
+by Fourier transforms in floats or, exactly for integers, by multiplying two large integers that contain the numbers as digits.
 
 Sources: Fichtenberger, Henzinger and Upadhyay, Constant Matters: Fine-grained Error Bound on Differentially Private Continual
 Observation, ICML 2023; Henzinger, Kalinin and Upadhyay, for the normalised form.
@@ -27,11 +28,11 @@ from dpsql.workload.workload import Workload
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
-    """For all prefix sums of one attribute."""
+    """The plan for all prefix sums of one attribute."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     if [part.factors for part in workload.parts] != [(Prefix(workload.domain.size),)]:
-        return Refusal("it is for the prefix sums of one attribute, and nothing else")
+        return Refusal("it is only for the prefix sums of one attribute")
     found = LeastSquares(name="square-root", domain=workload.domain, measured=(one_block(SquareRoot(workload.domain.size)),))
     return replace(found, certificate=OptimalityBound(objective="total variance", value=float(found.variances(workload).sum()),
                                                       bound=prefix_bound(workload.domain.size) * workload.domain.size,

@@ -1,7 +1,7 @@
-"""What a strategy is: integer queries to be measured with independent noise, and how the workload is answered from them.
+"""Strategies: integer queries that are measured with independent noise, and how the workload is answered from them.
 
-Nothing here decides privacy: what blocks cost, and what is applied to private sums, is in `workload.blocks`; how they were found
-does not matter. The unit price is rho = 1/2 of zCDP for Gaussian noise and epsilon = 1 for Laplace noise.
+Privacy does not depend on this room: what blocks cost and how they are applied to private sums is in `workload.blocks`, and how
+they were found does not matter. The unit price is rho = 1/2 (zCDP) for Gaussian noise and epsilon = 1 for Laplace noise.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["Block", "BlockSensitivity", "NotMeasured", "Refusal", "Strategy", "r
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A strategy does not fit the workload, and why."""
+    """Why a strategy does not fit the workload."""
 
     because: str
 
 
 class NotMeasured(ValueError):
-    """Least squares of what is measured would not give the workload's answers: these are no combinations of it, or too many
-    digits are lost on the way."""
+    """Least squares cannot give the workload's answers: they are not linear combinations of what is measured, or too many
+    digits are lost to rounding."""
 
     def __init__(self) -> None:
         super().__init__("the strategy does not measure all of the workload")
@@ -40,7 +40,7 @@ class NotMeasured(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(ABC):
-    """A name, what is measured, and how far it is from the best known bound (if one is known)."""
+    """The queries to measure, a name, and how far the strategy is from the best known bound, if there is one."""
 
     name: str
     domain: CellDomain
@@ -64,14 +64,15 @@ class Strategy(ABC):
         return sensitivity(self.blocks, self.noise)
 
     def stretch(self, price: float) -> float:
-        """What scales are multiplied by so that measuring everything costs this rho, or this epsilon."""
+        """The factor for all scales at which measuring everything costs this rho, or this epsilon."""
         most = float(self.sensitivity.value)
         return math.sqrt(most / (2 * price)) if self.noise == "gaussian" else most / price
 
     def variances(self, workload: Workload, price: float | None = None) -> Array:
-        """The variance of each query at a price; at the unit price, if none is given.
+        """The variance of each query at a price, by default the unit price.
 
-        Integer noise of scale b has a variance below 2 b^2 (Laplace) or s^2 (Gaussian), and very near if it is not small.
+        Discrete Laplace noise of scale b has a variance below 2 b^2, discrete Gaussian noise of scale s one below s^2; both are
+        very close to these limits unless the scale is small.
         """
         unit, each = (0.5, 1.0) if self.noise == "gaussian" else (1.0, 2.0)
         return self.variance_of(workload) * each * self.stretch(unit if price is None else price) ** 2

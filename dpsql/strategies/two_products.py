@@ -1,10 +1,11 @@
 """Exact least squares for two products measured together, over as many cells as fit into memory, attribute by attribute.
 
-Two symmetric matrices that are not negative have a common diagonal form: for an attribute with Gram matrices G and H of the two
-factors there is P with P'GP = E and P'HP = 1 - E, both diagonal (decompose G + H, scale its range to the identity, decompose what
-becomes of G). So the normal matrix of both products is, in these coordinates, diagonal with the entries
-d = prod e_i / s^2 + prod (1 - e_i) / t^2, and x = P d^-1 P'(A'y / s^2 + B'z / t^2), P the product of the attributes' own. Where d
-is zero nothing is measured, and no query may have a part there. Shares e within 1e-10 of 0 or 1 are rounding errors of those.
+Two positive semidefinite matrices can be diagonalised together: for an attribute with Gram matrices G and H of the two factors
+there is P with P'GP = E and P'HP = 1 - E, both diagonal (decompose G + H, scale it to the identity on its range, decompose the
+transformed G). So in these coordinates the normal matrix of both products is diagonal with the entries
+d = prod e_i / s^2 + prod (1 - e_i) / t^2, and x = P d^-1 P'(A'y / s^2 + B'z / t^2), with P the Kronecker product of those of the
+attributes. Where d is zero nothing is measured, and queries must have no component there. Shares e within 1e-10 of 0 or 1 are
+taken as 0 or 1 with rounding errors.
 
 Source: this project's; the common diagonal form is in Golub and Van Loan, Matrix Computations, section 8.7.
 """
@@ -23,12 +24,12 @@ from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of
 
 NOTHING = 1e-10  # of an attribute's share
-UNSEEN = 1e-8  # of a query's squared norm, where nothing is measured
+UNSEEN = 1e-8  # largest part of a query's squared norm where nothing is measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """P of one attribute, and the share e of the first factor; lengths of the two factors' columns are about 1."""
+    """P of one attribute, and the shares e of the first factor; both factors are scaled to columns of norm about 1."""
 
     basis: Array
     shares: Array
@@ -95,7 +96,7 @@ class TwoProducts(Strategy):
 
 
 def common_form(one: Factor, other: Factor) -> Common:
-    """P with P'GP = E and P'HP = 1 - E, for the Gram matrices over their largest entries."""
+    """P with P'GP = E and P'HP = 1 - E, for the Gram matrices divided by their largest entries."""
     grams = [factor.gram() for factor in (one, other)]
     lengths = tuple(float(np.diagonal(gram).max()) for gram in grams)
     g, h = (gram / length for gram, length in zip(grams, lengths, strict=True))

@@ -1,11 +1,13 @@
 """Unions of products for Laplace noise: groups of queries, each measured by a product of its own with a share of the budget.
 
-Groups with total errors e_g at epsilon = 1 have sum e_g / share_g^2 together, the least for shares in proportion to e_g^(1/3):
-(sum e_g^(1/3))^3. Each group is planned over the values that its own queries tell apart, so a group about ages does not pay for
-races that only another group asks for. Groups are searched for by comparing rough plans, and the best are planned with care.
+Groups with total errors e_g at epsilon = 1 have a total error of sum e_g / share_g^2. Shares in proportion to e_g^(1/3) minimise
+it, at (sum e_g^(1/3))^3. Each group is planned over the values that its own queries distinguish, so that queries by age do not
+pay for a distinction by race that only another group makes. Candidate groups are compared by rough plans, and the best are
+planned fully.
 
-Two groups, and any over few cells, are solved together: their answers agree, and queries gain from both. More groups over many
-cells answer each query from its own group, by exact least squares of that group; answers of different groups may differ.
+Two groups, or any number over few cells, are solved by joint least squares: answers are consistent, and use the measurements of
+all groups. With more groups over many cells each query is answered from its own group, by exact least squares in that group;
+answers of different groups may be inconsistent.
 
 Source: McKenna, Miklau, Hay and Machanavajjhala, HDMM, PVLDB 2018 (OPT_+), where groups and shares are given by the user.
 """
@@ -34,29 +36,29 @@ from dpsql.workload.domain import DENSE, room
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, ReducedWorkload, Workload, reduced
 
-PARTS = 60  # different products
-CELLS = 2_000_000  # of two groups that are solved together
-GROUPS = 6  # that the greedy search opens
-TRIES = 120  # groups that are planned roughly
-SETTLED = 1 - 1e-3  # times the total: what is less of an improvement is none
+PARTS = 60  # most different products
+CELLS = 2_000_000  # most cells for two groups that are solved together
+GROUPS = 6  # most groups in the greedy search
+TRIES = 120  # most groups that are planned roughly
+SETTLED = 1 - 1e-3  # a smaller total than this times the old one counts as an improvement
 
 
 def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal:
-    """The best groups found, at the best shares."""
+    """The best groups found, with the best shares of epsilon."""
     if targets is not None:
         return Refusal("it minimises the total variance")
     different = len(set(workload.parts))
     if different == 1:
-        return Refusal("there is one product only")
+        return Refusal("the workload has only one product")
     if different > PARTS:
-        return Refusal(f"groups of more than {PARTS} different products are not looked for")
+        return Refusal(f"the search for groups is limited to {PARTS} different products")
     if max(workload.domain.shape) > DENSE:
-        return Refusal(f"groups are looked for over up to {DENSE} values of an attribute")
+        return Refusal(f"the search for groups is limited to {DENSE} values of an attribute")
     groups = []
     for members in grouped(workload):
         group = planned(workload, members)
         if group is None:
-            return Refusal(f"descent is for up to {LONG} values of an attribute, and a product of up to {ROWS} rows")
+            return Refusal(f"gradient descent is limited to {LONG} values of an attribute and products of {ROWS} rows")
         groups.append(group)
     roots = np.cbrt([group.error for group in groups])
     return valued(shared(workload, groups, roots / roots.sum()), workload)
@@ -75,7 +77,7 @@ def shared(workload: Workload, groups: Sequence[ProductGroup], shares: Array) ->
 
 
 def grouped(workload: Workload) -> list[list[int]]:
-    """The numbers of the parts of each group: the best of a few starts, after groups were joined and products moved."""
+    """The indices of the parts of each group: the best of a few starts, each improved by merging groups and moving products."""
     search = GroupingSearch(workload)
     starts = [search.greedy(), search.covering(), *(search.split(axis) for axis in range(len(workload.domain.shape)))]
     return search.improved(min(starts, key=search.total))
@@ -89,7 +91,7 @@ class GroupingSearch:
 
     @cached_property
     def alike(self) -> list[tuple[int, ...]]:
-        """The numbers of the parts that are the same product, the products with the largest errors first."""
+        """For each different product the indices of the parts equal to it, products with the largest errors first."""
         found: dict[Product, tuple[int, ...]] = {}
         for number, part in enumerate(self.workload.parts):
             found[part] = (*found.get(part, ()), number)
@@ -100,7 +102,7 @@ class GroupingSearch:
         return {}
 
     def root(self, members: Sequence[int]) -> float:
-        """About the third root of the error of some parts, if they are measured by a product of their own."""
+        """Roughly the cube root of the error of these parts when measured by a product of their own."""
         key = tuple(sorted(members))
         if key not in self._known:
             alone = reduced(Workload(self.workload.domain, tuple(self.workload.parts[at] for at in key))).workload
@@ -112,7 +114,7 @@ class GroupingSearch:
         return sum(self.root(group) for group in groups)
 
     def greedy(self) -> list[list[int]]:
-        """One product after the other joins the group with which the total grows least, or opens one."""
+        """Each product in turn joins the group, or starts a new one, with which the total increases least."""
         groups: list[list[int]] = []
         for members in self.alike:
             growth = [self.root([*group, *members]) - self.root(group) for group in groups]
@@ -134,14 +136,14 @@ class GroupingSearch:
         return list(groups.values())
 
     def split(self, axis: int) -> list[list[int]]:
-        """What asks for one number of an attribute, and what asks for several."""
+        """Parts with one query along an attribute, and parts with several."""
         sides: tuple[list[int], list[int]] = [], []
         for number, part in enumerate(self.workload.parts):
             sides[part.factors[axis].rows > 1].append(number)
         return [side for side in sides if side]
 
     def improved(self, groups: list[list[int]]) -> list[list[int]]:
-        """Two groups become one, or a product changes its group, as long as that lowers the total (but not for ever)."""
+        """Merge two groups or move a product to another group as long as that lowers the total, within a limit of steps."""
         while len(self._known) < TRIES and not clock.over():
             better = next((other for other in self._neighbours(groups) if self.total(other) < self.total(groups) * SETTLED), None)
             if better is None:
@@ -162,7 +164,7 @@ class GroupingSearch:
 
 @dataclass(frozen=True, kw_only=True)
 class ProductGroup:
-    """Parts of a workload over the values that they tell apart, and a product strategy of those."""
+    """Parts of a workload over the values that they distinguish, and a product strategy for them."""
 
     members: tuple[int, ...]
     smaller: ReducedWorkload
@@ -180,7 +182,7 @@ class ProductGroup:
 
     @cached_property
     def block(self) -> Block:
-        """What is measured, over all values: merged ones have equal columns, others zeros."""
+        """The queries to measure, over all values: merged values have equal columns, values of no part have zeros."""
         (block,) = self.solved.measured
         wide = [_widened(factor, numbers) for factor, numbers in zip(block.factors, self.smaller.classes, strict=True)]
         axes = tuple(i for i, factor in enumerate(wide) if factor is not None)
@@ -198,7 +200,7 @@ def planned(workload: Workload, members: Sequence[int]) -> ProductGroup | None:
 
 
 def _widened(factor: Factor, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Factor | None:
-    """Nothing, where all values are summed up."""
+    """The factor over all values; None where all are summed up."""
     if factor.shape == (1, 1) and (numbers == 0).all():
         return None
     if np.array_equal(numbers, np.arange(factor.n)):
@@ -233,9 +235,9 @@ class Union(Strategy):
                              for group, given in zip(self.groups, answers, strict=True)], workload)
 
     def _placed(self, found: Sequence[Array], workload: Workload) -> Array:
-        """The groups' numbers in the order of the workload."""
+        """The answers or variances of all groups, in the order of the workload."""
         if workload.fingerprint != self.workload.fingerprint:
-            raise ValueError("this strategy answers only what it was made for")
+            raise ValueError("this strategy answers only the workload it was made for")
         whole = np.zeros(workload.rows)
         for group, numbers in zip(self.groups, found, strict=True):
             for member, at in zip(group.members, group.smaller.workload.slices, strict=True):

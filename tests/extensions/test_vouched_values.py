@@ -123,7 +123,7 @@ def test_the_price_is_that_of_rows_with_two_names() -> None:
     cost = request.cost(Certificate(below=Stability(rows=None, owners=("who",)), summands=()))
     assert cost.epsilon == 1 + choice_cost(score_range(levels, 2, 1), float(UNIT), flip=False).epsilon  # type: ignore[operator]
     assert score_range(levels, 2, 1) == UNIT + UNIT // 2 > score_range(levels, 1, 1)
-    with pytest.raises(ValueError, match="is not among the owners"):
+    with pytest.raises(ValueError, match="must be among the owners"):
         request.cost(Certificate(below=Stability(rows=None, owners=("what",)), summands=()))
 
 

@@ -128,7 +128,7 @@ def test_a_union_answers_only_its_own_queries_each_from_its_group() -> None:
     made = unions_of_products.plan(asked)
     assert isinstance(made, Union) and sorted(at for group in made.groups for at in group.members) == [0, 1, 2]
     assert np.allclose(made.variances(asked), own_variances(made, asked), rtol=1e-5)
-    with pytest.raises(ValueError, match="only what it was made for"):
+    with pytest.raises(ValueError, match="only the workload it was made for"):
         made.variances(products([Identity(6), Prefix(30), AllRange(9)], (1, 2)))
 
 

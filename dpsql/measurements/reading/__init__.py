@@ -1,1 +1,1 @@
-"""What measurements have in common, and what they read: cells, ranks, what is known of the rows."""
+"""What measurements share: their interface, and how they read cells, ranks, and facts about the rows."""

@@ -1,21 +1,20 @@
 """Facts about the rows that the kernel uses to execute the same query faster.
 
-A limit on the rows of each entity is always enforced, and so is every clamp. The plan is certified; the text executed gives
-the same result on the present content of the database. There are two steps: `Content.learned` looks up everything that the
-text of the plan may depend on, and `printed` is a function of the plan, of what was learned and of the secret, and reads
-nothing.
+Every limit on the rows of an entity stays in force, and so does every clamp: the certificate is that of the plan, and the SQL
+text that is executed gives the same result on the present content of the database. There are two steps: `Content.learned` looks
+up all facts that the text may depend on; `printed` is a function of the plan, these facts and the secret, and reads nothing.
 
 Proof that, on a content for which the learned facts hold, the text gives the same multiset of rows as the plan printed node by
 node.
 
-(1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. Right above the
-scan of a private table, by that table's owner, no entity has more than `most` rows, which is at most `rows`: it keeps every
-row. The nodes above it are printed from the plan, which contains the truncation: so a truncation further up chooses the same
-rows as with it. (That choice depends on what the plan knows of its input, so that another plan would mean another choice, for
+(1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. A truncation is
+left out only right above the scan of a private table and by that table's owner, where no entity has more than `most` <= `rows`
+rows: so it would keep every row. The nodes above it are printed from the plan, which still contains it, so a truncation further
+up chooses the same rows. (That choice depends on the plan's facts about its input; another plan would mean another choice, for
 all entities.)
 (2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
 scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
-only takes rows away; the range of an expression over columns in ranges is that of `facts`. No other text uses a range.
+only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
@@ -79,11 +78,10 @@ class Learned:
 class Content:
     """Facts about tables, read when first needed and kept in memory as long as the reader is open.
 
-    They are not kept in a file, although the first statement of each connection must read them again: limits that seem idle
-    and clamps that seem loose are left out of the text, so the facts influence what is released. A stored fact that
-    understates the data, whether forged or from a file that was replaced under the same name, size and time, would lift a
-    limit, and checking it takes the same reading. So only what this reader has read itself is used. Nothing is read that no
-    text depends on: a count needs no range, and a table whose key is the entity needs no number of rows.
+    They are not kept in a file, although the first statement of each connection must then read them again. Limits and clamps
+    that the facts show to be idle are left out of the text, so a stored fact that understates the data (forged, or from a file
+    that was replaced under the same name, size and time) would lift a limit; and to check it takes as long as to read it anew.
+    Nothing is read that no text depends on: a count needs no range, and a table whose key is the entity needs no number of rows.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -92,7 +90,7 @@ class Content:
         self._ends: dict[tuple[str, str], Interval] = {}
 
     def learned(self, plan: Node) -> Learned:
-        """Everything that the text of a plan may depend on."""
+        """All facts that the text of a plan may depend on."""
         scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
         ranged = [place for node in _nodes(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
@@ -100,7 +98,7 @@ class Content:
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged})
 
     def sql(self, plan: Node, printing: Printing) -> str:
-        """The statement of a plan, as it is executed on this content."""
+        """The SQL text of a plan, as it is executed on this content."""
         return printed(plan, self.learned(plan), printing)
 
     def most_rows(self, scan: Scan) -> int:
@@ -108,7 +106,7 @@ class Content:
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
-        if (table.name, owner) not in self._most:  # the same table may be asked about for several kinds of entity
+        if (table.name, owner) not in self._most:  # a table may be looked up for several kinds of entity
             owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
             counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
             self._most[table.name, owner] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
@@ -145,7 +143,7 @@ def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printi
 
 
 def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printing) -> Printing:
-    """What prints the clamps of a node."""
+    """The printing options for the clamps of a node."""
     return replace(printing, reach=learned.reach(node.input, _clamped(node)))
 
 
@@ -159,7 +157,7 @@ def _limited(node: Truncate) -> Scan | None:
 
 
 def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
-    """The range of an expression; None where the rows read give none, which is no error, whatever the rows are."""
+    """The range of an expression; None, never an error, where the columns' ranges give none, as rows must not cause errors."""
     try:
         return facts(expr, below).physical
     except NotTotal:

@@ -1,4 +1,4 @@
-"""The interface of a measurement: the plans that it reads, its cost, its release, and the context it is given for that."""
+"""The interface of a measurement: the plans that it reads, its cost, and its release in a given context."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ class OfOnePlan:
 
 @dataclass(slots=True)
 class Last:
-    """The last thing read and the key it was read for, so that the next request of a statement for the same key need not read
-    again."""
+    """The last thing read and its key, so that a statement's next request for the same key need not read it again."""
 
     asked: Any = None
     found: Any = None
@@ -52,7 +51,7 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The reader of private rows, the source of noise, the secret of truncation, facts about the rows, and solvers."""
+    """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, and solvers."""
 
     reader: Reader
     noise: Source
@@ -63,5 +62,5 @@ class Context:
     last: Last = field(default_factory=Last)
 
     def sql(self, plan: Node) -> str:
-        """The plan as it is executed."""
+        """The SQL text of a plan, as it is executed."""
         return self.content.sql(plan, self.printing)

@@ -20,8 +20,8 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Distinct grid values in increasing order, and how many rows have each; `upto` is the cumulative count of rows before
-    each."""
+    """Distinct grid values in increasing order, and the number of rows with each; `upto` counts the rows before each, and at the
+    end all rows."""
 
     values: Integers
     counts: Integers
@@ -57,10 +57,10 @@ def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
     sql = context.sql(plan)
     if not plan.keys:
         if tuple(cells) != ((),):
-            raise ValueError("without keys there is one cell")
+            raise ValueError("without keys there must be exactly one cell")
         return [ranked(*context.reader.arrays(sql))]
     if len({cell_of(key) for key in cells}) != len(cells):
-        raise ValueError("a cell is listed twice, and would be read twice at the price of once")
+        raise ValueError("a cell is listed twice, but charged once")
     *keys, values, counts = context.reader.columns(sql)
     places = _places(keys, cells)
     order = np.argsort(places, kind="stable")

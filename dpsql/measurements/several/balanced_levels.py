@@ -20,33 +20,33 @@ from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant,
 class Balance(OfOnePlan):
     """The extensions of the sums of all cells at one of several levels, drawn so that truncation bias and noise balance.
 
-    With F_j as in `Race`, of all cells and of positive and negative weights together, and t_j the levels, level i is judged by
+    Let F_j be that of `Race`, summed over all cells and both signs of weights, and t_j the levels. The score of level i is
 
         s_i = max(0, max over j > i of floor((F_j - F_i) / t_j)):
 
-    about how many entities, in 1 / UNIT, are above it. It is drawn with probability proportional to exp(-(s_i + log_priors[i]) /
-    scale), an exponential mechanism whose public log-priors make high levels rarer, as an unnecessarily high level is costly.
-    Then for each cell F of the positive weights less F of the negative ones, at that level, is released with fresh noise
-    `noises[i]`.
+    roughly the number of entities above it, in units of 1 / UNIT. Level i is drawn with probability proportional to
+    exp(-(s_i + log_priors[i]) / scale): an exponential mechanism, with public log-priors that make high levels rarer, as an
+    unnecessarily high level means much noise. Then each cell's F of the positive weights less its F of the negative ones, at that
+    level, is released with fresh noise `noises[i]`.
 
     Cost of the level. When an entity leaves, F_j falls by at most K(t_j), the Lipschitz constant (`lipschitz_constant`), and
     rises by at most slack(t_j), for each part of each cell (two parts in a cell where weights have two signs). So F_j - F_i falls
-    by at most K(t_j) + slack(t_i) and rises by at most K(t_i) + slack(t_j); each floor, and with them s_i, falls by at most A and
-    rises by at most B, the largest of these over t_j, rounded up: scores move apart by at most A + B, which is what
+    by at most K(t_j) + slack(t_i) and rises by at most K(t_i) + slack(t_j); each floor, and so s_i, falls by at most A
+    and rises by at most B, the largest of these over t_j, rounded up: the difference of two scores changes by at most A + B, as
     `noise.choice` needs. For powers of two B is half of A. Where rows have one owner, F_j - F_i is a sum over entities of UNIT *
-    (min(load, t_j) - min(load, t_i)), of which none is below zero nor above UNIT (t_j - t_i): it falls by that at most when one
-    leaves, and does not rise. Levels are drawn exactly so (`noise.choice.compared`).
+    (min(load, t_j) - min(load, t_i)), each between 0 and UNIT (t_j - t_i): it falls by that at most when an
+    entity leaves, and does not rise. Levels are drawn exactly so (`noise.choice.compared`).
 
-    Cost of the sums. For one part it moves by K(t_i). For two parts, V of each falls by at most t_i when an entity leaves, so
-    their difference moves by at most t_i, and each part's slack may come on top: UNIT t_i + 2 slack. The most expensive level
-    counts, as the level is already released. An entity may move the sums of all cells, and their noise is independent: the
-    costs add up.
+    Cost of the sums. A sum of one part moves by at most K(t_i). With two parts, V of each falls by at most t_i when an entity
+    leaves, so their difference moves by at most t_i, plus the slack of each part: UNIT t_i + 2 slack(t_i). The level is already
+    released, so the cost is that of the most expensive level. An entity may move the sums of all cells, and their noise is
+    independent: the costs add up.
 
     Why one level for all cells: with a level for each, every choice would get only a share of the budget, and be as coarse as
     the noise of a cell. With one choice the scores of all cells add up, and so do the differences between levels.
 
-    Source: choosing among Lipschitz extensions by how much is above them, Raskhodnikova and Smith, FOCS 2016, with a score of
-    smaller range in place of theirs.
+    Source: choosing among Lipschitz extensions by how much they cut off, Raskhodnikova and Smith, FOCS 2016, with a score of
+    lower sensitivity in place of theirs.
     """
 
     plan: OwnerSets
@@ -83,7 +83,7 @@ class BalancedLevel(OfOnePlan):
         if not are_bounded(self.plan, self.levels, self.cells, certificate):
             return FREE
         if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
-            raise ValueError("every level has a log-prior, and scores a scale")
+            raise ValueError("every level needs a log-prior, and scores need a scale")
         parts = 2 if self.plan.signed else 1
         return choice_cost(score_range(self.levels, self.plan.width, parts * self.cells), self.scale, flip=False)
 
@@ -129,9 +129,9 @@ class Scores:
         """Whether s_i <= limit.
 
         Proof. With low <= F <= high, (F_j - F_i) / t_j lies between (low_j - high_i) / t_j and (high_j - low_i) / t_j, rounded
-        down. A j that passes the limit at the lower end decides, as do all j if none passes it at the upper end. Otherwise
-        a level of a doubtful pair that is not known is refined, the higher one first, as it is the easier; once both are known,
-        both ends are the same number.
+        down. If a lower end exceeds the limit for some j, so does s_i; if no upper end does for any j, s_i does not either.
+        Otherwise a level not yet known exactly of a doubtful pair is refined, the higher one first, as it is easier; once both
+        are known, both ends are the same number.
         """
         while self.at_least(i) <= limit:
             doubtful = [j for j in range(i + 1, len(self._levels)) if (self._high[j] - self._low[i]) // self._levels[j] > limit]

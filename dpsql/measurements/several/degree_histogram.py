@@ -23,12 +23,12 @@ Way: TypeAlias = Literal["projection", "flow"]
 class DegreeHistogram(OfOnePlan):
     """The number of entities of each degree 1 .. `most`, with degrees reduced to `most` in one of two ways.
 
-    The differences c_i - c_(i-1) for 1 <= i <= most are released, with c_i = n - (number of entities with a degree > i) plus
-    independent noise for each of c_0, ..., c_most. n occurs in all of them and cancels, so its value does not matter.
+    Let c_i = n - (number of entities with a degree > i) plus independent noise, for 0 <= i <= most. The differences c_i - c_(i-1)
+    are released for 1 <= i <= most; n cancels in them, so its value does not matter.
 
-    Cost. Let n be a number that grows by one with the entity (nobody need know it). Then the c_i move by at most
-    `moves(most, mutual)` in the l1 norm, and so in the l2 norm, for either way; the proofs are in `extensions.bounded_degrees`.
-    Differences are post-processing.
+    Cost. Let n be any number that grows by one when an entity is added; it need not be known. Then an entity moves the c_i by at
+    most `moves(most, mutual)` in the l1 norm, and so in the l2 norm, for either way; the proofs are in
+    `extensions.bounded_degrees`. Differences are post-processing.
 
     Source: edge addition and cumulative histograms, Day, Li and Lyu, SIGMOD 2016; flows, Raskhodnikova and Smith, FOCS 2016.
     """
@@ -42,9 +42,9 @@ class DegreeHistogram(OfOnePlan):
         if certificate.below.public:
             return FREE
         if set(certificate.below.owners) != {self.plan.tail, self.plan.head}:
-            raise ValueError("the ends of arcs are not the two entities that the rows belong to")
+            raise ValueError("the two ends of each arc must be the two entities that its row belongs to")
         if not 1 <= self.most <= MOST_DEGREE or spread_of(self.noise) > WIDEST:
-            raise ValueError("degrees have a limit, and a noise that 64 bits hold")
+            raise ValueError("the limit of degrees is out of range, or their noise too large for 64 bits")
         moved = moves(self.most, mutual=self.plan.mutual)
         return self.noise.cost(Sensitivity(l1=moved, l2=moved))
 
@@ -65,7 +65,7 @@ class Histogram:
 
 
 def read(request: DegreeHistogram, context: Context) -> Listed:
-    """The arcs in the order of their hashes; pairs with one hash in that of their names."""
+    """The arcs in the order of their hashes; those with the same hash, in the order of their names."""
     tails, heads, order, sizes = context.reader.arrays(context.sql(request.plan))
     ends, entities = coded([tails, heads])
     first = np.lexsort((ends[:, 1], ends[:, 0], np.asarray(order)))

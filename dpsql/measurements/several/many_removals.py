@@ -1,28 +1,27 @@
-"""Which entities have to leave, among more sets of entities than memory holds: see `many_sets` for why,
+"""How many entities must be removed where there are more sets of entities than fit into memory: see `many_sets` for why, and
 `extensions.removal_distance` for R.
 
-With y the part of each entity that leaves, R asks of every share s (an entity in a cell) that
+With y_p the removed fraction of entity p, R requires for every share s (an entity in a cell) that
 
     g_s(y) = sum over the sets r of s of w_r max(0, 1 - sum of y_p over the owners p of r) <= level.
 
-g_s is the largest of linear functions, one for each choice of sets that are counted, and at y it is that of the sets U that y
-does not cover. So for every y' (a *cut*)
+g_s is a maximum of linear functions, one for each choice of the sets that are counted; at y the maximum is attained by the sets U
+that y does not cover (sum of y_p < 1). So for every y' (a *cut*)
 
-    g_s(y') >= A - sum over p of C_p y'_p,     A the weight of the sets of s in U, C_p that of those of them that name p.
+    g_s(y') >= A - sum over p of C_p y'_p,     A the weight of the sets of s in U, C_p that of those among them that name p.
 
-*Below.* For any v >= 0, one for each cut, every y' that keeps to the level, 0 <= y' <= 1, has
+*Lower bound.* For any v >= 0, one for each cut, every y' with 0 <= y' <= 1 that satisfies these conditions has
 
     sum y' >= sum y' + sum of v (A - sum C_p y'_p - level) >= sum of v (A - level) + sum over p of min(0, 1 - sum of v C_p).
 
-*Above.* From the g_s of any y a solution is made as in `extensions.removal_distance.enough`.
+*Upper bound.* From the g_s of any y a solution is made as in `extensions.removal_distance.enough`.
 
-Both are worked out in integers from sums over the sets. The y and v are those of a linear program over the cuts known, to which
-those of the shares most above the level are added. It ends: where no cut is new, all shares keep to the level but for the
-rounding of floats, which better solutions take away up to an exact one; and there are finitely many cuts.
+Both bounds are computed in integers from sums over the sets. The y and v come from a linear program over the cuts known so far,
+to which the cuts of the shares most above the level are added. The search ends: where no cut is new, all shares are within the
+level but for the rounding of floats, which ever better solutions, up to an exact one, remove; and there are finitely many cuts.
 
-Entities of which the sets weigh no more than level / width in all cells together need not leave, nor is a share of theirs above
-the level (`extensions.removal_program.removal_program`: a set has at most `width` heavy shares). The others alone have numbers
-here.
+Entities whose sets weigh no more than level / width in all cells together need not be removed, and have no share above the level
+(`extensions.removal_program.removal_program`: a set has at most `width` heavy shares). Only the others get numbers here.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.measurements.several.many_sets import WEIGHT, Listed
 from dpsql.plan.operators.owner_sets import NEAR, UNIT
 
-MOST_NUMBERS = 2**20  # of the cuts that are added at once
-PRICE = 2**100  # prices of cuts are integers over it
+MOST_NUMBERS = 2**20  # entries of the cuts that are added at once
+PRICE = 2**100  # prices of cuts are integers divided by it
 Share = tuple[int, int]
 """A cell and the number of an entity."""
 
@@ -57,12 +56,12 @@ class Cut:
     parts: dict[int, int]
 
     def at(self, leaving: Sequence[int]) -> int:
-        """What g of the share is not below, in 1 / WHOLE."""
+        """A lower bound of the g of the share, in units of 1 / WHOLE."""
         return int(WHOLE * self.whole - sum(part * leaving[entity] for entity, part in self.parts.items()))
 
 
 class ManyRemovals(RemovalDistances):
-    """Q at each of several rising levels, as `RemovalDistances` has it: low[j] <= Q_j <= high[j]."""
+    """Bounds of Q at each of several increasing levels, as in `RemovalDistances`: low[j] <= Q_j <= high[j]."""
 
     def __init__(self, cells: Sequence[Listed], levels: Sequence[int]) -> None:
         self._cells, self.levels = cells, tuple(levels)
@@ -81,7 +80,7 @@ class ManyRemovals(RemovalDistances):
         return int(-(-UNIT * gone // WHOLE) + NEAR) if above else 0
 
     def refine(self, j: int) -> None:
-        """Compute Q of one level. At lower levels R is not smaller, so Q not by more than NEAR."""
+        """Compute Q of one level. At lower levels R is not smaller, so Q is smaller by at most NEAR."""
         found = Leavers(self._cells, sorted(name for name, load in self._weighed.items() if self._width * load > self.levels[j]),
                         self.levels[j]).fewest()
         self.low[j] = self.high[j] = min(found, self.high[j])
@@ -111,10 +110,10 @@ class Leavers:
                 if new:
                     break
             else:
-                raise ArithmeticError("an exact solution is not near itself")
+                raise ArithmeticError("an exact solution does not satisfy its own constraints")
 
     def _learn(self, leaving: list[int]) -> tuple[int, bool]:
-        """The units of a solution made from these parts in 1 / WHOLE, and whether a cut of theirs is new."""
+        """The size, in units, of a solution made from these removed parts (in 1 / WHOLE), and whether they gave a new cut."""
         limit, more, over = self._level * WHOLE, dict[int, int](), list[tuple[int, Share]]()
         for at, cell in enumerate(self._cells):
             for entity, there in self._loads(cell, leaving).items():
@@ -139,7 +138,7 @@ class Leavers:
                           {name: part for name, part in zip(self._people, leaving, strict=True) if part}, most=2**62)
 
     def _loads(self, cell: Listed, leaving: list[int]) -> dict[int, int]:
-        """g of every entity in a cell, in 1 / WHOLE."""
+        """g of every entity in a cell, in units of 1 / WHOLE."""
         codes = [f't."#c{i}"' for i in cell.places]
         stays = f"CAST(({WHOLE} - t.\"#p\") AS HUGEINT)"
         found: dict[int, int] = {}
@@ -153,7 +152,7 @@ class Leavers:
         return found
 
     def _cut(self, cell: Listed, at: int, asked: Sequence[int], leaving: list[int]) -> Iterator[Cut]:
-        """The cuts of these entities' shares in a cell: sums over pairs of one of them and anybody."""
+        """The cuts of these entities' shares in a cell: sums for each pair of one of them and any entity."""
         listed = ", ".join(map(str, asked))
         marked = ", ".join(f"(CASE WHEN t.\"#c{i}\" IN ({listed}) THEN t.\"#c{i}\" END) AS \"#m{i}\", t.\"#c{i}\""
                            for i in cell.places)
@@ -175,7 +174,7 @@ class Leavers:
     # -- the linear program of the cuts
 
     def _below(self, prices: Sequence[int]) -> int:
-        """What R is not below in 1 / PRICE, by prices of cuts in 1 / PRICE."""
+        """A lower bound of R in units of 1 / PRICE, from prices v of the cuts in the same unit."""
         gain, asked = 0, [0] * len(self._people)
         for price, cut in zip(prices, self._cuts, strict=True):
             if price:
@@ -185,7 +184,7 @@ class Leavers:
         return gain + sum(min(0, PRICE - there) for there in asked)
 
     def _proposed(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Prices of cuts in 1 / PRICE and who leaves in 1 / WHOLE: better and better."""
+        """Prices of cuts in units of 1 / PRICE, and removed parts of entities in units of 1 / WHOLE: ever better ones."""
         cuts, entities = len(self._cuts), len(self._people)
         packing = Packing(
             costs=[cut.whole - self._level for cut in self._cuts] + [-1] * entities, limits=[1] * entities, most=None,

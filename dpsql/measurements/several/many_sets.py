@@ -1,21 +1,21 @@
-"""More sets of entities than memory holds: the engine's listing is read again for every question, and never held in full.
+"""Lipschitz extensions where there are more sets of entities than fit into memory: the engine lists them anew for each query.
 
-Whether a join has more sets than memory holds may depend on one entity, so it must influence neither whether a statement is
-answered nor the answer. So the same V(level) is bounded here in another way (`extensions.lipschitz_extension` has its
-sensitivity, which rests on V alone): some number F with UNIT V <= F <= UNIT V + slack is used, however it was found.
+Whether the sets of a join fit into memory may depend on one entity, so it must affect neither whether a statement is answered
+nor the answer. So the same V(level) is bounded here in another way: any number F with UNIT V <= F <= UNIT V + slack will do,
+however it was found, as its sensitivity follows from V alone (`extensions.lipschitz_extension`).
 
 (1) The load of every entity, and the weight of all rows, are sums over the listed rows.
-(2) Entities whose load is within the level bind nobody (`extensions.merging`, first step). Struck from the rows, they leave far
-    fewer sets; and where these have room, they are worked out as any others are.
-(3) Else bounds of V come from sums over the rows and from a few sets of them (`extensions.cuts`), until they are near enough:
+(2) Entities whose load is within the level impose no constraint (`extensions.merging`, first step). Without them in the rows,
+    there are far fewer sets; if these fit into memory, F is computed from them as usual.
+(3) Otherwise bounds of V are computed from sums over the rows and from a few of their sets (`extensions.cuts`), until
 
-        D - P <= slack, in units, for a lower bound P and an upper one D; and UNIT D is told.
+        D - P <= slack, in units, for a lower bound P and an upper bound D, of which UNIT D is used as F.
 
 All sums are of integers, prices are multiples of 2^-BITS, and no solver's result is trusted. So every level is answered,
-however many sets there are: only the time grows with the rows, and what the engine spills to disk for grouping.
+however many sets there are: only the time grows with the rows, and the disk space that the engine uses for grouping.
 
-Where weights may be below zero, V is that of the sets whose sum is above it, and another one that of those whose sum is below.
-There the engine first adds up the rows of each set, and each such sum is a row here.
+Where weights may be negative, there is one V for the sets with a positive sum and one for those with a negative sum. Then the
+engine first adds up the rows of each set, and each such sum is a row here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ EITHER = 2
 
 @dataclass(frozen=True)
 class Listed:
-    """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in rising order, then NULL, and a weight
-    "#w" > 0. With a `sign` a row is a set, and its weight the sum of the set where that has this sign, or its size for EITHER.
+    """The rows of one cell of a plan, as the engine lists them: names "#n0", "#n1", ... in increasing order, then NULL, and a
+    weight "#w" > 0. With a `sign` each row is a set whose sum has that sign, or any for EITHER, and its weight is |sum|.
     """
 
     plan: OwnerSets
@@ -75,7 +75,7 @@ class Listed:
         return f"SELECT {', '.join(names)}, {weight} AS \"#w\" FROM ({read}) AS t1 WHERE {' AND '.join(tests)}"
 
     def _weight(self) -> str:
-        """What one row adds: its value, or 1 where it counts."""
+        """What one row adds: its value, or 1 if it is counted."""
         if not self.plan.summed:
             return "CAST(1 AS BIGINT)"
         value, = (f"t1.{quote(value)}" for value in self.plan.summed)
@@ -84,7 +84,7 @@ class Listed:
         return f"COALESCE({value}, CAST(0 AS BIGINT))"
 
     def once(self, i: int) -> str:
-        """Whether the name in place i is not the same as the one before it."""
+        """Whether the name in place i differs from the one before it."""
         return "TRUE" if i == 0 else f"(t.\"#n{i}\" <> t.\"#n{i - 1}\")"
 
     @property
@@ -92,7 +92,7 @@ class Listed:
         return range(self.plan.width)
 
     def room(self, name: Any, level: int) -> int:
-        """The room of an entity, or of a value."""
+        """The limit of the load of an entity, which is the level, or of a value, which is 1."""
         return 1 if self.plan.once is not None and name.startswith(VALUE) else level
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -108,7 +108,7 @@ class Listed:
         for *named, weight in self.rows(
                 f"SELECT {', '.join(names)}, CAST(SUM({WEIGHT}) AS HUGEINT) FROM ({rows}) AS t "
                 f"GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in names)})"):
-            for name in named:  # all but one are NULL, as are all of the group of no name
+            for name in named:  # all but one are NULL, or all of them where rows have no name in that place
                 if name is not None:
                     found[name] = found.get(name, 0) + int(weight)
         return found
@@ -121,18 +121,18 @@ class Listed:
         return [int(found.get(size, 0)) for size in range(self.plan.width + 1)]
 
     def left(self, coded: str) -> tuple[int, int]:
-        """The weight of the rows that name nobody with a number, and about how many sets the others name."""
+        """The weight of the rows that name no numbered entity, and an estimate of the number of sets among the others."""
         (whole,), = self.rows(f"SELECT COALESCE(SUM({WEIGHT}), 0) FROM ({coded}) AS t WHERE (NOT {self.named})")
         return int(whole), self.about(coded, "TRUE")
 
     def about(self, coded: str, test: str) -> int:
-        """About how many sets of the numbers there are on whose rows a test is true."""
+        """An estimate of the number of different sets of numbers in the rows that satisfy a test."""
         (many,), = self.rows(f"SELECT approx_count_distinct({self.mixed}) FROM ({coded}) AS t WHERE {self.named} AND {test}")
         return int(many)
 
     def coded(self, numbers: Mapping[Any, int], prices: Mapping[Any, int] = MappingProxyType({}), most: int = LARGEST) -> str:
-        """The rows with a number "#c0", "#c1", ... in place of each name, each once, NULL for names without one; "#p", what
-        the names cost together; and their weight, `most` at most.
+        """The rows with numbers "#c0", "#c1", ... in place of their names, each once, NULL for names without a number; "#p", the
+        total price of the names; and their weight, cut off at `most`.
         """
         kind = self.plan.field(self.plan.owners[0]).facts.type
         listed = ", ".join(f"({literal(name, kind)}, CAST({number} AS BIGINT), CAST({prices.get(name, 0)} AS BIGINT))"
@@ -146,17 +146,17 @@ class Listed:
 
     @cached_property
     def named(self) -> str:
-        """Whether a row names somebody with a number."""
+        """Whether a row names a numbered entity."""
         return "(" + " OR ".join(f"(t.\"#c{i}\" IS NOT NULL)" for i in self.places) + ")"
 
     @cached_property
     def mixed(self) -> str:
-        """A hash of the set of the numbers, wherever they stand."""
+        """A hash of the set of numbers, independent of their places."""
         parts = [f"(CASE WHEN t.\"#c{i}\" IS NULL THEN CAST(0 AS UBIGINT) ELSE hash(t.\"#c{i}\") END)" for i in self.places]
         return reduce(lambda left, right: f"xor({left}, {right})", parts)
 
     def sets(self, coded: str, test: str, entities: int, most: int) -> Owned:
-        """The sets of the numbers of rows on which a test of the set is true; so many at most."""
+        """The sets of numbers that satisfy a test, `most` at most."""
         codes = ", ".join(f't."#c{i}"' for i in self.places)
         *named, weights = self.context.reader.columns(
             f"SELECT {codes}, {saturated(f'SUM({WEIGHT})', LARGEST)} AS \"#w\" FROM ({coded}) AS t "
@@ -172,7 +172,7 @@ BUCKET = f"(CASE WHEN {FAR} = 0 THEN 0 ELSE 1 + CAST(floor(log2({FAR})) AS BIGIN
 
 @dataclass(frozen=True)
 class HeavyRows:
-    """The listed rows that name some of the heavy entities, as `extensions.cuts` asks of them, each weighing `level` at most."""
+    """The listed rows that name heavy entities, each of weight `level` at most: a source of rows for `extensions.cuts`."""
 
     listed: Listed
     heavy: Sequence[Any]
@@ -183,7 +183,7 @@ class HeavyRows:
         return self.listed.coded({name: code for code, name in enumerate(self.heavy)}, asked, self.level)
 
     def cut(self, prices: Integers) -> tuple[int, list[int]]:
-        """See `extensions.cuts.RowSource`. In one reading: grouped by each place of a name, and altogether."""
+        """See `extensions.cuts.RowSource`. Rows are read once, grouped by each place of a name and in total."""
         codes = [f't."#c{i}"' for i in self.listed.places]
         weight, load = 0, [0] * len(self.heavy)
         for *named, together, there in self.listed.rows(
@@ -198,7 +198,7 @@ class HeavyRows:
         return weight, load
 
     def near(self, prices: Integers, many: int) -> Owned:
-        """By powers of two of how far they are from being just covered; of the last one a sample."""
+        """Sets in the order of |price - WHOLE|, grouped by powers of two; of the last group a sample."""
         priced, mixed = self._priced(prices), self.listed.mixed
         so_far, test = 0, "FALSE"
         counted = f"SELECT {BUCKET}, approx_count_distinct({mixed}) FROM ({priced}) AS t WHERE {self.listed.named}"
@@ -215,17 +215,17 @@ class HeavyRows:
         return self._some(coded, f"(hash({self.listed.mixed}) % {-(-self.listed.about(coded, 'TRUE') // many) or 1} = 0)", many)
 
     def _some(self, coded: str, test: str, many: int) -> Owned:
-        """Such sets; numbers of them were estimates."""
+        """The sets that satisfy the test: up to twice as many, as their number was estimated."""
         return self.listed.sets(coded, test, len(self.heavy), 2 * many)
 
 
 class Streamed:
-    """F at each of several levels, as `extensions.lipschitz_extension.LipschitzExtension` has it: low[j] <= F(levels[j]) <=
-    high[j].
+    """Bounds of F at each of several levels, as in `extensions.lipschitz_extension.LipschitzExtension`: low[j] <= F(levels[j])
+    <= high[j].
     """
 
     def __init__(self, listed: Listed, levels: Sequence[int], room: int) -> None:
-        """`room` is the number of sets held at once."""
+        """`room` is the number of sets that may be in memory at once."""
         self._listed, self.levels, self._room = listed, tuple(levels), room
         self._owners = listed.plan.width
         held = [[min(load, listed.room(name, level)) for name, load in listed.loads.items()] for level in self.levels]
@@ -242,7 +242,7 @@ class Streamed:
         return self.low[j]
 
     def refine(self, j: int) -> None:
-        """Compute F at one level. (Where D exceeds what the loads allow, the smaller of the two is an upper bound too.)"""
+        """Compute F at one level. (Where D exceeds the bound from the loads, the smaller of the two is an upper bound too.)"""
         self.low[j] = self.high[j] = max(self.low[j], min(self.high[j], self._held(self.levels[j])))
 
     def _held(self, level: int) -> int:

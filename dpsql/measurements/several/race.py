@@ -1,4 +1,4 @@
-"""Race to the top: the highest of several noisy underestimates, without computing those that cannot win."""
+"""Race to the top: the largest of several noisy underestimates, without computing those that cannot be the largest."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race(OfOnePlan):
-    """The sum of all weights of each cell, as the highest of several underestimates: race to the top (R2T).
+    """The sum of the weights of each cell, as the largest of several noisy underestimates: race to the top (R2T).
 
-    With F_j the extension of the sum at `levels[j]` (`extensions.lipschitz_extension`), in units, the answer is the largest
-    of 0 and all F_j + noise_j - `penalties[j]`, and which of them it is. Where the plan is signed, the positive and the negative
-    weights run a race each, and the answer is the difference. Every cell has races of its own, over the sets of that cell.
+    With F_j the extension of the sum at `levels[j]` (`extensions.lipschitz_extension`), in units, the release is the
+    largest of 0 and all F_j + noise_j - `penalties[j]`, with its index. Where the plan is signed, the positive and the negative
+    weights have a race each, and the sum released is their difference. Every cell has its own races, over its own sets.
 
-    Cost. An entity moves F_j by at most `lipschitz_constant(levels[j], owners)`, so each noisy F_j costs what its noise costs,
-    and all of them together the sum, for each race of each cell: the largest, after public numbers are taken off, is
-    post-processing. So is leaving out levels that cannot win, as the answer is what all levels with the same noise would give
-    (`highest`).
+    Cost. An entity moves F_j by at most `lipschitz_constant(levels[j], owners)`, so the cost is the sum of the costs of all
+    noises at these sensitivities, over levels, races and cells. Subtracting the public penalties and taking the
+    largest are post-processing. Leaving out levels that cannot win is too, as it does not change the result (`highest`).
 
-    The penalties play no role in privacy: each noise stays below its penalty with the probability chosen by the mechanism, so
-    that noisy underestimates are rarely above the truth. Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
+    The penalties play no role in privacy: each noise stays below its penalty with a probability that the mechanism
+    chooses, so that a noisy underestimate rarely exceeds the exact sum.
+
+    Source: Dong, Fang, Yi, Tao and Machanavajjhala, SIGMOD 2022.
     """
 
     plan: OwnerSets
@@ -63,9 +64,9 @@ def highest(extension: Sums, shifts: Sequence[int]) -> tuple[int, int | None]:
     Proof that computing every F_j would give the same. In each round low[j] <= F_j <= high[j]; take the j whose high[j] +
     shifts[j] is the largest, the first of several. If that is 0 or less, so is every F_i + shifts[i]. If F_j is known, then every
     other i has F_i + shifts[i] <= high[i] + shifts[i] <= F_j + shifts[j], and where they are equal i is later: j wins. Otherwise
-    j is refined, which ends. The shifts, which include noise, decide only which levels are computed: `refine` does not receive
-    them, and F_j depends on nothing but the sets and the level (`extensions.lipschitz_extension`), in whatever order levels
-    are computed. A level that is not computed has an F_j all the same, which cannot win.
+    j is refined, which can happen only finitely often. The shifts, which include noise, decide only which levels are computed:
+    `refine` does not receive them, and F_j depends on nothing but the sets and the level (`extensions.lipschitz_extension`), in
+    whatever order levels are computed. A level that is not computed has an F_j too, but one that cannot win.
     """
     places = range(len(shifts))
     while True:

@@ -1,4 +1,4 @@
-"""Sums over rows of several entities each, at a level that is chosen by how many entities would have to be removed."""
+"""Sums over rows of several entities each, at a level chosen by the number of entities to remove until none exceeds it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed(OfOnePlan):
-    """The extensions of the sums of all cells at one of several levels, drawn by how many entities must leave until no one
+    """The extensions of the sums of all cells at one of several levels, drawn by how many entities must be removed until none
     exceeds it.
 
     With Q_i that number for `levels[i]` (`extensions.removal_distance`), in units of 1 / UNIT, the level released is the i
     with the least Q_i + log_priors[i] - G_i, the first of several, where the G_i are whole numbers >= 0 with P(G >= n) =
     exp(-n / scale): permute-and-flip in the form of a noisy maximum. With `flip` False it is drawn with probability
-    proportional to exp(-(Q_i + log_priors[i]) / scale), an exponential mechanism. Then for each cell the sum held to that
-    level, as in `Balance`, is released with fresh noise `noises[i]`.
+    proportional to exp(-(Q_i + log_priors[i]) / scale), an exponential mechanism. Then for each cell the extension at
+    that level, as in `Balance`, is released with fresh noise `noises[i]`.
 
-    Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that two of them
-    move apart by at most D = UNIT + 2 NEAR: what `noise.choice` needs for either. That all Q move in one direction is what saves
-    half of it. However many cells there are, Q is one number.
+    Cost of the level. When an entity leaves, Q_i falls by at most UNIT + NEAR and rises by at most NEAR, so that the difference
+    of two of them changes by at most D = UNIT + 2 NEAR, as `noise.choice` needs in either case. (It would be about twice as much
+    if the Q could move in opposite directions.) For any number of cells, there is one Q for each level.
 
     Cost of the sums: `several.levels.cost_of_sums`.
 
-    Source: the sequence of removals, Chen and Zhou, SIGMOD 2013, drawn from in place of their search for an index.
+    Source: the sequence of removal distances of Chen and Zhou, SIGMOD 2013; here a level is drawn; they search for an index.
     """
 
     plan: OwnerSets
@@ -50,7 +50,7 @@ class Removed(OfOnePlan):
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
         if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
-            raise ValueError("every level has a log-prior, and numbers of removals a scale")
+            raise ValueError("every level needs a log-prior, and numbers of removals need a scale")
         return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + cost_of_sums(self.plan, self.levels, self.noises,
                                                                                        self.cells)
 
@@ -65,8 +65,8 @@ class Removed(OfOnePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecursiveSums(OfOnePlan):
-    """The recursive mechanism: the extensions of the sums of all cells at the first level that needs no more removals than its
-    index.
+    """The recursive mechanism: the extensions of the sums of all cells, roughly at the first level that needs no more removals
+    than its index.
 
     With Q_i as in `Removed` and steps c_i = (UNIT + NEAR) i, let i* be the first i with Q_i <= c_i, or the last one. The
     release is i* + `shift` + discrete Laplace noise of this `scale`, clamped to the valid indices; then for each cell the
@@ -76,7 +76,7 @@ class RecursiveSums(OfOnePlan):
     <= UNIT (R'_i + 1) + NEAR <= Q'_i + UNIT + NEAR <= c_(i+1), as R falls with the level, and by one at most when an entity
     leaves. *From D to D':* with i the i* of D, Q'_(i+1) <= UNIT R_i + NEAR <= Q_i + NEAR <= c_(i+1). So i* moves by at most
     one, and epsilon = 1 / scale. (The second line, for D alone, says that Q_i <= c_i holds from i* on, so that i* can be
-    searched for by halves.) With geometrically spaced levels, it is the logarithm of the level that moves by one step.
+    found by bisection.) With geometrically spaced levels, the logarithm of the level moves by one step.
 
     Cost of the sums: `several.levels.cost_of_sums`.
 
@@ -95,7 +95,7 @@ class RecursiveSums(OfOnePlan):
         if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
             return FREE
         if not 0 < self.scale <= COARSEST:
-            raise ValueError("places have a scale")
+            raise ValueError("the noise of a level's index needs a scale")
         return pure(1 / Fraction(self.scale)) + cost_of_sums(self.plan, self.levels, self.noises, self.cells)
 
     def release(self, context: Context, certificate: Certificate) -> ExtensionSums:
@@ -105,7 +105,7 @@ class RecursiveSums(OfOnePlan):
 
 
 def levels_of(request: Removed | RecursiveSums, context: Context) -> tuple[Columns | None, RemovalDistances]:
-    """The sets of a request's plan, where they fit into memory, and the entities that have to leave."""
+    """The sets of a request's plan, None if they do not fit into memory, and the removal distances."""
     plan, columns = request.plan, columns_of(request.plan, context)
     if columns is None:
         cells = range(request.cells) if plan.cell is not None else (None,)

@@ -40,7 +40,7 @@ def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     """The printed sets; None if there are more than fit into memory, here or in the engine."""
     try:
         found = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
-    except ReaderFault:  # as where memory does not hold the groups; if that was not it, what follows fails too
+    except ReaderFault:  # the groups may not fit into memory; after any other fault, the reading that follows fails too
         return None
     return found if len(found[-1]) <= MOST_ROWS else None
 
@@ -50,9 +50,9 @@ def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
     found: list[tuple[Sums, ...]] = []
     for names, weights in by_cell(columns, cells, told=plan.cell is not None):
         once = plan.once is not None
-        positive, negative = signed(names, np.minimum(weights, 1) if once else weights, once=once)  # a value has no more room
+        positive, negative = signed(names, np.minimum(weights, 1) if once else weights, once=once)  # the limit of a value is 1
         if len(negative.weights) and not plan.signed:
-            raise ValueError("a weight is below zero")
+            raise ValueError("a weight is below zero in an unsigned plan")
         parts = (positive, negative) if plan.signed else (positive,)
         found.append(tuple(LipschitzExtension(part, levels, plan.width, solvers) for part in parts))
     return found
@@ -61,7 +61,7 @@ def held(columns: Columns, plan: OwnerSets, levels: tuple[int, ...], cells: int,
 def released(cells: Sequence[tuple[Sums, ...]], at: int, place: int, noise: Noise, source: Source) -> ExtensionSums:
     """For each cell the extension at one level of its positive weights less that of the negative ones, with fresh noise.
 
-    `at` is where the sums have the level, `place` where the request has it.
+    `at` is the index of the level in the sums, `place` that in the request.
     """
     totals = [sum(sign * part.value(at) for sign, part in zip((1, -1), parts, strict=False)) for parts in cells]
     return ExtensionSums(totals=tuple(total + drawn(noise, source) for total in totals),
@@ -79,7 +79,7 @@ def in_cells(columns: Columns, plan: OwnerSets, cells: int) -> Sets:
 
 
 def by_cell(columns: Sequence[NDArray[Any]], cells: int, *, told: bool) -> Iterator[tuple[list[NDArray[Any]], NDArray[np.int64]]]:
-    """Names and weights of the sets of each cell 0 .. `cells` - 1, where the first column tells it; others are dropped."""
+    """Names and weights of the sets of each cell 0 .. `cells` - 1, which the first column gives if `told`; others are dropped."""
     if not told:
         *names, weights = columns
         yield names, np.asarray(weights, dtype=np.int64)

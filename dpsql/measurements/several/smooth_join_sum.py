@@ -21,8 +21,8 @@ class SmoothSum(OfOnePlan):
     """The sum over a join plus noise scaled to its elastic or its residual sensitivity, and a noisy size of that noise.
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
-    size of the noise is released as in `noise.smooth`. The certificate of the join itself needs no bound, as each relation in
-    it has its own, derived when the plan is decomposed.
+    size of the noise is released as in `noise.smooth`. The certificate of the join itself needs no bound: each relation of
+    the join has its own, derived when the plan is decomposed.
     """
 
     plan: JoinSum
@@ -34,7 +34,7 @@ class SmoothSum(OfOnePlan):
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
-        """The join is decomposed as for its certificate; bounds are read from the parts."""
+        """Decompose the join as for its certificate, and read from its parts what the smooth bound needs."""
         joined = decompose_join(self.plan.input, context.public)
         counts = Counts(joined, context)
         rows = smooth_bound(joined, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)
@@ -45,7 +45,7 @@ class SmoothSum(OfOnePlan):
 
 
 class Counts:
-    """The facts about private rows that the bounds need: how often values occur, in one relation and in several."""
+    """The counts of private rows that the bounds need: how often values occur in one relation or in several joined ones."""
 
     def __init__(self, joined: JoinParts, context: Context) -> None:
         self._apart, self._context = joined, context

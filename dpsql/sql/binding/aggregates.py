@@ -59,7 +59,7 @@ class AggregateReader:
         if isinstance(node, exp.Filter):
             inner = node.this
             if isinstance(inner, exp.Filter) or not is_aggregate(inner):
-                raise SqlError("FILTER stands after an aggregate", code="filter", span=span, try_="COUNT(*) FILTER (WHERE ...)")
+                raise SqlError("FILTER must follow an aggregate", code="filter", span=span, try_="COUNT(*) FILTER (WHERE ...)")
             node, when = inner, self._rows.condition(node.expression.this, "FILTER")
         below = [*node.this.iter_expressions(), node.expression] if isinstance(node, exp.WithinGroup) else node.iter_expressions()
         nested = next((part for part in below if has_aggregate(part)), None)
@@ -80,7 +80,7 @@ class AggregateReader:
             case exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.ApproxQuantile():
                 place = node.args.get("quantile") or node.args.get("expression")
                 if place is None:
-                    raise SqlError(f"{_written(node)} needs a place between 0 and 1", code="quantile", span=span,
+                    raise SqlError(f"{_written(node)} needs a fraction between 0 and 1", code="quantile", span=span,
                                    try_="quantile_cont(x, 0.5), or percentile_cont(0.5) WITHIN GROUP (ORDER BY x)")
                 return self._quantile(node.this, self._fraction(place), not isinstance(node, exp.PercentileCont), when, span)
         if type(node) in STATISTICS or type(node) in OF_ONE:
@@ -123,7 +123,7 @@ class AggregateReader:
         return self._make(name, (expr,), when, span, expr.type if name == "sum" else Type.DOUBLE)
 
     def _logarithm(self, expr: Expr, span: Span | None) -> Expr:
-        """The logarithm of a number; smaller ones count as the lower end of its range. NULL stays NULL."""
+        """The logarithm of a number, raised first to the lower end of its range where it is below that. NULL stays NULL."""
         env, ends = self._rows.env, facts(expr, self._rows.env).declared
         if not (ends.finite and ends.low > 0):
             raise Unsupported("the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds",
@@ -178,7 +178,7 @@ class AggregateReader:
         ordered, discrete = order.expressions[0], isinstance(inner, exp.PercentileDisc)
         fraction = self._fraction(inner.this)
         if ordered.args.get("desc"):
-            fraction = 1 - fraction  # of percentile_disc, where p n is whole, the row next to the one that is meant
+            fraction = 1 - fraction  # for percentile_disc, if p n is a whole number, this gives the row next to the exact one
         return self._quantile(ordered.this, fraction, discrete, when, span)
 
     def _mode(self, node: exp.Expr | None, when: Expr | None, span: Span | None) -> Aggregated:
@@ -193,7 +193,7 @@ class AggregateReader:
         value = self._rows.bind(node)
         if not isinstance(value, Literal) or isinstance(value.value, bool) or not isinstance(value.value, int | float) or (
                 not 0 <= value.value <= 1):
-            raise SqlError("the place of a quantile is a constant between 0 and 1", code="quantile", span=span, try_="0.5")
+            raise SqlError("a quantile needs a constant fraction between 0 and 1", code="quantile", span=span, try_="0.5")
         return Fraction(str(value.value)).limit_denominator(10**6)
 
     def _quantile(self, node: exp.Expr, fraction: Fraction, discrete: bool, when: Expr | None, span: Span | None) -> Aggregated:
@@ -212,7 +212,7 @@ def _one_where(condition: Expr) -> Expr:
 
 
 def _one_by_one(places: exp.Array) -> str:
-    """The single quantiles that a list of them stands for, if the list is short."""
+    """The quantiles of a list as separate expressions, if the list is short."""
     call = places.parent
     name, column = (_written(call), call.this) if isinstance(call, exp.Func) else ("", None)
     numbers = [str(part.this) for part in places.expressions if isinstance(part, exp.Literal)]
@@ -222,7 +222,7 @@ def _one_by_one(places: exp.Array) -> str:
 
 
 def _written(node: exp.Expr) -> str:
-    """The usual name of a quantile function, or of one of two columns."""
+    """The usual name of a quantile function, or of a function of two columns."""
     names: dict[type[exp.Expr], str] = {exp.PercentileCont: "quantile_cont", exp.PercentileDisc: "quantile_disc",
                                         exp.Quantile: "quantile", exp.ApproxQuantile: "approx_quantile"}
     return names.get(type(node)) or type(node).sql_name() if isinstance(node, exp.Func) else ""

@@ -1,6 +1,6 @@
 """Binds queries over released rows, as `relations` binds those over rows of entities, but without its safeguards.
 
-Numbers are added up as they are, and LIMIT is allowed in every query, since nothing here depends on private rows.
+Sums are not clamped, and LIMIT is allowed in every query, since nothing here reads private rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MANY = 2**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AroundRows:
-    """What the SQL around asks for: a relation over released and public tables, the columns that are shown, and their order."""
+    """SQL around released parts: a relation over released and public tables, the columns that are shown, and their order."""
 
     node: Node
     shown: tuple[tuple[str, Field], ...]
@@ -120,7 +120,7 @@ def _bare(tree: exp.Expr, context: BindingContext, names: Names) -> Bare:
 
 
 def _of_columns(term: exp.Expr, relation: BoundRelation) -> list[Term]:
-    """A term of ORDER BY after a set operation: columns of it, by position or by name."""
+    """A term of ORDER BY after a set operation: columns of its result, by position or by name."""
     inner, columns = term.this, relation.columns
     if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
         chosen = [columns[position_of(inner, [inner] * len(columns))][1]]
@@ -154,7 +154,7 @@ def _bare_select(select: exp.Select, terms: Sequence[exp.Expr], context: Binding
     if not unique:
         return Bare(relation=shown, terms=tuple(found))
     if hidden:
-        raise SqlError("what SELECT DISTINCT is ordered by must be in its list", code="position",
+        raise SqlError("terms of ORDER BY must be in the list of SELECT DISTINCT", code="position",
                        span=span_of(bound.hidden[0][0]), try_="a column of the list")
     once = distinct(shown, context)
     ids = {old.id: new.id for (_, old), (_, new) in zip(shown.columns, once.columns, strict=True)}

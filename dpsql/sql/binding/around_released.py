@@ -1,8 +1,8 @@
 """SQL over the rows that other questions of the statement release: windows, unions, joins, aggregates of noisy numbers.
 
-The released parts become tables (`released_parts`). The names and types of their columns are known before their rows are, so
-every mistake in the SQL around them is reported before anything is released; and as all expressions are total, here as
-everywhere, none fails afterwards. Where binding needs a value from these rows (that of a subquery), the SQL is bound again once
+The released parts become tables (`released_parts`). The names and types of their columns are known before their rows, so every
+mistake in the SQL around them is reported before anything is released; and as all expressions are total, as everywhere, none
+fails afterwards. Where binding needs a value from these rows (that of a subquery), the SQL is bound again once
 they are released.
 """
 
@@ -55,8 +55,8 @@ class AroundReleased:
 
     scalars   its released parts, and the subqueries that these wait for, in the order in which they are released
     tables    the parts, by the identifier of their scalar
-    rows      what is asked of them, as far as this is known before they are released
-    awaits    whether more of it is known then
+    rows      the SQL over them, as far as it can be bound before they are released
+    awaits    whether it must be bound again then
     """
 
     scalars: tuple[Scalar, ...]
@@ -66,7 +66,7 @@ class AroundReleased:
     _binding: Binding
 
     def over(self, tables: PublicTables) -> AroundRows:
-        """The same, bound anew now that the rows are released."""
+        """The SQL, bound again now that the rows are released."""
         return self._binding.bound(tables) if self.awaits else self.rows
 
     @property
@@ -78,7 +78,7 @@ class AroundReleased:
                 tuple(sorted(self._binding.parameters.items())) if self.awaits else ())
 
     def _without_names(self, node: Node) -> Node:
-        """The scan of a released table, without the names of its columns: the questions say what these are."""
+        """The scan of a released table, without the names of its columns: the questions determine these."""
         known = self.tables.get(node.table.name) if isinstance(node, Scan) else None
         if known is None or not isinstance(node, Scan):
             return node
@@ -107,7 +107,7 @@ class Binding:
 
 def bind_around(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
                 parameters: Mapping[str, Value]) -> AroundReleased | None:
-    """A statement as SQL over released parts; None where it is none. Raises SqlError or Unsupported, located."""
+    """A statement as SQL over released parts; None where it does not have that form. Raises SqlError or Unsupported, located."""
     try:
         border.check(query.tree, query.text)
         context = BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch, parameters=parameters,
@@ -131,7 +131,7 @@ def _with_parts(tree: exp.Expr, parts: Sequence[ReleasedPart], context: BindingC
         refuse_windows(part.select)
         below = Outermost(part.select, context, part.names, bind_from(part.select, context, part.names))
         question, _ = below.bind()
-        # of a workload nobody knows how its numbers depend on each other, and declared groups alone say nothing of the rows
+        # the dependence between the numbers of a workload is unknown, and declared groups alone tell nothing about the rows
         if question.together or not (question.aggregates or any(key.domain is None for key in question.keys)):
             raise NotAround
         tables[part.table] = _table(part.table, question, below.known)
@@ -183,10 +183,10 @@ def _named(tree: exp.Expr, context: BindingContext) -> exp.Expr:
 
 
 class Unreleased:
-    """Public tables, and released tables whose rows are not known yet; it remembers whether anyone asked for these."""
+    """Public tables, and released tables whose rows are not known yet; records whether binding needed such rows."""
 
     def __init__(self, public: PublicTables, single: Mapping[str, bool]) -> None:
-        """`single` tells for each released table whether it has one row."""
+        """`single` gives for each released table whether it has exactly one row."""
         self._public, self._single = public, single
         self.asked = 0
 

@@ -1,4 +1,4 @@
-"""A statement as a question: what it asks, with the scalar subqueries that are released first."""
+"""Binds a statement: text to a question, with the scalar subqueries that are released first."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _bound(tree: exp.Expr, context: BindingContext) -> Question:
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     if not isinstance(tree, exp.Select):
-        raise Unsupported("the outermost query is one SELECT", code="outer-union", span=span_of(tree),
+        raise Unsupported("the outermost query must be one SELECT", code="outer-union", span=span_of(tree),
                           try_="a statement for each part; or SELECT (SELECT COUNT(*) FROM a), (SELECT COUNT(*) FROM b)")
     names = Names().with_(tree.args.get("with_"))
     refuse_windows(tree)

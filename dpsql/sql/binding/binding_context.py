@@ -1,4 +1,4 @@
-"""What binding needs besides the text, what it makes of a query, and how the files that bind parts of a query call each other."""
+"""What binding needs besides the text, what it returns for a query, and how the files for parts of a query call each other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class GuardedPublicTables:
     @staticmethod
     def _check(relation: Node) -> None:
         for awaited in has_placeholders(relation).values():
-            raise Unsupported("which rows of a public table are meant here depends on a value that is still to be released",
+            raise Unsupported("which rows of a public table are used here depends on a value that is not yet released",
                               code="scalar-subquery", span=awaited.span,
                               try_="the comparison in the WHERE of the outermost query")
 
@@ -101,7 +101,7 @@ class Queries(Protocol):
 
 
 class Scalars:
-    """The scalar subqueries of a statement, in the order of their release. One that is written twice is released once."""
+    """The scalar subqueries of a statement, in the order of their release. Equal ones are released once."""
 
     def __init__(self) -> None:
         self._found: list[tuple[exp.Expr, Names, Scalar]] = []
@@ -158,7 +158,7 @@ class BindingContext:
     scalars: Scalars = field(default_factory=Scalars)
 
     def written(self, span: Span | None) -> str:
-        """A part of the text, with single blanks, to name a column."""
+        """A part of the text, with single blanks, as the name of a column."""
         return " ".join(self.text[span.start : span.end].split()) if span is not None else ""
 
     def relation(self, tree: exp.Expr, names: Names) -> BoundRelation:
@@ -171,7 +171,7 @@ class BindingContext:
         return self.queries.sources(select, self, names)
 
     def stability(self, node: Node) -> Stability:
-        """What is known of a relation once declared limits are enforced."""
+        """The stability of a relation once declared limits are enforced."""
         return stability(limit_rows(push_equalities(node)), self.public)
 
     def owners(self, node: Node) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class BindingContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedColumns:
-    """An expression, and the rows of a SELECT extended by the columns that it reads; a subquery has added those in `joined`."""
+    """An expression, and the rows of a SELECT with the columns that it reads; those in `joined` were added by a subquery."""
 
     expr: Expr
     node: Node

@@ -1,4 +1,4 @@
-"""CAST: which types may be named, and which conversions there are."""
+"""CAST: which types and conversions are accepted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cast(expr: Expr, target: str, span: Span | None) -> Expr:
 
 
 def sql_type(node: exp.Expr, span: Span | None) -> str:
-    """The name of the type that a cast asks for."""
+    """The name of the target type of a cast."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name == "DECIMAL":
         digits = [part.this.name for part in node.expressions] or ["18", "3"]

@@ -1,10 +1,10 @@
-"""Subqueries of one value that name columns of the rows around them: as left joins.
+"""Subqueries of one value that name columns of the rows around them, bound as left joins.
 
     (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id)
 
 is, for each row p, the row of `SELECT person_id, COUNT(*) FROM visits GROUP BY person_id` with the same person_id. Where there
 is none, counts are 0 and everything else is NULL, so expressions over them are computed after the join. How far one entity can
-move the result follows from the join and the groups, as elsewhere; where it has no bound, the refusal points at the subquery.
+move the result follows from the join and the groups; where there is no bound, the error points at the subquery.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _link(host: SelectHost, inner: SelectHost, part: Expr, span: Span | None) ->
         for ours, theirs in (part.args, part.args[::-1]):
             if columns(ours) <= set(host.node.env) and columns(theirs) and columns(theirs) <= set(inner.node.env):
                 return ours, theirs
-    raise Unsupported("a subquery is linked to the row around it by equalities with its own columns only", code="linked",
+    raise Unsupported("a subquery may refer to the row around it only in equalities with its own columns", code="linked",
                       span=part.span or span, try_="WHERE inner.key = outer.key, and other conditions outside of the subquery")
 
 

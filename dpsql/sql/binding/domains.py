@@ -1,10 +1,10 @@
-"""The public list of values of a key: derived from what the owner declares of the columns it is made of, as far as conditions
-leave them. Groups that no row can be in, by the text of the statement alone, are not shown.
+"""The public list of values of a key: derived from the declared values of its columns, without those that conditions exclude.
 
-A group is left out where that is certain, whatever values rows have, undeclared ones among them. Three arguments are made.
- - A condition that reads the key alone is a function of it, so the groups on which it is not true have no rows.
- - Where conditions leave a few values of every column that a key reads (x IN (...), x = 3, whole numbers BETWEEN two others), the
-   key is one of what it is there.
+Groups that cannot have rows, by the text of the statement alone, are not shown. A group is left out only if this is certain for
+all values that rows may have, undeclared ones included. There are three arguments.
+ - A condition that reads only the key is a function of it, so the groups for which it is not true have no rows.
+ - Where conditions restrict every column of a key to a few values (x IN (...), x = 3, whole numbers BETWEEN two others), the key
+   has one of its values at these.
  - Whole numbers in a range give keys in a range, by the rules that prove arithmetic safe.
 """
 
@@ -52,12 +52,12 @@ class Scratch(Protocol):
 
 
 def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain | None, bool]:
-    """All values an expression can take, None where the policy does not tell; and whether NULL is one of them.
+    """All values an expression can take, None where they do not follow from the policy; and whether NULL is one of them.
 
-    Known are declared columns, truth values, CASE over constants, expressions over columns with declared domains (evaluated
-    over all their combinations), whole numbers in a declared range, such as floor(income / 1000), multiples of a power of ten in
-    one, such as round(income, -3), functions of these, such as floor(income / 1000) * 1000, and columns of whole numbers that a
-    condition holds in a range: WHERE n BETWEEN 1 AND 20.
+    They are known for declared columns, truth values, CASE over constants, expressions over columns with declared values
+    (evaluated over all combinations), whole numbers in a declared range, such as floor(income / 1000), multiples of a power of
+    ten in one, such as round(income, -3), functions of these, such as floor(income / 1000) * 1000, and columns of whole numbers
+    that a condition restricts to a range: WHERE n BETWEEN 1 AND 20.
     """
     known = facts(expr, env)
     if isinstance(expr, Ref):
@@ -153,7 +153,7 @@ def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -
 
 
 def _readable(expr: Expr) -> Expr:
-    """Whether Python can hold a value: groups of days outside the years 1 to 9999 are not shown."""
+    """Whether Python can represent a value: groups of days outside the years 1 to 9999 are not shown."""
     if not expr.type.temporal:
         return Literal(value=True, type=Type.BOOLEAN)
     kind = dt.date if expr.type is Type.DATE else dt.datetime
@@ -161,12 +161,12 @@ def _readable(expr: Expr) -> Expr:
     return predicate("and", predicate(">=", expr, first), predicate("<=", expr, last))
 
 
-# -- values that conditions leave
+# -- values that satisfy the conditions
 
 
 def compared(node: Node) -> Mapping[str, Facts]:
-    """What is known of the columns of a relation, where WHERE leaves a range of the numbers of double precision: of the rows that
-    are left, for which alone there are groups."""
+    """Facts about the columns of a relation, with the ranges to which WHERE restricts double-precision numbers: about the
+    remaining rows, as only these have groups."""
     if not isinstance(node, Filter):
         return node.env
     env, tests = dict(node.env), []
@@ -181,7 +181,7 @@ def compared(node: Node) -> Mapping[str, Facts]:
 
 
 def _ends_of(said: Said) -> Interval:
-    """The least range around the numbers that a column can be; NaN is above all of them."""
+    """The least range that contains all numbers a column can be; NaN is above all numbers."""
     ends, low, high = said.ends, -math.inf, math.inf
     if ends.low is not None and not ends.low[0]:
         low = ends.low[1] if ends.low_in else math.nextafter(ends.low[1], math.inf)
@@ -192,7 +192,7 @@ def _ends_of(said: Said) -> Interval:
 
 
 def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool) -> tuple[Domain | None, bool]:
-    """The declared values of a key over the rows of `node` that can be there, and whether NULL can."""
+    """The declared values of a key that rows of `node` can have, and whether NULL is possible."""
     if domain is None or not columns(expr):
         return domain, nullable
     low, high = _ends(expr, node.env)
@@ -206,7 +206,7 @@ def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch,
 
 
 def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> list[Value]:
-    """The values of a key that conditions leave."""
+    """The values of a key that satisfy the conditions."""
     below = lowered(node, [expr])
     (key,) = below.exprs
     tests = [test for test in below.common if not has_placeholders(test)]
@@ -218,7 +218,7 @@ def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> lis
 
 
 def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:
-    """Whether an expression is never NULL, where the policy is right about the columns that it declares free of it."""
+    """Whether an expression is never NULL, provided that columns which the policy declares free of NULL are so."""
     if not facts(expr, env).nullable:
         return True
     match expr:
@@ -234,7 +234,7 @@ def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:
 
 
 def _ends(expr: Expr, env: Mapping[str, Facts]) -> tuple[float, float]:
-    """A range of all numbers that an expression can be on the rows that there are."""
+    """A range of all values of an expression on the rows of the relation."""
     if expr.type is not Type.BIGINT:
         return -math.inf, math.inf
     try:
@@ -253,7 +253,7 @@ def _true_of(key: Expr, tests: Sequence[Expr], values: list[Value], scratch: Scr
 
 
 def _only(test: Expr, whole: Ref) -> bool:
-    """Whether a condition over the key is one that the functions know for its type."""
+    """Whether a condition on the key uses only functions that are defined for its type."""
     try:
         return facts(test, {KEY: Facts(type=whole.type)}).type is Type.BOOLEAN
     except NotTotal:
@@ -261,7 +261,7 @@ def _only(test: Expr, whole: Ref) -> bool:
 
 
 def _reached(key: Expr, tests: Sequence[Expr], env: Mapping[str, Facts], scratch: Scratch) -> set[Value] | None:
-    """All values of a key, from the few values that conditions leave of its columns; None where they leave more."""
+    """All values of a key, from the few values to which conditions restrict its columns; None where there are more."""
     read = sorted(columns(key))
     lists = [_few(column, tests, env) for column in read]
     known = [found for found in lists if found is not None]
@@ -285,7 +285,7 @@ def _all_true(tests: Sequence[Expr], given: Mapping[str, tuple[Type, Sequence[Va
 
 
 def _few(column: str, tests: Sequence[Expr], env: Mapping[str, Facts]) -> list[Value] | None:
-    """Values among which a column is wherever all conditions are true, if these tell them."""
+    """All values of a column where the conditions are true, if the conditions list them; else None."""
     known = env[column]
     found = [values for test in tests if (values := _listed(column, test)) is not None]
     if found:

@@ -24,13 +24,13 @@ from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.types import INT64, Span, Type
 
 MOST_NESTING = 100
-MOST_MOVED = 61  # places that a shift moves bits by, so that 2^n stays far within 64 bits
+MOST_MOVED = 61  # most places of a shift, so that 2^n stays far within 64 bits
 
-CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of writing programs
+CURLY = "\u201c\u201d\u2018\u2019\u00ab\u00bb"  # quotation marks of word processors
 
 
 class Binder(abc.ABC):
-    """Binds expressions. Subclasses say what may be referred to where an expression stands."""
+    """Binds expressions. Subclasses determine which names are known in their clause."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -130,7 +130,7 @@ class Binder(abc.ABC):
         if name not in self.parameters:
             shown = "?" if name.startswith("?") else f"${name}"
             raise SqlError(f"no value is given for {shown}", code="parameter", span=span, subject=shown,
-                           try_="values beside the statement: a list for ?, a dict for names")
+                           try_="values passed with the statement: a list for ?, a dict for names")
         return constant(self.parameters[name], span)
 
     # -- constants and names
@@ -180,17 +180,17 @@ class Binder(abc.ABC):
         return self._apply("negate", [expr], span) if constant is None else replace(constant, span=span)
 
     def _complement(self, node: exp.Expr, span: Span | None) -> Expr:
-        """~x: all bits of x, among them its sign, combined with ones."""
+        """~x: all bits of x inverted, its sign included."""
         return self._apply("xor", [self.bind(node.this), Literal(value=-1, type=Type.BIGINT)], span)
 
     def _moved(self, node: exp.Expr, span: Span | None) -> Expr:
-        """x << n and x >> n: the product with 2^n, and the quotient of what is left of x without its last n bits."""
+        """x << n and x >> n: the product with 2^n, and the quotient by 2^n once the last n bits of x are cleared."""
         value, by = self.bind(node.this), self.bind(node.expression)
         if not isinstance(by, Literal) or not isinstance(by.value, int) or not 0 <= by.value <= MOST_MOVED:
-            raise SqlError(f"a shift is by a constant from 0 to {MOST_MOVED}", code="type", span=by.span or span, try_="x << 2")
+            raise SqlError(f"a shift needs a constant from 0 to {MOST_MOVED}", code="type", span=by.span or span, try_="x << 2")
         if value.type is not Type.BIGINT:
-            raise SqlError(f"a whole number is shifted, and this is {value.type.value}", code="type", span=value.span or span,
-                           try_="CAST(x AS BIGINT)")
+            raise SqlError(f"only whole numbers can be shifted, and this is {value.type.value}", code="type",
+                           span=value.span or span, try_="CAST(x AS BIGINT)")
         size = 2**by.value
         if isinstance(node, exp.BitwiseLeftShift):
             return self._apply("*", [value, Literal(value=size, type=Type.BIGINT)], span)
@@ -244,7 +244,7 @@ class Binder(abc.ABC):
     def _escape(self, node: exp.Expr, span: Span | None) -> Expr:
         match = node.this
         if not isinstance(match, exp.Like | exp.ILike):
-            raise SqlError("ESCAPE stands after a pattern", code="syntax", span=span, try_="x LIKE 'a!%' ESCAPE '!'")
+            raise SqlError("ESCAPE must follow a pattern", code="syntax", span=span, try_="x LIKE 'a!%' ESCAPE '!'")
         name = "ilike_escape" if isinstance(match, exp.ILike) else "like_escape"
         found = self._call(name, [match.this, match.expression, node.expression], span)
         return self._apply("not", [found], span) if match.args.get("negate") else found
@@ -263,7 +263,7 @@ class Binder(abc.ABC):
         return pattern
 
     def _extracted(self, node: exp.Expr, span: Span | None) -> Expr:
-        """What a regular expression finds: the whole match (sqlglot's group 0), or one of its groups."""
+        """The match of a regular expression: the whole of it (sqlglot's group 0), or one of its groups."""
         given = [self.bind(node.this), self._compiled(self.bind(node.expression), span)]
         group = self.bind(node.args["group"]) if node.args.get("group") is not None else None
         whole = group is None or (isinstance(group, Literal) and group.value == 0)
@@ -272,7 +272,7 @@ class Binder(abc.ABC):
     def _replaced(self, node: exp.Expr, span: Span | None) -> Expr:
         option = self.bind(node.args["modifiers"]) if node.args.get("modifiers") is not None else None
         if option is not None and (not isinstance(option, Literal) or option.value != "g"):
-            raise Unsupported("of the options of regexp_replace, 'g' is answered", code="pattern", span=option.span,
+            raise Unsupported("the only option of regexp_replace that is answered is 'g'", code="pattern", span=option.span,
                               try_="regexp_replace(x, '(?i)pattern', 'text', 'g')")
         pattern = self._compiled(self.bind(node.expression), span)
         return self._apply("regexp_replace" if option is None else "regexp_replace_all",
@@ -281,7 +281,7 @@ class Binder(abc.ABC):
     @staticmethod
     def _with_flag(pattern: Expr, flag: Expr) -> Expr:
         if not isinstance(flag, Literal) or flag.value not in ("i", "c") or not isinstance(pattern, Literal):
-            raise Unsupported("of the flags of regular expressions, 'i' and 'c' are answered, beside a constant pattern",
+            raise Unsupported("only the flags 'i' and 'c' of regular expressions are answered, with a constant pattern",
                               code="pattern", span=flag.span, try_="regexp_matches(x, 'pattern', 'i')")
         return replace(pattern, value=f"(?i){pattern.value}") if flag.value == "i" and pattern.value is not None else pattern
 
@@ -385,11 +385,11 @@ class Binder(abc.ABC):
         return self._apply("strftime", [form, moment] if form.type.temporal else [moment, form], span)
 
     def _joined(self, node: exp.Expr, span: Span | None) -> Expr:
-        """concat_ws(s, a, b, ...) joins what is not NULL, with a constant s between: s is put before each, then cut off once."""
+        """concat_ws(s, a, b, ...) joins values that are not NULL by a constant s, put before each; the first s is removed."""
         first, *rest = node.expressions
         between = self.bind(first)
         if not isinstance(between, Literal) or not isinstance(between.value, str) or not rest:
-            raise Unsupported("concat_ws takes a constant text and what it stands between", code="type", span=span,
+            raise Unsupported("concat_ws takes a constant separator and the values to join", code="type", span=span,
                               try_="concat_ws('-', a, b)")
         parts = [self._apply("coalesce", [self._apply("||", [between, typing.as_text(self.bind(part))], span_of(part)),
                                           Literal(value="", type=Type.VARCHAR)], span_of(part)) for part in rest]
@@ -468,7 +468,7 @@ class Binder(abc.ABC):
         raise Unsupported("lists are not answered", code="not-accepted", span=span, try_="one column for each value")
 
     def _tuple(self, node: exp.Expr, span: Span | None) -> Expr:
-        raise Unsupported("several values in brackets are answered beside = and IN, as many on both sides", code="tuple",
+        raise Unsupported("several values in brackets are answered only with = and IN, as many on both sides", code="tuple",
                           span=span, try_="(a, b) = (1, 2), or (a, b) IN ((1, 2), (3, 4))")
 
 

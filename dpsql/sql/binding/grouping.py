@@ -23,8 +23,8 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
-MOST_GROUPING = 50  # so that their bits stay a whole number
-RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are held in this range, so that they stay integers
+MOST_GROUPING = 50  # so that their bits fit into a whole number
+RELEASED_COUNTS = Interval(-(2**50), 2**50)  # counts, noisy ones too, are clamped to this range, so that they stay integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ class Grouping(Binder):
         return self.output(self.bind(node), span_of(node))
 
     def _item(self, part: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
-        """What a term of GROUP BY stands for: an item of the SELECT list given by position, or itself."""
+        """The expression of a term of GROUP BY: an item of the SELECT list if given by position, or the term itself."""
         item = items[position_of(part, items)] if isinstance(part, exp.Literal) and not part.args.get("is_string") else part
         if has_aggregate(item):
             raise SqlError("an aggregate cannot be a key", code="group-by", span=span_of(part),
@@ -215,7 +215,7 @@ class Grouping(Binder):
             known = GroupKey(id=self._fresh.column(), name=name, expr=expr)
             self.keys.append(known)
             told = facts(expr, self._host.env)
-            if self.sets is not None:  # NULL where it is summed out
+            if self.sets is not None:  # NULL in grouping sets without it
                 told = replace(told, nullable=True)
                 if isinstance(expr, Ref):
                     self._known[expr.column] = told
@@ -245,15 +245,15 @@ class Grouping(Binder):
 
 
 def exact_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
-    """What expressions may rely on about an exact aggregate: no more than `GroupBy` says of it."""
+    """Facts about an exact aggregate: only those that `GroupBy` states."""
     return facts(found.args[0], env) if found.function in ("min", "max") else released_facts(found, env)
 
 
 def released_facts(found: Aggregated, env: Mapping[str, Facts]) -> Facts:
-    """What expressions may rely on about a noisy aggregate."""
+    """Facts about a noisy aggregate."""
     if found.function in ("count", "count_distinct"):
         return Facts(type=Type.BIGINT, nullable=False, physical=RELEASED_COUNTS, whole=True)
-    among = found.function in ("min", "max", "avg", "quantile")  # it lies among the values
+    among = found.function in ("min", "max", "avg", "quantile")  # in the range of the values
     declared = facts(found.args[0], env).declared if among else ANY_NUMBER
     if found.type is Type.BIGINT:
         return Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, declared=declared, whole=True)

@@ -16,7 +16,7 @@ MOST_SETS = 4096
 
 
 def sets_of(parts: Sequence[exp.Expr]) -> Sets:
-    """The grouping sets of GROUP BY, in DuckDB's order: every way to take one set of each of its parts."""
+    """The grouping sets of GROUP BY, in DuckDB's order: all combinations of one set from each of its parts."""
     each = [_sets(part, inside=False) for part in parts]
     count = 1
     for part, own in zip(parts, each, strict=True):

@@ -1,8 +1,8 @@
-"""LATERAL subqueries of one row for each row beside them: expressions of its columns, or aggregates of what is linked to it.
+"""LATERAL subqueries with one row for each row on their left: expressions of its columns, or aggregates of linked rows.
 
-Such a join adds columns and neither repeats nor leaves out rows, so it is a projection: `FROM p, LATERAL (SELECT p.a + 1 AS b)`
-is `FROM (SELECT *, p.a + 1 AS b FROM p)`, and an aggregate is the subquery that it would be as a value there. DuckDB lets
-subqueries without FROM see the tables beside them without the word, too.
+Such a join adds columns and neither repeats nor drops rows, so it is a projection: `FROM p, LATERAL (SELECT p.a + 1 AS b)` is
+`FROM (SELECT *, p.a + 1 AS b FROM p)`, and an aggregate is bound like a scalar subquery in that list. As in DuckDB, subqueries
+without FROM see the tables on their left without the word LATERAL, too.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def is_lateral(tree: exp.Expr) -> bool:
 
 
 def added_columns(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
-    """The rows on the left with the columns of a lateral subquery, which are those that it shows.
+    """The rows on the left with the columns of a lateral subquery.
 
-    Raises Unsupported, located, where it may have another number of rows than one.
+    Raises Unsupported, located, where it may have more or fewer rows than one.
     """
     select = _one_row(join.this)
     if not _joins_all(join) or select is None:
@@ -51,7 +51,7 @@ def added_columns(left: Scope, join: exp.Expr, context: BindingContext, names: N
 
 
 def _one_row(tree: exp.Expr) -> exp.Select | None:
-    """The query of a source if it has one row, whatever those beside it hold."""
+    """The query of a source if it has exactly one row for every row on its left."""
     select = tree.this
     while isinstance(select, exp.Subquery) and not any(select.args.get(key) for key in ("alias", "joins", "with_")):
         select = select.this
@@ -63,7 +63,7 @@ def _one_row(tree: exp.Expr) -> exp.Select | None:
 
 
 def _joins_all(join: exp.Expr) -> bool:
-    """Whether every row on the left meets the one beside it."""
+    """Whether every row on the left is joined with the one row of the subquery."""
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     on = join.args.get("on")
     always = isinstance(on, exp.Boolean) and bool(on.this)
@@ -72,7 +72,7 @@ def _joins_all(join: exp.Expr) -> bool:
 
 
 def _value(item: exp.Expr, select: exp.Select, host: SelectBinder) -> Expr:
-    """What an item of the subquery is in a row on the left."""
+    """An item of the subquery as an expression over the rows on the left."""
     if select.args.get("from_") is None:
         return host.bind(inner_of(item))
     alone = select.copy()

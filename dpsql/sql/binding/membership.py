@@ -1,7 +1,7 @@
 """IN (SELECT ...), EXISTS (SELECT ...), SEMI JOIN and ANTI JOIN: tests of each row against the rows of a list.
 
-How far one entity can move the result follows from the operator; where there is no bound, the statement is refused once it is
-known as a whole (`planning/bounded_view`). What is refused here are tests where one row of the list decides for all rows.
+How far one entity can move the result follows from the operator; where there is no bound, the statement is refused when it is
+planned as a whole (`planning/bounded_view`). Refused here are tests where one row of the list decides for all rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ListedRows:
 
 
 def listed(host: SelectHost, subjects: Sequence[Expr], query: exp.Expr, span: Span | None, *, kept: bool) -> AddedColumns:
-    """x IN (SELECT ...): three-valued, as in SQL; or FALSE in place of NULL, where only rows of which it is true are `kept`."""
+    """x IN (SELECT ...): three-valued, as in SQL; or FALSE instead of NULL, if only rows for which it is true are `kept`."""
     context, relation = host.context, host.context.relation(query, host.names)
     if len(relation.columns) != len(subjects):
         columns = "one column" if len(subjects) == 1 else f"{len(subjects)} columns, as many as stand before IN"
@@ -83,7 +83,7 @@ def _several_listed(host: SelectHost, subjects: Sequence[Expr], relation: BoundR
     """(x, y) IN (SELECT ...), if it cannot be NULL, or if NULL means the same as false here."""
     if not kept and any(part.nullable for part in (*(column.facts for _, column in relation.columns), *(
             facts(subject, host.env) for subject in subjects))):
-        raise Unsupported("this test of several values may be NULL, and is answered under AND and OR of WHERE only",
+        raise Unsupported("this test of several values may be NULL, so it is answered only under AND and OR of WHERE",
                           code="null-list", span=span, try_="NOT EXISTS (SELECT 1 FROM t WHERE t.a = x AND t.b = y)")
     keys = tuple((subject, column.id) for subject, (_, column) in zip(subjects, relation.columns, strict=True))
     return _look_up(host, ListedRows(node=relation.node, keys=keys, origins=relation.origins), span)
@@ -110,13 +110,13 @@ def exists(host: SelectHost, inner: SelectHost, select: exp.Select, span: Span |
     """
     for item in select.expressions:
         if not is_star(item):
-            inner.bind(item.this if isinstance(item, exp.Alias) else item)  # only to see that its names are known
+            inner.bind(item.this if isinstance(item, exp.Alias) else item)  # only to check that its names are known
     links = [part for whole in inner.where(select.args.get("where")) for part in conjuncts(whole)]
     if not links and host.context.stability(inner.node).public:
         rows, _ = _counts(host.context, inner.node, None)
         return AddedColumns(expr=replace(TRUE if rows > 0 else FALSE, span=span), node=host.node)
     if not all(columns(part) <= {*host.node.env, *inner.node.env} for part in links):
-        raise Unsupported("a subquery inside EXISTS is not linked to the outermost query", code="exists", span=span,
+        raise Unsupported("a subquery inside EXISTS cannot refer to the outermost query", code="exists", span=span,
                           try_="it in the WHERE of the outermost query")
     return _look_up(host, _linked(host.context, inner.node, links or [TRUE], inner.scope.origins), span)
 

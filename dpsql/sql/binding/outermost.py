@@ -78,7 +78,7 @@ class Outermost:
 
     @property
     def _one_row(self) -> bool:
-        """Whether it shows nothing but values of subqueries: SELECT (SELECT ...), (SELECT ...)."""
+        """Whether the list has only values of subqueries: SELECT (SELECT ...), (SELECT ...)."""
         select = self._select
         return select.args.get("from_") is None and select.args.get("where") is None and any(
             item.find(exp.Query) is not None for item in select.expressions)
@@ -90,7 +90,7 @@ class Outermost:
 
     @property
     def _public_rows(self) -> bool:
-        """Whether it asks for rows of public tables, which are shown unchanged."""
+        """Whether it selects rows of public tables, which are shown unchanged."""
         select = self._select
         return select.args.get("from_") is not None and all(select.args.get(key) is None for key in (
             "group", "distinct", "having")) and not any(has_aggregate(item) for item in select.expressions) and (
@@ -113,7 +113,7 @@ class Outermost:
         if not self._one_row and all(select.args.get(key) is None for key in ("group", "distinct", "having")) and not any(
                 has_aggregate(item) for item in select.expressions):
             for item in select.expressions:
-                self._host.bind(inner_of(item))  # a mistyped name or function is told first
+                self._host.bind(inner_of(item))  # reports a mistyped name or function first
             raise self._rows_asked(select.expressions[0])
 
     def _number_rows(self) -> None:
@@ -168,11 +168,11 @@ class Outermost:
         return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
 
     def _values(self, found: Aggregated) -> Domain | None:
-        """The values that COUNT(DISTINCT x) may count, if they are declared."""
+        """The declared values that COUNT(DISTINCT x) can count; None if there are none."""
         return self._declared(found.args[0])[0] if found.function == "count_distinct" else None
 
     def _declared(self, expr: Expr) -> tuple[Domain | None, bool]:
-        """The declared values of an expression that the conditions leave possible, and whether NULL is among them."""
+        """The declared values of an expression that the conditions allow, and whether NULL is possible."""
         scratch = self._context.scratch
         domain, nullable = domain_of(expr, compared(self._host.node), scratch)
         return values_left(expr, self._host.node, domain, scratch, nullable=nullable)

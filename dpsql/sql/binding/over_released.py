@@ -30,8 +30,8 @@ _INNER = ("distinct", "order", "limit", "offset", "qualify", "windows")
 
 
 def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, list[exp.Expr]] | None:
-    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out, as a CTE and its use
-    may both name columns; None where a SELECT does not have this form."""
+    """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out (a CTE and its use may
+    both name columns); None where a SELECT does not have this form."""
     clause = select.args.get("from_")
     if clause is None or any(select.args.get(key) for key in _ALONE) or any(map(has_aggregate, select.expressions)):
         return None
@@ -150,7 +150,7 @@ class ReleasedRows(Binder):
                           try_="SELECT k, COUNT(*), SUM(COUNT(*)) OVER () FROM t GROUP BY k")
 
     def level(self, node: exp.Expr) -> Expr:
-        raise SqlError("GROUPING is known where rows are grouped", code="group-by", span=span_of(node),
+        raise SqlError("GROUPING is known only in the query that groups the rows", code="group-by", span=span_of(node),
                        try_="GROUPING(a) AS g in the query inside")
 
     def bins(self, node: exp.Expr) -> Expr:

@@ -1,7 +1,7 @@
-"""Which equalities say that two rows belong to one entity.
+"""Which equalities imply that two rows belong to one entity.
 
-The stability of a join or lookup rests on an equality of owners that is part of the executed condition. Where the text implies
-it, through a key that names the entity or a foreign key, it is added here. A mistake here could change what a query means, but
+The stability of a join or lookup uses an equality of owners that is part of the executed condition. Where the text implies it,
+through a key that names the entity or a foreign key, it is added here. A mistake here could change the meaning of a query, but
 not its privacy.
 """
 
@@ -23,7 +23,7 @@ from dpsql.types import Type
 
 def say_owners(join: Join, origins: Mapping[str, Origin], context: BindingContext) -> Join:
     """The join, with the equality of the owners added to its condition where the other equalities imply it. A full join also gets
-    the column that names the owner on whichever side there is a row.
+    a column with the owner from whichever side has a row.
     """
     owners = context.owners(join.left), context.owners(join.right)
     pairs = [(origins[a], origins[b]) for a, b in join.equated if a in origins and b in origins]

@@ -18,7 +18,7 @@ STATISTICS: dict[type[exp.Expr], str] = {
     exp.RegrIntercept: "regr_intercept", exp.RegrR2: "regr_r2",
 }
 OF_ONE: dict[type[exp.Expr], tuple[str, int]] = {exp.RegrCount: ("count", 0), exp.RegrAvgy: ("avg", 0), exp.RegrAvgx: ("avg", 1)}
-"""Those of one of the two columns: the aggregate, and of which."""
+"""Aggregates of one of the two columns: the aggregate, and which column."""
 
 
 def paired(y: Expr, x: Expr, env: typing.Env, span: Span | None) -> tuple[Expr, Expr, Expr]:

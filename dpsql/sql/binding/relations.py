@@ -230,7 +230,7 @@ def _by_position(left: BoundRelation, right: BoundRelation, word: str, context: 
 
 
 def _null_or(column: Field, node: Node) -> Expr:
-    """A column, or a NULL without a type if that is all it holds."""
+    """A column, or a NULL without a type if all its values are NULL."""
     made = next((expr for new, _, expr in node.columns if new == column.id), None) if isinstance(node, Project) else None
     domain = column.facts.domain
     null = (isinstance(made, Literal) and made.value is None) or (domain is not None and not len(domain))
@@ -246,8 +246,8 @@ def _carry_owners(left: BoundRelation, right: BoundRelation, sides: Sequence[lis
                   context: BindingContext) -> int:
     """Add the owners of both parts as first columns, where their numbers and types are the same; returns how many.
 
-    First, as an owner that a part shows too is known by the first of its columns, and all parts must have theirs in one place:
-    `SELECT a ... UNION ALL SELECT b ...` shows different owners of a row in one column.
+    They come first, as the place of an owner that a part also shows is that of its first column, and all parts must have theirs
+    in the same place: `SELECT a ... UNION ALL SELECT b ...` shows different owners of a row in one column.
     """
     found = [[Ref(column=owner, type=relation.node.env[owner].type) for owner in context.owners(relation.node)]
              for relation in (left, right)]

@@ -1,7 +1,7 @@
-"""Cuts a statement into parts that are released by themselves, and the SQL around them.
+"""Cuts a statement into parts that are released separately, and the SQL around them.
 
-The cut is where aggregates combine the rows of different people. Each SELECT below it reads private rows and is a question of
-its own; the SQL around them reads only the rows that they release, and public tables.
+The cut is where aggregates combine the rows of different entities. Each SELECT below it reads private rows and is a separate
+question; the SQL around them reads only the rows that they release, and public tables.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Cutting:
 
     def query(self, tree: exp.Expr, names: Names, *, shown: bool) -> tuple[exp.Expr, str]:
         """The query with tables in place of its released parts, and whether its rows are private, public or released. Rows
-        that are `shown` go to no query around, so they cannot be private rows that such a query would aggregate."""
+        that are `shown` are not read by an outer query, so they cannot be private rows that such a query would aggregate."""
         names = names.with_(tree.args.get("with_"))
         if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
             inner, kind = self.query(tree.this, names, shown=shown)
@@ -103,7 +103,7 @@ class _Cutting:
         if whole.args.get("qualify") is not None or any(map(has_window, whole.expressions)):
             group = whole.args.get("group")
             if group is None and whole.args.get("having") is None and not any(map(has_aggregate, whole.expressions)):
-                raise NotAround  # windows over rows of entities, of which DISTINCT is not yet taken
+                raise NotAround  # windows over rows of entities, before DISTINCT
             if group is not None and any(map(is_grouping_set, group.expressions)):
                 raise NotAround
             around, inner = apart(whole)
@@ -128,7 +128,7 @@ class _Cutting:
         return not question.together
 
     def _part(self, select: exp.Select, names: Names) -> exp.Expr:
-        """The table that replaces a released part. A part that is written twice is released once."""
+        """The table that replaces a released part. Equal parts are released once."""
         known = next((part for part in self.parts if part.select == select and part.names == names), None)
         if known is None:
             if len(self.parts) >= MOST_PARTS:
@@ -152,7 +152,7 @@ class _Cutting:
         return [self._source(join, "this", names) for join in tree.args.get("joins") or ()]
 
     def _source(self, holder: exp.Expr, key: str, names: Names) -> str:
-        """Cut what stands in one place of FROM; returns what kind of rows it has."""
+        """Cut one source of FROM; returns the kind of its rows."""
         tree = holder.args[key]
         if isinstance(tree, exp.Table):
             return _together([self._table(tree, names), *self._joined(tree, names)])

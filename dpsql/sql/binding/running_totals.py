@@ -1,6 +1,6 @@
 """Aggregates over groups, SUM(COUNT(*)) OVER (...): totals of parts of the table, running totals and moving sums.
 
-Like the counts and sums that they add up, they are linear in the rows, and are measured as such.
+Like the counts and sums that they add up, they are linear in the rows, and are measured as linear queries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def inner_of_over(node: exp.Expr) -> exp.Expr:
     called = node.this
     if not isinstance(called, exp.Sum | exp.Avg) or not isinstance(called.this, exp.Count | exp.Sum | exp.Filter | exp.CountIf):
         if isinstance(called, exp.Filter):
-            raise Unsupported("FILTER stands after the inner aggregate here", code="window-here", span=span_of(node),
+            raise Unsupported("FILTER must follow the inner aggregate here", code="window-here", span=span_of(node),
                               try_="SUM(COUNT(*) FILTER (WHERE ...)) OVER (...)")
         raise not_here(node)
     return called.this
@@ -38,13 +38,13 @@ def inner_of_over(node: exp.Expr) -> exp.Expr:
 def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr], others: int) -> OverGroups:
     """What OVER asks for. `others` is how many keys GROUP BY has; `constant` binds a number. Raises SqlError or Unsupported."""
     if node.args.get("alias") is not None:
-        raise Unsupported("WINDOW is answered in a subquery of rows only", code="window-here", span=span_of(node.args["alias"]),
+        raise Unsupported("WINDOW is answered only in a subquery of rows", code="window-here", span=span_of(node.args["alias"]),
                           try_=FORM)
     within = tuple(dict.fromkeys(key_of(part)[0] for part in node.args.get("partition_by") or ()))
     terms = node.args["order"].expressions if node.args.get("order") is not None else []
     mean, spec = isinstance(node.this, exp.Avg), node.args.get("spec")
     if len(terms) > 1:
-        raise Unsupported("a running total is in the order of one key", code="window-order", span=span_of(terms[1]), try_=FORM)
+        raise Unsupported("a running total needs one key as its order", code="window-order", span=span_of(terms[1]), try_=FORM)
     if not terms:
         if spec is not None:
             raise Unsupported("a frame needs an order", code="window-frame", span=span_of(spec), try_=FORM)

@@ -1,8 +1,8 @@
 """A subquery as a value: (SELECT AVG(income) FROM people).
 
-One that reads private rows is a question of its own, released before the question around it; until then a `Placeholder` stands
-for its value. One that reads only public tables is a constant. One that names columns of the query around it has a value for
-each of that query's rows; see `correlated`.
+A subquery that reads private rows is a separate question, released before the question around it; until then a `Placeholder`
+stands for its value. One that reads only public tables is a constant. One that names columns of the query around it has a value
+for each of that query's rows; see `correlated`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _total(host: SelectHost, select: exp.Select, names: Names, span: Span | None
 
 
 def _awaited(shown: Facts, context: BindingContext, span: Span | None) -> Placeholder:
-    """The placeholder of the value. The released value is clamped to its declared range, so proofs may rest on that range."""
+    """The placeholder of the value. The released value is clamped to its declared range, so proofs may use that range."""
     whole = shown.type is Type.BIGINT and shown.declared.finite
     return Placeholder(id=context.fresh.column(), type=shown.type, physical=outward(shown.declared) if whole else shown.physical,
                        declared=shown.declared, text=context.written(span), span=span)
@@ -100,7 +100,7 @@ def _only_row(query: exp.Expr, host: SelectHost, span: Span | None) -> AddedColu
     if not context.stability(relation.node).public:
         raise _rows(span)
     if context.public.fanout(relation.node, ()) > 1:
-        raise SqlError("this subquery has several rows, and its value is one", code="scalar-subquery", span=span,
+        raise SqlError("this subquery has several rows, and a value needs one", code="scalar-subquery", span=span,
                        try_="MAX(x) or another aggregate, or IN (SELECT ...)")
     name, column = relation.columns[0]
     rows = context.public.public_rows(Project(input=relation.node, columns=((context.fresh.column(), name, column.ref),)))

@@ -1,4 +1,4 @@
-"""Resolves names: which column a name in the text stands for."""
+"""Resolves names to columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_QUERIES, MOST_NESTING = 200, 25
 
 
 class LooksOutside(Exception):
-    """A subquery that was to be bound by itself names a column of the query around it."""
+    """A subquery that is bound on its own names a column of the query around it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def owner_column(table: Table, place: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSource:
-    """A relation under a name: the columns that the text may use, in order, and where they come from."""
+    """A relation under a name: the columns that the text may use, in order, and their origins."""
 
     alias: str
     columns: tuple[tuple[str, Field], ...]
@@ -50,7 +50,7 @@ class Scope:
     """All sources of one FROM.
 
     merged  columns that USING merged with another: the identifier of the column shown instead, None where that one is already
-            shown. With the name of their table before it, their name still means themselves.
+            shown. Qualified by their table, their names still refer to themselves.
     outer   the scope around a subquery of an expression
     """
 
@@ -136,8 +136,8 @@ class FreshIdentifiers:
 
     @contextlib.contextmanager
     def query(self, span: Span | None) -> Iterator[None]:
-        """A context around each query inside the statement. Raises SqlError for too many of them (CTEs that name each other twice
-        double at each step), and for too deep a nest."""
+        """A context around each query inside the statement. Raises SqlError for too many queries (a chain of CTEs, each of which
+        names the one before it twice, doubles at each step), and for too deep nesting."""
         self._queries += 1
         if self._queries > MOST_QUERIES:
             raise SqlError(f"the statement holds more than {MOST_QUERIES} queries, counting a CTE wherever it is named",

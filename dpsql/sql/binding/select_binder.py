@@ -43,7 +43,7 @@ class SelectBinder(SelectHost):
         self.context, self.scope, self.names, self._aliases, self._alone = context, scope, names, dict(aliases or {}), alone
         self.node = scope.node
         self._windows: WindowFunctions | None = None
-        self.joined: set[str] = set()  # columns that a linked subquery brought
+        self.joined: set[str] = set()  # columns that a linked subquery has added
         self._bound: dict[str, Expr] = {}
         self._marks: dict[tuple[tuple[Expr, ...] | None, exp.Expr, bool], Expr] = {}
         self._kept: set[int] = set()  # subqueries after IN that are conditions of WHERE
@@ -86,7 +86,7 @@ class SelectBinder(SelectHost):
         if has_aggregate(item):
             raise SqlError(f"{name} is an aggregate, known only after rows are grouped", code="aggregate-here", span=span,
                            subject=name, try_=f"HAVING {name} ..., or a subquery that computes it for each entity")
-        del self._aliases[name.lower()]  # so that an alias cannot be made of itself
+        del self._aliases[name.lower()]  # so that an alias cannot refer to itself
         try:
             self._bound[name.lower()] = self.bind(item)
             return replace(self._bound[name.lower()], span=span)
@@ -149,14 +149,14 @@ class SelectBinder(SelectHost):
         return self.context.scratch.compiles(pattern)
 
     def listed(self, subjects: tuple[Expr, ...], query: exp.Expr, span: Span | None) -> Expr:
-        """(subjects) IN (query); a test that is written twice is made once."""
+        """(subjects) IN (query); equal tests are bound once."""
         key = subjects, query, id(query) in self._kept
         if key not in self._marks:
             self._marks[key] = self._added(membership.listed(self, subjects, query, span, kept=key[2]))
         return replace(self._marks[key], span=span)
 
     def exists(self, query: exp.Expr, span: Span | None) -> Expr:
-        """EXISTS (query); a test that is written twice is made once."""
+        """EXISTS (query); equal tests are bound once."""
         if (None, query, False) not in self._marks:
             select = plain_select(query, span)
             names = self.names.with_(select.args.get("with_"))
@@ -165,7 +165,7 @@ class SelectBinder(SelectHost):
         return replace(self._marks[None, query, False], span=span)
 
     def scalar(self, query: exp.Expr, span: Span | None) -> Expr:
-        """(query) as a value; one that is written twice is computed once."""
+        """(query) as a value; equal subqueries are bound once."""
         if query not in self._values:
             self._values[query] = self._added(scalars.scalar(self, query, span))
         return replace(self._values[query], span=span)
@@ -184,7 +184,7 @@ class SelectBinder(SelectHost):
         return found.expr
 
     def answer_windows(self, windows: WindowFunctions) -> None:
-        """From now on expressions may contain window functions, over the rows that WHERE has kept."""
+        """Allow window functions from now on, over the rows that WHERE has kept."""
         self._windows = windows
 
     def window(self, node: exp.Expr) -> Expr:

@@ -38,7 +38,7 @@ def bind_from(select: exp.Expr, context: BindingContext, names: Names) -> Scope:
 
 
 def one_row(context: BindingContext) -> Node:
-    """What a SELECT without FROM reads."""
+    """The relation of one row that a SELECT without FROM reads."""
     return Constants(columns=(Field(id=context.fresh.column(), name="one", facts=Facts(type=Type.BIGINT, nullable=False)),),
                      rows=((1,),))
 
@@ -105,7 +105,7 @@ def _bind_table(tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
 
 
 def unknown_table(name: str, span: Span | None, catalog: Catalog, ctes: Iterable[str] = ()) -> SqlError | Unsupported:
-    """Why a table cannot be read: it is outside, not declared, a file, or not there."""
+    """Why a table cannot be read: it cannot be protected, is not declared, is a file, or does not exist."""
     outside = next((table for table in catalog.outside if table.lower() == name.lower()), None)
     if outside is not None:
         return Unsupported(f"table {outside} cannot be used: {catalog.outside[outside]}", code="outside-table", span=span,
@@ -160,7 +160,7 @@ def _bind_join(left: Scope, join: exp.Expr, context: BindingContext, names: Name
 
 
 def _with_columns(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> Scope:
-    """The rows on the left, each with what a lateral subquery makes of it."""
+    """The rows on the left, each with the columns of a lateral subquery."""
     found = added_columns(left, join, context, names)
     right = _named(found, join.this.args.get("alias"), "(subquery)")
     _check_aliases(left, right, join)
@@ -197,7 +197,7 @@ def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequen
 
 
 def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
-    """A source beside others. Raises Unsupported where it names one of these, which only LATERAL would allow."""
+    """A further source of FROM. Raises Unsupported where it names an earlier one, which only LATERAL would allow."""
     try:
         return _bind_source(tree, context, names)
     except SqlError as fault:
@@ -266,5 +266,5 @@ def _using(left: Scope, right: Scope, pairs: Sequence[tuple[Field, Field]], merg
 
 
 def _place(found: Field, merged: dict[str, str | None]) -> str:
-    """The column in whose place another one is shown."""
+    """The column that is shown in place of a merged one."""
     return next((place for place, shown in merged.items() if shown == found.id), found.id)

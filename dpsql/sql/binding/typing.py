@@ -15,7 +15,7 @@ from dpsql.types import Span, Type, single
 Env = Mapping[str, Facts]
 
 COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"))
-MOST_WEIGHT = 20_000  # parts of an expression once it is printed
+MOST_WEIGHT = 20_000  # most parts of an expression once it is printed
 
 
 def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
@@ -51,7 +51,7 @@ def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
 
 
 def _attempts(agreed: list[Expr], env: Env) -> Iterator[list[Expr]]:
-    """What the arguments may be converted to, the nearest first."""
+    """Conversions of the arguments to try, the closest first."""
     yield agreed
     yield _held(agreed, env)
     yield _as_doubles(agreed[:1]) + agreed[1:]
@@ -159,7 +159,7 @@ def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, span: Sp
 
 
 def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
-    """Expressions converted to one type: that of the columns, which texts are read as. Raises SqlError where there is none."""
+    """Expressions converted to a common type: that of the columns, as which texts are read. Raises SqlError if there is none."""
     given = [part for part in parts if not is_null(part)]
     if not given:
         return list(parts)
@@ -197,7 +197,7 @@ def _mismatch(part: Expr, wanted: Type, span: Span | None) -> SqlError:
     hint = f"CAST(... AS {wanted.value})"
     if isinstance(part, Literal):
         hint = _EXAMPLES.get(wanted, f"'{part.value}'")
-    return SqlError(f"{part.type.value} and {wanted.value} do not go together", code="type", span=part.span or span, try_=hint)
+    return SqlError(f"{part.type.value} and {wanted.value} cannot be combined", code="type", span=part.span or span, try_=hint)
 
 
 def convert(expr: Expr, wanted: Type) -> Expr | None:

@@ -61,7 +61,7 @@ class Windows:
         self._named: dict[str, Clauses] = {}
         for definition in select.args.get("windows") or ():
             self._define(definition)
-        self._computed: dict[Expr, str] = {}  # expressions that functions look at, as columns
+        self._computed: dict[Expr, str] = {}  # expressions that functions read, as columns
         self._groups: list[WindowGroup] = []
         self._read: dict[exp.Expr, Ref] = {}
         self._known: dict[str, Facts] = {}
@@ -126,7 +126,7 @@ class Windows:
         return WindowFunction(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
 
     def _column(self, expr: Expr) -> str:
-        """The column that carries an expression. Raises SqlError where the expression uses a window function."""
+        """The column of an expression. Raises SqlError where the expression uses a window function."""
         if not columns(expr).isdisjoint(self._known):
             raise SqlError("a window function inside a window function is not answered", code="window-here", span=expr.span,
                            try_="a subquery that computes the inner one")

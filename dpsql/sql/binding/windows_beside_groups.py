@@ -1,6 +1,6 @@
 """Window functions beside aggregates: SELECT k, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM t GROUP BY k.
 
-They run over groups, and so over what is released of these. This is the same as a SELECT of rows around a SELECT of groups.
+They are computed over groups, and so over their released values. This is the same as a SELECT of rows around a SELECT of groups.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _keys(select: exp.Select) -> list[tuple[exp.Expr, exp.Expr]]:
 def _over(node: exp.Expr, named: dict[exp.Expr, exp.Expr]) -> exp.Expr:
     """Turn an expression over groups into one over the rows that show them; aggregates that it needs get names."""
     node = node.copy()
-    holder, stack = exp.Paren(this=node), [node]  # so that the whole can be put in another's place, too
+    holder, stack = exp.Paren(this=node), [node]  # so that the whole expression can be replaced, too
     while stack:
         part = stack.pop()
         plain = is_aggregate(part) and not (isinstance(part.parent, exp.Window) or (

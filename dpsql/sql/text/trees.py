@@ -35,7 +35,7 @@ def refuse_windows(select: exp.Expr) -> None:
     for key, word in (("qualify", "QUALIFY"), ("windows", "WINDOW")):
         clause = select.args.get(key)
         if clause:
-            raise Unsupported(f"{word} is answered in a subquery of rows only", code="window-here",
+            raise Unsupported(f"{word} is answered only in a subquery of rows", code="window-here",
                               span=span_of(clause[0] if isinstance(clause, list) else clause),
                               try_="SELECT ... FROM (SELECT ... QUALIFY ...) AS t")
 
