@@ -440,7 +440,8 @@ def _budget(options: argparse.Namespace) -> None:
         from dpsql.engine.opening import reopen
 
         forgiven = reopen(options.reopen, **_place(options))
-        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged")
+        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged" if forgiven
+              else f"no incident of {options.reopen} was counted under this budget, so nothing is changed")
         return
     with _connected(options) as connection:
         failed = listed_failures(incidents(**_place(options)))
