@@ -1,7 +1,7 @@
 """Options of the whole test run, and its two tiers.
 
     pytest -m fast -n auto      one instance of nearly every test function: two minutes, while you write
-    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to four times the effort
+    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to eight times the effort
 
 A test is `fast` if it is the first instance of its function that is not marked `slow`, and `drawn` if it asks for the effort:
 nobody keeps a list.
@@ -36,7 +36,7 @@ settings.load_profile("dpsql")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--effort", type=float, default=0.5, help="multiplies the number of random cases, sentences and samples of the "
+    parser.addoption("--effort", type=float, default=0.25, help="multiplies the number of random cases, sentences and samples of the "
                                                                "statistical and fuzz tiers; below 1 none says that a claim is nearly met")
 
 

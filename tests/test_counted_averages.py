@@ -120,10 +120,10 @@ RULES: tuple[tuple[KeyRule, Callable[[int], list[int]], NoiseTerm], ...] = (
 @pytest.mark.parametrize(("rule", "drawn", "noise"), RULES, ids=["geometric", "gaussian"])
 @pytest.mark.parametrize("off", [0.0, -0.2, 0.35, 0.5])
 def test_intervals_cover_the_averages_of_what_is_shown(rule: KeyRule, drawn: Callable[[int], list[int]], noise: NoiseTerm,
-                                                       off: float) -> None:
+                                                       off: float, effort: float) -> None:
     """Whether a group is far above the threshold or is shown by chance; `off` is how far its average is from the middle."""
     for n in (rule.threshold - 8, rule.threshold, rule.threshold + 6, 3 * rule.threshold):
-        told = [count for count in shown([n] * 15_000, rule, Secure()) if count is not None]
+        told = [count for count in shown([n] * round(30_000 * effort), rule, Secure()) if count is not None]
         sums = released((1, 0), n * off * 2**11 + np.array(drawn(len(told)), dtype=float), noise) * 2.0**-11
         low, high = sums.over(shown_counts((0, 0), np.array(told), rule)).ends(0.95)
         covered = float(np.mean((low <= off + 1e-9) & (off - 1e-9 <= high)))

@@ -44,6 +44,8 @@ SHOWN = [  # statements, and the groups that they show
     ("SELECT town, MEDIAN(size) FROM people GROUP BY town", [0, 2]),
     ("SELECT town, COUNT(*) FROM people GROUP BY town ORDER BY 2 LIMIT 1", [2]),  # withheld before LIMIT
     ("SELECT town, COUNT(*) FROM people GROUP BY ROLLUP (town)", [0, 2, None]),
+    ("SELECT town, MEDIAN(size) FROM people GROUP BY ROLLUP (town)", [0, 2, None]),
+    ("SELECT thing, COUNT(*) FROM likes GROUP BY ROLLUP (thing)", [0, None]),
     ("SELECT town, SUM(COUNT(*)) OVER (ORDER BY town) FROM people GROUP BY town", [0, 2]),
     ("SELECT people.town, COUNT(*) FROM people JOIN calls USING (person) GROUP BY people.town", [0, 2]),
     ("SELECT people.town, SUM(size) FROM people JOIN calls USING (person) GROUP BY people.town", [0, 2]),

@@ -123,7 +123,7 @@ def test_sixteen_connections_that_race_are_granted_exactly_what_there_is(tmp_pat
 @pytest.mark.slow
 def test_whoever_heard_an_answer_paid_for_it_whenever_the_process_dies(tmp_path: Path, effort: float) -> None:
     """Killed at random moments, most of them between the charge and the answer, which is made to take its time; one surely there."""
-    folder, draw, rounds = project(tmp_path, 500), random.Random(3), round(2 * effort)
+    folder, draw, rounds = project(tmp_path, 500), random.Random(3), max(1, round(2 * effort))
     for round_ in range(rounds):
         parent, processes, told = start(ASK, folder, 4)
         time.sleep(draw.uniform(0.05, 0.3))

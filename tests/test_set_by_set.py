@@ -72,6 +72,28 @@ def test_groups_alone_are_free_and_undeclared_ones_are_refused(tmp_path: Path) -
             rows(f"SELECT {asked} {PAIRS} GROUP BY ROLLUP (a.nickname)", at)
 
 
+ALONE = ["sex, MEDIAN(age), COUNT(*) {} GROUP BY ROLLUP (sex)", "sex, active, VAR_POP(weight), COUNT(DISTINCT clinic) {} GROUP BY CUBE (sex, active)",
+         "nickname, COUNT(*), AVG(weight) {} GROUP BY ROLLUP (nickname)", "GROUPING(year, sex) AS g, year, sex, MODE(clinic) {} "
+         "GROUP BY GROUPING SETS ((year), (sex), ())", "year, MAX(age) {} GROUP BY CUBE (year) HAVING COUNT(*) > 5 ORDER BY 1 LIMIT 2"]
+
+
+@pytest.mark.parametrize("text", ALONE)
+def test_other_aggregates_and_undeclared_keys_of_one_owner_are_those_of_duckdb(text: str, tmp_path: Path) -> None:
+    at = session(tmp_path, exact=True)
+    asked = f"SELECT {text.format('FROM people JOIN visits USING (person_id)')}"
+    ours, theirs = rows(asked, at, "epsilon = 900, delta = 0.004"), at.kernel._reader.rows(asked)
+    assert len(ours) == len(theirs) > 1
+    for mine, known in zip(sorted(ours, key=str), sorted(theirs, key=str), strict=True):
+        assert [value if isinstance(value, str | None) else pytest.approx(value, rel=0.02) for value in known] == list(mine)
+    assert [entry.charge.epsilon for entry in at.ledger.entries("person")] == [900 * 10**9]
+
+
+def test_each_set_of_one_owner_pays_its_share(tmp_path: Path) -> None:
+    told = str(answer("EXPLAIN PRIVACY SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 3) sex, active, MEDIAN(age) FROM people "
+                      "GROUP BY GROUPING SETS ((sex), (active), ())", session(tmp_path)))
+    assert told.count("is released, for ε = 1\n") == 3
+
+
 def test_explain_shows_each_set_and_its_price(tmp_path: Path) -> None:
     told = str(answer(f"EXPLAIN PRIVACY {CUBE}", session(tmp_path)))
     for keys in ("()", "(sex)", "(sex, sex)"):

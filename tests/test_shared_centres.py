@@ -54,9 +54,9 @@ def test_explain_says_what_it_costs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_averages_err_less_and_intervals_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_averages_err_less_and_intervals_hold(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of half of the releases three quarters of the error at most: the sum and the count are cut at levels of their own."""
-    at, text, times = session(tmp_path), f"SELECT AVG(a.age) {PAIRS}", 120
+    at, text, times = session(tmp_path), f"SELECT AVG(a.age) {PAIRS}", round(240 * effort)
     (truth,), = at.kernel._reader.rows(text)
 
     def middle() -> float:

@@ -50,7 +50,7 @@ def trips(folder: Path) -> tuple[Session, DuckReader]:
         rows.append((i % 500, 500 + (i * i + i // 7) % 200, draw.choice(["bike", "car"]), fare, None if draw.random() < 0.1 else tip))
     connection.execute("CREATE TABLE travellers AS SELECT i AS traveller FROM range(700) t(i)")
     connection.execute("CREATE TABLE trips (passenger INTEGER, driver INTEGER, vehicle VARCHAR NOT NULL, fare DOUBLE NOT NULL, tip DOUBLE)")
-    connection.executemany("INSERT INTO trips VALUES (?, ?, ?, ?, ?)", rows)
+    worlds.insert(connection, "trips", rows)
     assert connection.execute("SELECT MAX(n) FROM (SELECT COUNT(*) n FROM trips GROUP BY driver)").fetchall()[0][0] <= 60
     lock_down(connection)
     reader = DuckReader(connection, "v1")
@@ -117,10 +117,10 @@ def test_every_bound_of_rows_of_several_entities_holds_squares_too(bound: str, n
 @pytest.mark.parametrize(("text", "wide"), [
     ("SELECT VAR_POP(fare) FROM trips", 4), ("SELECT STDDEV(tip), AVG(tip) FROM trips WHERE vehicle = 'car'", 4),
     ("SELECT COVAR_SAMP(tip, fare) FROM trips", 9), ("SELECT CORR(tip, fare) FROM trips", 9)])
-def test_intervals_hold_at_a_declared_level(text: str, wide: float, tmp_path: Path) -> None:
+def test_intervals_hold_at_a_declared_level(text: str, wide: float, tmp_path: Path, effort: float) -> None:
     at, reader = trips(tmp_path)
     truth, = reader.rows(text)
-    made, times = PreparedStatement(text.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'extension')", 1), at), 80
+    made, times = PreparedStatement(text.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'extension')", 1), at), round(160 * effort)
     told = [made.release() for _ in range(times)]
     for i, true in enumerate(truth):
         ends = [each.intervals[0][i] for each in told]
@@ -130,9 +130,9 @@ def test_intervals_hold_at_a_declared_level(text: str, wide: float, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_variances_err_less_from_a_centre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variances_err_less_from_a_centre(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is cut off the squares and off the number of rows differs; from far away, a variance is what is left of both."""
-    (at, reader), text, times = trips(tmp_path), "SELECT VAR_POP(fare) FROM trips", 50
+    (at, reader), text, times = trips(tmp_path), "SELECT VAR_POP(fare) FROM trips", round(100 * effort)
     (truth,), = reader.rows(text)
 
     def middle() -> float:

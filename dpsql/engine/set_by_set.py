@@ -1,10 +1,11 @@
-"""Grouping sets over rows that belong to several entities each: every set is released by itself, for a share of the price.
+"""Grouping sets that a workload does not measure together: every set is released by itself, for a share of the price.
 
-If each entity has a limited number of rows, all sets are sums over one table of cells, and a workload measures them together. If
-a row belongs to several entities, what an entity adds to each group is held to a level, for each group separately: a total is
-then not the sum of its groups, but has a level of its own, and far less is cut off it than off all of its groups together. So
-each set is a question of its own, like those inside SQL over released rows (`engine.around_statements`); the groups of all sets
-are shown one set after the other, and all are charged together.
+If each entity has a limited number of rows, the counts and sums of all sets are sums over one table of cells, and a workload
+measures them together. Quantiles, variances, modes and numbers of distinct values are no such sums, and undeclared keys have no
+such cells. If a row belongs to several entities, what an entity adds to each group is held to a level, for each group separately:
+a total is then not the sum of its groups, but has a level of its own, and far less is cut off it than off all of its groups
+together. So each set is a question of its own, like those inside SQL over released rows (`engine.around_statements`); the groups
+of all sets are shown one set after the other, and all are charged together.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Stability
 from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.contribution_bound import PLAIN
 from dpsql.planning.explain import Explanation, explained, steps
 from dpsql.planning.groups import kept_keys, levels_of
 from dpsql.planning.left_out import left_out
@@ -38,9 +40,11 @@ from dpsql.types import ANY_NUMBER, Span, Type
 
 def apart(question: Question, known: Stability, options: Options) -> bool:
     """Whether a question with grouping sets is to be released set by set."""
-    several = not known.public and known.rows is None and known.owner is None and bool(known.owners)
-    plain = options.strategy is None and options.consistency == "none"
-    return several and plain and all(call.over is None for call in question.aggregates)
+    several = known.rows is None and known.owner is None and bool(known.owners)
+    undeclared = any(key.domain is None for key in question.keys)
+    by_itself = several or undeclared or any(call.function not in PLAIN for call in question.aggregates)
+    plain = options.strategy is None and options.consistency == "none" and all(call.over is None for call in question.aggregates)
+    return by_itself and plain and not known.public
 
 
 def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,

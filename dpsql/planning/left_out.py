@@ -183,25 +183,39 @@ def _complete(question: Question, origins: _Origins, column: str, domain: Domain
     """Whether a column can have no values but those of a domain, or those in `shown`."""
     made, known = origins.of(column), question.view.env[column]
     if isinstance(made, Case):  # such as bin_floor
-        outcomes = (*(then for _, then in made.branches), made.otherwise)
-        whole = all(isinstance(outcome, Literal) and outcome.value in shown for outcome in outcomes)
+        whole = _is_shown(made.otherwise, origins, shown) and all(
+            _is_shown(then, origins, shown, when) for when, then in made.branches)
     else:
         whole = isinstance(made, Literal) or _all_in(known, domain) or _asked_for(question.view, origins, column, shown)
     return whole or known.type is Type.BOOLEAN
 
 
+def _is_shown(outcome: Expr, origins: _Origins, shown: Sequence[Value], when: Expr | None = None) -> bool:
+    """Whether an outcome of CASE has only values in `shown`, as x has in CASE WHEN x IN ('a', 'b') THEN x ELSE 'other' END."""
+    if isinstance(outcome, Literal):
+        return outcome.value in shown
+    return isinstance(outcome, Ref) and when is not None and _keeps_to(when, origins, outcome.column, shown)
+
+
 def _asked_for(view: Node, origins: _Origins, column: str, shown: Sequence[Value]) -> bool:
     """Whether conditions at the top of a view keep only the values in `shown`, as WHERE x IN ('a', 'b') does."""
+    while isinstance(view, Filter | Project):
+        if isinstance(view, Filter) and _keeps_to(view.condition, origins, column, shown):
+            return True
+        view = view.input
+    return False
+
+
+def _keeps_to(condition: Expr, origins: _Origins, column: str, shown: Sequence[Value]) -> bool:
+    """Whether a condition is true only where a column has values in `shown`."""
     def is_it(arg: Expr) -> bool:
         return isinstance(arg, Ref) and origins.first(arg.column) == origins.first(column)
 
-    while isinstance(view, Filter | Project):
-        for part in conjuncts(view.condition) if isinstance(view, Filter) else ():
-            if isinstance(part, Call) and part.function in ("=", MEMBERSHIP) and any(map(is_it, part.args)):
-                values = [arg.value if isinstance(arg, Literal) else None for arg in part.args if not is_it(arg)]
-                if values and all(value is not None and value in shown for value in values):
-                    return True
-        view = view.input
+    for part in conjuncts(condition):
+        if isinstance(part, Call) and part.function in ("=", MEMBERSHIP) and any(map(is_it, part.args)):
+            values = [arg.value if isinstance(arg, Literal) else None for arg in part.args if not is_it(arg)]
+            if values and all(value is not None and value in shown for value in values):
+                return True
     return False
 
 

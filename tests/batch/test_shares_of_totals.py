@@ -36,8 +36,8 @@ def releases(text: str, session: Session, times: int) -> Iterator[Answer]:
 
 
 @pytest.mark.parametrize(("price", "people"), [("epsilon = 1", 200), ("rho = 0.5", 200), ("epsilon = 1", 12)])
-def test_intervals_of_shares_cover_as_often_as_they_say(price: str, people: int, tmp_path: Path) -> None:
-    reader, text, times = reader_of(dense(people=people)), SHARES.format(price), 120
+def test_intervals_of_shares_cover_as_often_as_they_say(price: str, people: int, tmp_path: Path, effort: float) -> None:
+    reader, text, times = reader_of(dense(people=people)), SHARES.format(price), round(240 * effort)
     (tmp_path / "true").mkdir()
     true, = releases(text, session_of(tmp_path / "true", reader=reader, noise=Exact(), at={"epsilon": 900, "delta": 1e-6}), 1)
     hits, squares = 0, list[float]()

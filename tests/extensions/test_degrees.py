@@ -144,7 +144,7 @@ def test_the_fairest_flow_is_that_of_every_limit(effort: float) -> None:
             held = sum(min(degree, limit) * number for degree, number in enumerate(counts.tolist(), 1))
             assert held == bounded_degrees._largest(whole, limit, USUAL).sum()
         shared += counts.sum() > 1 and np.count_nonzero(counts) > 2
-    assert shared > 10
+    assert shared > 12 * effort
 
 
 def test_the_flow_keeps_no_less_than_the_projection(effort: float) -> None:
@@ -155,7 +155,7 @@ def test_the_flow_keeps_no_less_than_the_projection(effort: float) -> None:
         kept = [int(way(arcs(edges, people, mutual=True), most) @ np.arange(1, most + 1)) for way in WAYS]
         assert kept[1] >= kept[0] and kept[0] >= kept[1] / 2
         more += kept[1] > kept[0]
-    assert more > 10
+    assert more > 20 * effort
 
 
 def test_without_rows_there_are_no_degrees() -> None:

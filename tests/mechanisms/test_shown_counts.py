@@ -26,12 +26,12 @@ RULES = (TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**6)),
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_intervals_of_what_is_shown_cover_the_truth(rule: KeyRule) -> None:
+def test_intervals_of_what_is_shown_cover_the_truth(rule: KeyRule, effort: float) -> None:
     """Whether a group is far above the threshold or is shown by chance alone."""
     tried = 0
     for n in sorted({1, 2, 5, *(max(1, rule.threshold + d) for d in (-12, -5, -2, 0, 1, 4, 30, 1000))}):
-        told = [count for count in shown([n] * 20_000, rule, Secure()) if count is not None]
-        if len(told) >= 150:
+        told = [count for count in shown([n] * round(40_000 * effort), rule, Secure()) if count is not None]
+        if len(told) >= 75:
             low, high = shown_counts((0, 0), np.array(told), rule).ends(0.9)
             covered = float(np.mean((low <= n) & (n <= high)))
             assert covered > 0.9 - 5 * (0.9 * 0.1 / len(told)) ** 0.5, (n, covered)

@@ -13,22 +13,24 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.many_cells import CELLS, Alike, Numbers
-from support.strength import Strength, stacked, strengths
+from support.strength import Strength, refuted, stacked, strengths
 
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.audit.laws import Kind, Law
-from dpsql.audit.looked import Looked, requests_of
+from dpsql.audit.looked import Looked
+from dpsql.measurements import NoisySums
 from dpsql.noise import source
 from dpsql.noise.source import Secure
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.planning.script import script
 
 pytestmark = pytest.mark.stat
 
@@ -133,7 +135,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def prepared(folder: Path, text: str, groups: Alike, exact: bool) -> Looked:
     statement = groups.prepared(text, folder / str(prepared.cache_info().currsize), Exact() if exact else None)
-    request, = requests_of(statement)
+    request = next(script(statement.program, statement.session.kernel, statement.session.scratch))
+    assert isinstance(request, NoisySums)
     return Looked(request, statement.session.kernel)
 
 
@@ -251,8 +254,7 @@ def test_a_little_too_little_noise_refutes_the_price(plant: Plant, name: str, am
     """
     plant(monkeypatch)
     first, second = replace(ASKED[name], amounts=amounts).pair(folder)
-    found = strengths(name, first.cost, sampled(first, times), sampled(second, times))
-    assert not all(strength.kept for strength in found), found
+    assert refuted(first.cost, partial(values, first), partial(values, second), times)
 
 
 @pytest.mark.parametrize("name", ["COUNT by group, Laplace", "SUM by group, Gaussian"])
@@ -278,7 +280,8 @@ def test_groups_that_share_noise_refute_the_price(name: str, folder: Path, monke
 def test_answers_of_a_connection_tell_what_their_price_says(what: str, price: str, tight: float, tmp_path: Path, effort: float,
                                                             told: list[Strength]) -> None:
     """Every statement differs in a literal, so that none is answered from the ledger; every one is charged."""
-    samples = [cache(answered(what, price, tmp_path / str(len(amounts)), amounts, round(max(1, effort)))) for amounts in ((30, 100), (30,))]
+    times, cells = round(max(1, effort)), round(CELLS * min(1, 2 * effort))
+    samples = [cache(answered(what, price, tmp_path / str(len(amounts)), amounts, times, cells)) for amounts in ((30, 100), (30,))]
     number = Fraction(price.split()[-1])
     told += strengths(f"connection: {what}", concentrated(number) if "rho" in price else pure(number), *samples)
     assert all(strength.kept for strength in told), told

@@ -72,14 +72,19 @@ class Case:
     tight: float = 0.5
     halved: int | None = 8000
 
-    def drawn(self, side: int, folder: Path, noise: Any, times: int) -> tuple[Any, Callable[[], Numbers]]:
+    def side(self, side: int, folder: Path, noise: Any) -> tuple[Any, Callable[[], Numbers]]:
         looked = self.make(folder, noise, side)
-        return looked.cost, lambda: stacked(lambda: np.atleast_2d(np.asarray(self.seen(looked.look()), dtype=float)), times)
+        return looked.cost, lambda: np.atleast_2d(np.asarray(self.seen(looked.look()), dtype=float))
 
 
-def strength(case: Case, folder: Path, times: int, noise: Callable[[], Any] = Batched) -> list[Strength]:
-    (cost, first), (_, second) = (case.drawn(side, folder, noise(), times) for side in (0, 1))
-    return strengths(case.name, cost, first, second)
+def strength(case: Case, folder: Path, times: int) -> list[Strength]:
+    (cost, first), (_, second) = (case.side(side, folder, Batched()) for side in (0, 1))
+    return strengths(case.name, cost, lambda: stacked(first, times), lambda: stacked(second, times))
+
+
+def is_refuted(case: Case, folder: Path, times: int, noise: Callable[[], Any] = Batched) -> bool:
+    (cost, first), (_, second) = (case.side(side, folder, noise()) for side in (0, 1))
+    return refuted(cost, first, second, times)
 
 
 # -- requests over people, of whom one side lacks the first
@@ -272,7 +277,7 @@ def test_neighbours_are_told_apart_no_better_than_the_price_allows(case: Case, t
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.halved], ids=lambda case: case.name)
 def test_half_of_the_noise_is_found(case: Case, tmp_path: Path) -> None:
-    assert refuted(lambda i: strength(case, tmp_path / str(i), case.halved or 0, Halved))
+    assert is_refuted(case, tmp_path, case.halved or 0, Halved)
 
 
 def named(name: str) -> Case:
@@ -315,7 +320,7 @@ def test_rules_of_keys_that_show_too_many_are_found(plant: Plant, case: Case, tm
     if case.name == "a key that one has":
         assert all(found.kept for found in strength(case, tmp_path / "right", 20_000))
     plant(monkeypatch)
-    assert refuted(lambda i: strength(case, tmp_path / f"wrong {i}", 60_000))
+    assert is_refuted(case, tmp_path / "wrong", 60_000)
 
 
 class OnceForAll(Batched):
@@ -349,12 +354,12 @@ def once_for_each_look(case: Case) -> Case:
 @pytest.mark.parametrize("name", ["above-threshold: a ladder", "above-threshold: rising sums", "slacks of two tests"])
 def test_noise_that_is_drawn_once_for_all_is_found(name: str, tmp_path: Path) -> None:
     case = once_for_each_look(named(name))
-    assert refuted(lambda i: strength(case, tmp_path / str(i), 8000, OnceForAll))
+    assert is_refuted(case, tmp_path, 8000, OnceForAll)
 
 
 @pytest.mark.parametrize("name", ["slacks of two tests"])
 def test_one_sided_noise_is_found_where_both_sides_are_needed(name: str, tmp_path: Path) -> None:
-    assert refuted(lambda i: strength(named(name), tmp_path / str(i), 8000, OneSided))
+    assert is_refuted(named(name), tmp_path, 8000, OneSided)
 
 
 # -- rising sums, against their whole law

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,12 @@ def prepared(text: str, pair: Pair, folder: Path) -> tuple[PreparedStatement, Pr
     made = [PreparedStatement(text, session_of(folder, reader=reader_of(world), around=Remembering, noise=Batched(), budget=pair.entity,
                                                policy=POLICY, ledger=ledger)) for world in pair.worlds()]
     return made[0], made[1]
+
+
+def refutes(bound: Callable[[Path, int], float], claim: float, folder: Path, times: int) -> bool:
+    """Whether an audit finds more than is claimed, by a quarter of so many releases, by half, or by all: where a fault is planted
+    fewer often do, and no single attempt has to succeed."""
+    return any(bound(folder / str(i), times // part) > claim for i, part in enumerate((4, 2, 1, 1)))
 
 
 def outcome(released: Released, cells: list[Any]) -> Iterator[float]:

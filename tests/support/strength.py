@@ -108,7 +108,13 @@ def stacked(draw: Callable[[], Numbers], times: int) -> Numbers:
     return np.concatenate(found)
 
 
-def refuted(samples: Callable[[int], Sequence[Strength]], attempts: int = 3) -> bool:
-    """Whether one of a few samples shows that more is told than is claimed. Without a fault each is so seldom mistaken that one is
+def refuted(cost: Cost, first: Callable[[], Numbers], second: Callable[[], Numbers], times: int) -> bool:
+    """Whether samples of both sides show that more is told than is claimed. An eighth of `times` is drawn, then as many again,
+    until they do, or until there are four times as many: without a fault each of these looks is so seldom mistaken that one is
     enough, and with it no single one has to succeed."""
-    return any(not all(one.kept for one in samples(i)) for i in range(attempts))
+    a, b = stacked(first, times // 8), stacked(second, times // 8)
+    while all(one.kept for one in strengths("", cost, lambda: a, lambda: b)):
+        if len(a) >= 4 * times:
+            return False
+        a, b = np.concatenate([a, stacked(first, len(a))]), np.concatenate([b, stacked(second, len(b))])
+    return True

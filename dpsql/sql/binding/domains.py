@@ -67,7 +67,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
         return Domain(() if expr.value is None else (expr.value,)), expr.value is None
     evaluated = _over_combinations(expr, env, scratch)
     if evaluated is not None:
-        return evaluated
+        return _with_otherwise(expr, env, *evaluated)
     if known.type is Type.BOOLEAN:
         return Domain((False, True)), known.nullable
     if isinstance(expr, Case):
@@ -80,6 +80,14 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     if of_parts is None or (in_range is not None and len(in_range) <= len(of_parts[0])):
         return in_range, known.nullable
     return of_parts
+
+
+def _with_otherwise(expr: Expr, env: Mapping[str, Facts], found: Domain, nullable: bool) -> tuple[Domain, bool]:
+    """The values of a key, and the constant after ELSE, which gives undeclared values a group."""
+    if not (isinstance(expr, Case) and isinstance(expr.otherwise, Literal) and expr.otherwise.value is not None and any(
+            env[column].type is not Type.BOOLEAN for column in columns(expr))):
+        return found, nullable
+    return Domain(tuple(sorted({*found.values, expr.otherwise.value}))), nullable
 
 
 def _whole_numbers(known: Facts) -> Domain | None:
