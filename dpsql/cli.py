@@ -23,6 +23,7 @@ from dpsql.errors import BudgetExhausted, Error, InternalError, LedgerError, Ope
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from dpsql.answers.answer import Answer
     from dpsql.answers.listings import Listing
@@ -439,7 +440,8 @@ def _budget(options: argparse.Namespace) -> None:
         from dpsql.engine.opening import reopen
 
         forgiven = reopen(options.reopen, **_place(options))
-        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged")
+        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged" if forgiven
+              else f"no incident of {options.reopen} was counted under this budget, so nothing is changed")
         return
     with _connected(options) as connection:
         failed = listed_failures(incidents(**_place(options)))
@@ -617,7 +619,7 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
 
 
 def _print_answer(answer: Answer, options: argparse.Namespace) -> None:
-    from dpsql.answers.display import as_csv, as_dict, interval_text, legend, shown
+    from dpsql.answers.display import as_csv, as_dict, legend
 
     if getattr(options, "json", False):
         print(json.dumps(as_dict(answer)))
@@ -625,21 +627,36 @@ def _print_answer(answer: Answer, options: argparse.Namespace) -> None:
     if getattr(options, "csv", False):
         print(as_csv(answer), end="")
         return
-    table = _table()
-    for column in answer.columns:
-        table.add_column(column.name, justify="left" if column.exact and not column.type.numeric else "right")
-        if not column.exact:
-            table.add_column("", style="dim", justify="left")
-    for row, intervals in zip(answer.rows, answer.intervals, strict=True):
-        cells = []
-        for column, value, ends in zip(answer.columns, row, intervals, strict=True):
-            cells.append(shown(value, ends))
-            cells += [] if column.exact else [interval_text(ends, value)]
-        table.add_row(*cells)
     console = _console()
-    console.print(table)
+    console.print(_drawn(answer), crop=False)
     for line in (legend(answer), *answer.notes):
         console.print(line, style="dim", markup=False, highlight=False)
+
+
+def _drawn(answer: Answer) -> Table:
+    """A table in which no number and no word of a key is broken or cut off, however narrow the terminal: headings give way."""
+    from dpsql.answers.display import interval_text, shown
+
+    table, drawn = _table(), []
+    for i, column in enumerate(answer.columns):
+        values = [(row[i], ends[i]) for row, ends in zip(answer.rows, answer.intervals, strict=True)]
+        cells = [shown(value, ends) for value, ends in values]
+        table.add_column(column.name, justify="left" if column.exact and not column.type.numeric else "right", overflow="fold",
+                         min_width=_longest_word([*cells, column.name[:len("COUNT(*)")]]))
+        drawn.append(cells)
+        if not column.exact:
+            intervals = [interval_text(ends, value) for value, ends in values]
+            table.add_column("", style="dim", justify="left", overflow="fold", min_width=_longest_word(intervals))
+            drawn.append(intervals)
+    for row in zip(*drawn, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max((cell_len(word) for text in texts for word in text.split()), default=0)
 
 
 def _print_listing(listing: Listing, options: argparse.Namespace) -> None:
@@ -665,7 +682,7 @@ def _print_listing(listing: Listing, options: argparse.Namespace) -> None:
     _console().print(table)
 
 
-def _table() -> Any:
+def _table() -> Table:
     from rich import box
     from rich.table import Table
 

@@ -67,7 +67,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
         spent = other.budget().as_dict()["accounts"]
         with pytest.raises(dpsql.BudgetExhausted) as caught:
             other.execute(f"{COUNT}99")
-        assert caught.value.code == "account-closed" and "reopen" in caught.value.try_ and caught.value.__suppress_context__
+        assert caught.value.code == "account-closed" and "dpsql budget --budget person --reopen ada;" in caught.value.try_ and caught.value.__suppress_context__
         with pytest.raises(dpsql.BudgetExhausted):
             other.workload([f"{COUNT}98"])
         with pytest.raises(dpsql.BudgetExhausted):
@@ -88,6 +88,8 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
         policy=folder / "dpsql.toml", budget="person")] == [("ada", False)] * incidents
     code, told = run(capsys, folder, "budget", "--reopen", "Ada")
     assert code == 0 and f"{incidents} of its incidents forgiven" in told
+    code, told = run(capsys, folder, "budget", "--reopen", "nobody")
+    assert code == 0 and "no incident of nobody was counted under this budget" in told
     assert connection.budget().incidents_left == incidents
     connection.execute(f"{COUNT}99")
     assert dpsql.reopen("ada", policy=folder / "dpsql.toml", budget="person") == 0

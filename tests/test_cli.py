@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,16 @@ def test_tables_are_listed_once_for_each_entity(study: Path, capsys: pytest.Capt
 def test_check_lists_what_may_be_asked(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check", "--budget", "study")
     assert code == 0 and "protects each person" in out and "person_years" in out and "public" in out
+
+
+def test_a_narrow_terminal_breaks_no_number(study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headings are folded; numbers and words of keys stay in one piece."""
+    text = "SELECT health, female, COUNT(*), AVG(income), MEDIAN(income) FROM people GROUP BY health, female"
+    _, wide, _ = run(capsys, "query", "--budget", "study", text)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    _, narrow, _ = run(capsys, "query", "--budget", "study", text)
+    head, narrow = re.split("─+", re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", narrow), maxsplit=1)
+    rows, told = (body.split("± is")[0] for body in (narrow, re.split("─+", wide)[1]))
+    assert sorted(rows.split()) == sorted(told.split())
+    assert "…" not in head and "COUNT(*)" in head, "headings are not cut off"

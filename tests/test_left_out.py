@@ -136,7 +136,7 @@ CASES = [
     ("SELECT health, COUNT(*) FROM people GROUP BY health ERROR WITHIN 50", ["rows with other values of health are in no group"]),
     ("SELECT COUNT(*) FROM visits ERROR WITHIN 50", [LIMIT, NOBODY]),
 ]
-HOW = ("numbers over", "what each entity adds", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
+HOW = ("number over", "numbers over", "what each entity adds", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
 
 
 def standing(notes: tuple[str, ...]) -> list[str]:

@@ -116,7 +116,7 @@ def open_account(text: str, session: Session) -> Iterator[None]:
     try:
         yield
     except Closed as told:
-        raise closed(session.analyst, len(told.failed)).located(text) from None
+        raise closed(session.budget.name, session.analyst, len(told.failed)).located(text) from None
     except Busy as told:
         raise busy(session.analyst, told.running).located(text) from None
 

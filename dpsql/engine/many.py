@@ -33,7 +33,7 @@ def check_all(text: str, sets: Sequence[Parameters], session: Session) -> None:
     total = sum((cost.rounded() for cost in costs.values()), NOTHING)
     state = budget_of(session)
     if costs and not state.incidents_left:
-        raise closed(session.analyst, state.failed).located(text)
+        raise closed(session.budget.name, session.analyst, state.failed).located(text)
     for account in state.accounts:
         if costs and not account.limit.allows(account.spent + total):
             whose = f"the budget of {account.whose}" if account.whose is not None else "the budget"

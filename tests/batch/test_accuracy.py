@@ -105,6 +105,7 @@ def test_intervals_at_the_confidence_are_those_that_were_asked_for(tmp_path: Pat
         assert cursor.answer is not None
         (ends,), (count,) = cursor.answer.intervals[0], cursor.answer.rows[0]
         assert ends is not None and ends[1] - count == pytest.approx(12, abs=0.6)  # a count is told as a whole number
+        assert any(note.startswith("1 number over 1 cell by") for note in cursor.notes), cursor.notes
 
 
 def test_a_workload_has_one_accuracy_or_one_for_each_statement(tmp_path: Path) -> None:

@@ -170,6 +170,8 @@ def test_what_is_not_closed_is_pointed_at(text: str, place: str) -> None:
     ("SELCT COUNT(*) FROM people", "SELECT"), ("SELECT COUNT(*) FORM people", "FROM"), ("EXPLIAN PRIVACY SELECT 1", "EXPLAIN"),
     ("SELECT COUNT(*) FROM people WERE age > 3", "WHERE"), ("SELECT sex FROM people GROUP sex", "GROUP BY"),
     ("SELECT sex FROM people ORDER sex", "ORDER BY"), ("SELECT sex FROM people HAVNG 3", "HAVING"), ("DESCRIB people", "DESCRIBE"),
+    ("SELECT COUNT(*) FROM people WHERE age BETWEEN 3", "BETWEEN low AND high"), ("SHOW COLUMNS FROM people", "SHOW BUDGET; DESCRIBE and a table for its columns"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex ERROR WITH 5", "ERROR WITHIN 50, or STANDARD ERROR 20"),
     ("SELECT COUNT(*) FROM people LIMT 3", "LIMIT"), ("SELECT TOP 3 sex, COUNT(*) FROM people GROUP BY sex", "LIMIT, at the end"),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTION (epsilon = 1) COUNT(*) FROM people", "OPTIONS"),
     ("SELECT COUNT(*) FROM people WHERE age > 3 && sex = 'f'", "AND"),

@@ -106,5 +106,6 @@ def test_explanations_tell_what_sums_are_held_to(tmp_path: Path) -> None:
     synthetic: Any = {"scores": frame("scores", here.rows["scores"])}
     for options, told in (({}, "held to a level that is learned first"), ({"clip": 5}, "held to 5")):
         made = validated(SCORES, at, synthetic, 5, epsilon=1, **options)
-        assert told in str(explained_validation(made.plan, at.kernel, entity="person", left=[]))
+        text = str(explained_validation(made.plan, at.kernel, entity="person", left=[]))
+        assert told in text and "or more entities (person) would have to come or go" in text, text
     assert not at.ledger.entries("person")

@@ -244,6 +244,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
      "nothing stands for visits"),
     ("SELECT AVG(income) FROM people", {"synthetic": frame().drop(columns="income")}, OptionError,
      "the synthetic table has no column income"),
+    ("VALIDATE SELECT COUNT(*) FROM people", {}, SqlError, "each query stands by itself here"),
     ("SELECT COUNT(*) FROM people", {"synthetic": pd.DataFrame({"other": [1]})}, OptionError, "the synthetic table has no column of"),
     ("SELECT AVG(income) FROM people", {"synthetic": frame(income="much")}, OperationalError, "column income of the synthetic frame"),
     ("SELECT COUNT(*) FROM people", {"synthetic": frame(sex="x")}, OptionError, "column sex of the synthetic people has values"),

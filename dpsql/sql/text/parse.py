@@ -31,6 +31,7 @@ from dpsql.types import Span
 
 _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, such as COUNT(*) > 100",
             "FROM": "the name of a table", "JOIN": "the name of a table", "ON": "a.key = b.key",
+            "ERROR": "ERROR WITHIN 50, or STANDARD ERROR 20",
             **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "THEN", "ELSE"), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
@@ -95,7 +96,8 @@ def _show(tokens: Sequence[Token]) -> Show:
     known = {"BUDGET": "budget", "RELEASES": "releases", "TABLES": "tables"}
     word = tokens[1].text.upper() if len(tokens) == 2 else ""
     if word not in known:
-        raise SqlError("SHOW takes BUDGET, RELEASES or TABLES", code="syntax", span=place_of(tokens[-1]), try_="SHOW BUDGET")
+        raise SqlError("SHOW takes BUDGET, RELEASES or TABLES", code="syntax", span=place_of(tokens[-1]),
+                       try_="SHOW BUDGET; DESCRIBE and a table for its columns")
     return Show(what=known[word])
 
 
@@ -164,6 +166,8 @@ def _syntax_error(fault: ParseError, tokens: Sequence[Token]) -> SqlError:
         hint = f"{before[-1]} BY"
     if before[-1:] == ["TOP"]:
         hint = "LIMIT, at the end"
+    if before[-1:] == ["BETWEEN"]:
+        hint = "BETWEEN low AND high"
     if any(token.token_type is TokenType.MOD and after.start == token.end + 1 and after.text in ("s", "(")
            for token, after in itertools.pairwise(tokens[max(0, at - 4) : at + 1])):
         hint = "? for a parameter, or :name"
