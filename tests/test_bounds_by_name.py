@@ -86,6 +86,14 @@ def test_a_reservoir_keeps_so_many_groups_and_clamps_each(tmp_path: Path) -> Non
         assert sum(row[1] for row in found.rows) == sum(min(number, groups) for number, in counts)  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(("options", "note"), [
+    ("bound = 'clip', clip = 20", "what each entity adds in all is held to clip = 20"),
+    ("bound = 'reservoir', clip = 2.5, max_groups = 2", "what each entity adds in all is held to clip = 2.5")])
+def test_a_clip_that_is_given_is_told(options: str, note: str, tmp_path: Path) -> None:
+    found = answer(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {options}) SUM(points) FROM scores", session_of(tmp_path))
+    assert isinstance(found, Answer) and any(each.startswith(note) for each in found.notes), found
+
+
 REFUSED = [
     ("bound = 'rows'", f"COUNT(*) FROM {PAIRS}", "rows that belong to one entity", "bound = 'balance'", "bound = 'rows'"),
     ("bound = 'clip'", f"COUNT(*) FROM {PAIRS}", "rows that belong to one entity", "extension', clip = ...", "bound = 'clip'"),
@@ -93,6 +101,7 @@ REFUSED = [
     ("bound = 'reservoir', clip = 3, max_groups = 2", f"COUNT(*) FROM {PAIRS}", "rows that belong to one entity", "balance", "bound"),
     ("max_rows = 3", f"COUNT(*) FROM {PAIRS}", "max_rows needs rows that belong to one entity each", "bound = ", "max_rows = 3"),
     ("bound = 'extension'", "COUNT(*) FROM scores", "needs clip", "clip = 100", "bound = 'extension'"),
+    ("bound = 'reservoir'", "COUNT(*) FROM scores", "needs clip and max_groups", "clip = 100, max_groups = 100", "bound = 'reservoir'"),
     ("bound = 'reservoir', clip = 3", "COUNT(*) FROM scores", "needs max_groups", "max_groups = ", "bound = 'reservoir'"),
     ("bound = 'reservoir', max_groups = 3", "COUNT(*) FROM scores", "needs clip", "clip = ", "bound = 'reservoir'"),
     ("bound = 'rows', clip = 3", "COUNT(*) FROM scores", "clip means nothing to bound = 'rows'", "bound = 'clip'", "clip = 3"),

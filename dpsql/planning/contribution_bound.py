@@ -179,9 +179,11 @@ def _ways(*, one: bool) -> str:
 
 def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> None:
     """Raises OptionError if an option is missing that the policy has not `met`, or one is given that the bound does not use."""
-    for name in bound.needs:
-        if getattr(options, name) is None and name not in met:
-            raise _fail(options, "bound", f"bound = '{bound.name}' needs {name}", f"bound = '{bound.name}', {name} = 100")
+    missing = [name for name in bound.needs if getattr(options, name) is None and name not in met]
+    if missing:
+        raise _fail(options, "bound", f"bound = '{bound.name}' needs {' and '.join(missing)}",
+                    f"bound = '{bound.name}'" + "".join(f", {name} = {getattr(options, name) or 100}" for name in bound.needs
+                                                        if name not in met))
     for name, other in (("clip", "clip"), ("max_frequency", "frequency")):
         if getattr(options, name) is not None and name not in (*bound.needs, *bound.takes):
             raise _fail(options, name, f"{name} means nothing to bound = '{bound.name}'", f"bound = '{other}'")

@@ -501,7 +501,8 @@ def _with_rule(program: Program) -> Program:
     if not program.allotted.delta:
         raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
                           "delta", code="no-delta", span=span, subject=name,
-                          try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6), or values = [...] for the column in the policy")
+                          try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6) where the budget has a delta, or values = [...] "
+                          "for the column in the policy")
     found = rules_of(program, program.known)
     named = [choice for choice in found if choice.name in program.options.mechanisms]
     if not found:
