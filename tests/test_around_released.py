@@ -150,7 +150,7 @@ def test_expressions_of_released_rows_do_not_fail(tmp_path: Path) -> None:
     (UNION.replace("COUNT(*) FROM people WHERE", "COUNT(*), 1 FROM people WHERE"), "the parts of this UNION have 2 and 3", ""),
     (UNION + " ORDER BY n + 1", "ORDER BY after a set operation", "n + 1"),
     (SHARES + " LIMIT -1", "", ""), (SHARES.replace("SUM(n)", "SUM(clinic)"), "SUM needs numbers", "clinic"),
-    (f"SELECT DISTINCT clinic, RANK() OVER (ORDER BY n) FROM ({SHARES}) AS u ORDER BY n", "must be in the list of SELECT DISTINCT", "n"),
+    (f"SELECT DISTINCT clinic, RANK() OVER (ORDER BY n) FROM ({SHARES}) AS u ORDER BY n", "terms of ORDER BY must be in the list of SELECT DISTINCT", "n"),
     ("SELECT p.sex, n FROM people AS p JOIN (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) AS t ON p.sex = t.sex", "rows are", ""),
     ("SELECT AVG(n) FROM (SELECT nickname, COUNT(*) AS n FROM people GROUP BY nickname) AS t", "", ""),
     ("SELECT clinic FROM clinics WHERE beds IN (SELECT n FROM (SELECT x FROM people) AS t) UNION SELECT 'a'", "", "")])

@@ -93,10 +93,9 @@ def extended(arcs: ArcList, most: int, solvers: Solvers = NO_SOLVERS) -> Integer
 
     The network has two nodes for every entity v, left and right. An arc a -> b of size m becomes an arc from a_left to b_right of
     capacity m; arcs of capacity `most` lead from a source to each left node and from each right node to a sink. Of the integer
-    flows x, with out_v from v_left and in_v
-    to v_right, take one that is best for the sum of phi_v(out_v) + phi_v(in_v), with steps
-    phi_v(i + 1) - phi_v(i) = most - i + tiny_(v,i), where sums of differences of the tiny numbers are smaller than one and no
-    two of these are equal. The degrees are out_v.
+    flows x, with out_v from v_left and in_v to v_right, take one that is best for the sum of phi_v(out_v) + phi_v(in_v), with
+    steps phi_v(i + 1) - phi_v(i) = most - i + tiny_(v,i), where sums of differences of the tiny numbers are smaller than one and
+    no two of these are equal. The degrees are out_v.
 
     Proof of (*). Let x be best without e and x' with it. x' - x, with source and sink as one node g, is a circulation: a sum
     of simple cycles of one unit, each with the signs of x' - x, so that each can be added to x (if it does not pass e) or

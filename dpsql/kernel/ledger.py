@@ -9,9 +9,9 @@ head of the chain is also appended to a second file, the *anchor*, before an ans
 its anchor was rolled back and is refused, as is one that is missing, damaged or replaced. Keep the anchor on another volume, so
 that restoring a whole folder is detected. An administrator who changes both is out of scope.
 
-Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. If
-too many statements of its account are running, a statement waits for them, and is refused without a charge if that takes too
-long: running statements never close an account.
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A
+statement waits while too many others of its account are running, and is refused without a charge if that takes too long:
+running statements never close an account.
 
 *Versions.* A ledger created before `reopened` events existed is converted when the first one is written, in the same
 transaction: rows, hashes and the head of the chain stay unchanged, so the chain and the anchor are valid before and after.

@@ -31,8 +31,8 @@ FARTHEST_END = SATURATION // 2  # of intervals for listed values, so that no end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One end of an interval: in cell g the answer does not pass it where `sign` * (total of summand `at`) + `constants[g]`
-    is 1 or more."""
+    """One end of an interval, which the answer of cell g respects where `sign` * (total of summand `at`) + `constants[g]` is
+    1 or more."""
 
     at: int
     sign: int
@@ -137,7 +137,7 @@ def _check_cells(cells: Cells, keys: Sequence[str], certificate: Certificate) ->
 def _check_interval(first: int, last: int) -> None:
     """Raises ValueError where a number could violate both ends."""
     if type(first) is not int or type(last) is not int or first > last + 1:
-        raise ValueError("the ends of an interval must be whole numbers that no number violates both of")
+        raise ValueError("the ends of an interval must be whole numbers, and no number may violate both")
 
 
 def fewest(need: int, come: int, leave: Iterable[int]) -> int:
@@ -155,8 +155,8 @@ class DistinctWithin:
     """Whether the numbers of distinct values in all cells lie between `first` and `last`, inclusive.
 
     The flip distance is exact where an entity has one row: one added row can add a value, and a value is removed with all its
-    rows, so that fewest rows lower the number by k if the k rarest values are removed. (A column of few possible values may have
-    no new values left: the distance is then larger than computed here.)
+    rows, so the fewest rows whose removal lowers the number by k are those of the k rarest values. (A column of few possible
+    values may have no new values left: the distance is then larger than computed here.)
     """
 
     plan: Multiplicities
@@ -166,7 +166,7 @@ class DistinctWithin:
 
     @property
     def ways(self) -> tuple[int, ...]:
-        """Added rows can only raise the slack to too few values, and only lower the slack to too many."""
+        """Added rows can only raise the slack of the lower end, and only lower that of the upper end."""
         return (1, -1)
 
     def sides(self, counts: Sequence[Mapping[int, int]]) -> Sides:

@@ -4,7 +4,7 @@ Groups that cannot have rows, by the text of the statement alone, are not shown.
 all values that rows may have, undeclared ones included. There are three arguments.
  - A condition that reads only the key is a function of it, so the groups for which it is not true have no rows.
  - Where conditions restrict every column of a key to a few values (x IN (...), x = 3, whole numbers BETWEEN two others), the key
-   has one of its values at these.
+   has one of the values that it takes at these.
  - Whole numbers in a range give keys in a range, by the rules that prove arithmetic safe.
 """
 
