@@ -87,8 +87,8 @@ def test_a_reservoir_keeps_so_many_groups_and_clamps_each(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("options", "note"), [
-    ("bound = 'clip', clip = 20", "what each entity adds in all is held to clip = 20"),
-    ("bound = 'reservoir', clip = 2.5, max_groups = 2", "what each entity adds in all is held to clip = 2.5")])
+    ("bound = 'clip', clip = 20", "what each entity adds in all is limited to clip = 20"),
+    ("bound = 'reservoir', clip = 2.5, max_groups = 2", "what each entity adds in all is limited to clip = 2.5")])
 def test_a_clip_that_is_given_is_told(options: str, note: str, tmp_path: Path) -> None:
     found = answer(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {options}) SUM(points) FROM scores", session_of(tmp_path))
     assert isinstance(found, Answer) and any(each.startswith(note) for each in found.notes), found

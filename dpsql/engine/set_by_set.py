@@ -2,10 +2,10 @@
 
 If each entity has a limited number of rows, the counts and sums of all sets are sums over one table of cells, and a workload
 measures them together. Quantiles, variances, modes and numbers of distinct values are no such sums, and undeclared keys have no
-such cells. If a row belongs to several entities, what an entity adds to each group is held to a level, for each group separately:
-a total is then not the sum of its groups, but has a level of its own, and far less is cut off it than off all of its groups
-together. So each set is a question of its own, like those inside SQL over released rows (`engine.around_statements`); the groups
-of all sets are shown one set after the other, and all are charged together.
+such cells. If a row belongs to several entities, what an entity adds is limited to a level, for each group separately: a total is
+then not the sum of its groups, but has a level of its own, and far less is cut off it than off all of its groups together. So
+each set is a question of its own, like those inside SQL over released rows (`engine.around_statements`); the groups of all sets
+are shown one set after the other, and all are charged together.
 """
 
 from __future__ import annotations

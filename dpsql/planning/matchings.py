@@ -63,4 +63,4 @@ def check_matchings(question: Question, parts: Decomposition, owners: Sequence[s
                 name = question.view.names[part.column]
                 raise Unsupported(f"{name} names entities, which may all share their rows with one other, so that it could "
                                   "change their number without limit", code="several-owners", span=call.span, subject=name,
-                                  try_="COUNT(*), in which each entity is held to a level")
+                                  try_="COUNT(*), in which each entity is limited to a level")

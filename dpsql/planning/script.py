@@ -128,7 +128,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
         cut = "" if program.bound.decomposes else uncovered(program)
         notes.append(f"what each entity adds {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
-        notes.append(f"what each entity adds in all is held to clip = {float(program.options.clip):g}{uncovered(program)}")
+        notes.append(f"what each entity adds in all is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
     notes += unmatched(program)
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))

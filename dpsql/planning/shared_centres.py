@@ -1,10 +1,10 @@
 """Averages over rows of several entities each, measured from sums of deviations from a median of all groups.
 
 AVG(x) = c + SUM(x - c) / COUNT(x) for any c; see `planning.centred_averages`. Here this does more than reduce noise. The sum and
-the count are each held to a level of their own, so what is cut off one is not what is cut off the other, and the relative error
-of their quotient may be as large as that of either. With a centre, what is cut off the count is multiplied by AVG(x) - c only,
-and what is cut off the sum is a part of the deviations; those above and below c are held to the level separately, and offset each
-other.
+the count are each limited to a level of their own, so what is cut off one is not what is cut off the other, and the relative
+error of their quotient may be as large as that of either. With a centre, what is cut off the count is multiplied by AVG(x) - c
+only, and what is cut off the sum is a part of the deviations; those above and below c are held to the level separately, and
+offset each other.
 
 The centre c is a median, searched for over rows with at most one for each entity (a level of 1): any number near the average will
 do, and with so little noise it is found for a small part of the price. It is a released number, so only the error depends on it.

@@ -35,7 +35,7 @@ def _held(finding: Finding, check: PreparedCheck) -> str:
     if not check.case.asked.held:
         return ""
     level = "a level that is learned first" if finding.held is None else f"{finding.held:,.6g}"
-    return f"; what each of them adds is held to {level}"
+    return f"; what each of them adds is limited to {level}"
 
 
 def _reliable(finding: Finding, plan: CheckPlan, entity: str) -> str:

@@ -111,13 +111,13 @@ def shares_of(asked: CheckedAggregate) -> OwnerSets:
     column = column_of(asked)
     grid = bounded(column, call)
     if grid.least < 0 or grid.largest > LARGEST:
-        raise Unsupported(f"{name} is held to a level only where values are not negative, nor very large", code="no-limit",
+        raise Unsupported(f"{name} is limited to a level only where values are not negative, nor very large", code="no-limit",
                           span=call.span, subject=name, try_=f"GREATEST({column.name}, 0), or {limit}")
     return OwnerSets(input=asked.view, owners=asked.owners, summand=GridSum(column=column.id, when=call.when, grid=grid))
 
 
 def held_to(asked: CheckedAggregate, level: int) -> Test:
-    """The test of a sum that is held to a level, in integers of its summand."""
+    """The test of a sum that is limited to a level, in integers of its summand."""
     plan, part = shares_of(asked), asked.ranges[0]
     unit = UNIT / (plan.summand.grid.step if isinstance(plan.summand, GridSum) else Fraction(1))
     return ExtensionWithin(plan=plan, level=level, first=math.floor(part.low * unit) + 1, last=math.ceil(part.high * unit) - 1)

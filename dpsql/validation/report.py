@@ -67,7 +67,7 @@ def _check(found: Finding) -> str:
     if found.truth is not None:
         facts.append(f"private answer between {found.truth[0]:,.6g} and {found.truth[1]:,.6g}")
     if found.held is not None:
-        facts.append(f"what each entity adds is held to {found.held:,.6g}")
+        facts.append(f"what each entity adds is limited to {found.held:,.6g}")
     if found.p_outside is not None and found.p_inside is not None:
         facts.append(f"chance of such a result if it were outside {found.p_outside:.3g}, if it were within {found.p_inside:.3g}")
     if found.mistakes:

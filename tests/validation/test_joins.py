@@ -76,7 +76,7 @@ def test_levels_are_learned_where_none_is_given(tmp_path: Path) -> None:
         "people": frame("people", here.rows["people"]), "scores": frame("scores", here.rows["scores"])})
     assert [found.decision for found in made.findings] == ["yes", "yes"]
     assert all(found.decider == "held_distance" and found.held is not None and found.held >= 4 for found in made.findings)
-    assert any("what each entity adds is held to" in line for line in made.table().notes)
+    assert any("what each entity adds is limited to" in line for line in made.table().notes)
     far = connection.validate(SCORES, within=2, epsilon=200, synthetic={"scores": frame("scores", here.rows["scores"] * 20)})
     assert far.findings[0].decision == "no"
 
@@ -104,7 +104,7 @@ def test_explanations_tell_what_sums_are_held_to(tmp_path: Path) -> None:
     here = world(2)
     at = session_of(tmp_path, reader=reader_of(here))
     synthetic: Any = {"scores": frame("scores", here.rows["scores"])}
-    for options, told in (({}, "held to a level that is learned first"), ({"clip": 5}, "held to 5")):
+    for options, told in (({}, "limited to a level that is learned first"), ({"clip": 5}, "limited to 5")):
         made = validated(SCORES, at, synthetic, 5, epsilon=1, **options)
         text = str(explained_validation(made.plan, at.kernel, entity="person", left=[]))
         assert told in text and "or more entities (person) would have to come or go" in text, text

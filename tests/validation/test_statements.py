@@ -214,7 +214,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Error], str]] = [
      "the declared values of the keys make 1061520150601 groups"),
     ("SELECT COUNT(*) FROM clinics", {}, Unsupported, "this query reads public tables only"),
     ("SELECT AVG(points) FROM scores", {"synthetic": SCORES}, Unsupported, "AVG(points) is checked where the rows of an entity"),
-    ("SELECT SUM(points) FROM scores", {"synthetic": SCORES}, Unsupported, "SUM(points) is held to a level only where values"),
+    ("SELECT SUM(points) FROM scores", {"synthetic": SCORES}, Unsupported, "SUM(points) is limited to a level only where values"),
     ("SELECT COUNT(*) FROM scores", {"synthetic": SCORES, "suite": "conjunction"}, Unsupported, "the rows of an entity are not"),
     ("SELECT COUNT(*) FROM scores", {"synthetic": SCORES, "decider": "additive"}, Unsupported, "additive: the rows of an entity"),
     ("SELECT COUNT(*) FROM people", {"clip": 3}, OptionError, "clip is for rows that are not limited"),
