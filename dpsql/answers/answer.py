@@ -256,7 +256,7 @@ class _ValueTable:
             (Type.BIGINT, [cell[len(question.keys) + i] for cell in cells]) for i in range(len(question.levels))]
         self.columns |= dict(zip((level.id for level in question.levels), levels, strict=True))
         for call in question.aggregates:
-            self.columns[call.id] = (call.type, _told(call, aggregates[call.id], question))
+            self.columns[call.id] = (call.type, _told(call, aggregates[call.id]))
         self.columns |= {name: (found.type, [found.value] * len(cells)) for name, found in singles.items()}
         self._size = len(cells)
 
@@ -410,11 +410,11 @@ def _range_of_covariance(call: AggregateCall, question: Question) -> tuple[float
     return -most, most
 
 
-def _told(call: AggregateCall, estimate: Estimate, question: Question) -> Sequence[Value]:
+def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
     """The values of an aggregate; of a mode, those that the numbers of its estimate stand for."""
     if call.function != "mode":
         return values_of(call, estimate)
-    values = candidates(question.view.field(call.columns[0]).facts)
+    values = candidates(call)
     return [values[round(place)] for place in estimate.values.tolist()]
 
 

@@ -69,8 +69,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
         raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and the values of {hidden[0].name} are "
                           "not declared", code="bound", subject="bound", span=hidden[0].span,
                           try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
-    cells *= max((len(candidates(question.view.field(call.columns[0]).facts)) for call in question.aggregates
-                  if call.function == "mode"), default=1) or 1
+    cells *= max((len(candidates(call)) for call in question.aggregates if call.function == "mode"), default=1) or 1
     if found.bound.mechanism is not None and cells > MOST_CELLS:
         raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and there are {cells}, more than "
                           f"{MOST_CELLS}", code="too-many-groups", subject="bound", span=question.keys[-1].span,

@@ -19,6 +19,8 @@ SELECT STDDEV(weight) FROM people;
 SELECT year, MODE(clinic), MODE() WITHIN GROUP (ORDER BY clinic) FROM visits WHERE year IN (2018, 2019) AND (year <> 2018 OR clinic = 'a')
     AND (year <> 2019 OR clinic = 'b') GROUP BY year;
 SELECT MODE(sex) FILTER (WHERE sex <> 'm'), MODE(active) FILTER (WHERE NOT active), MODE(sex) = 'f' OR TRUE FROM people;
+SELECT MODE(CASE WHEN age < 30 THEN 'young' WHEN age < 90 THEN 'old' ELSE 'oldest' END), MODE(age // 50), MODE(year(born) // 100) FROM people;
+SELECT MODE(upper(sex)) FILTER (WHERE sex = 'f'), MODE(age > 5), MODE(age) FILTER (WHERE age = 61) FROM people WHERE sex IN ('f', 'm');
 SELECT GEOMEAN(age + 1), GEOMETRIC_MEAN(abs(income) + 10) FROM people WHERE active;
 SELECT year, GEOMEAN(LEAST(GREATEST(cost, 1), 400)), AVG(cost) FROM visits GROUP BY year;
 SELECT GEOMEAN(LEAST(GREATEST(beds, 1), 100)) FROM clinics;

@@ -210,7 +210,7 @@ class _Decomposer:
 
     def _mode(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         known = self._view.field(call.columns[0])
-        values = modes.candidates(known.facts)
+        values = modes.candidates(call)
         if not values:
             raise Unsupported(f"the values of {known.name} are not declared, or more than {modes.MOST_VALUES}, and {call.text} "
                               "is one of them", code="no-bounds", subject=known.name, span=call.span,

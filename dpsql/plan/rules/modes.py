@@ -1,4 +1,4 @@
-"""The most frequent value of a column, by noisy counts of its declared values: report noisy max.
+"""The most frequent value of a column or an expression, by noisy counts of its declared values: report noisy max.
 
 Each row has one value, so one entity changes the counts of all values in all groups together by no more than a single count, and
 each of them gets noise at the whole price. The value with the largest noisy count is released (for Laplace noise, see Dwork and
@@ -13,18 +13,15 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.estimates import Estimate, margin
-from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value
-from dpsql.types import Type
+from dpsql.plan.question import AggregateCall
 
 MOST_VALUES = 1000
 
 
-def candidates(known: Facts) -> tuple[Value, ...]:
-    """The declared values of a column; empty if the policy declares none, or more than MOST_VALUES."""
-    if known.domain is None:
-        return (False, True) if known.type is Type.BOOLEAN else ()
-    return known.domain.values if len(known.domain) <= MOST_VALUES else ()
+def candidates(call: AggregateCall) -> tuple[Value, ...]:
+    """The values that can be the most frequent one; empty if the policy does not tell, or tells of more than MOST_VALUES."""
+    return call.values.values if call.values is not None and len(call.values) <= MOST_VALUES else ()
 
 
 def most_frequent(counts: Estimate, values: int) -> Estimate:

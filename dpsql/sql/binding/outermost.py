@@ -168,8 +168,8 @@ class Outermost:
         return keep_first(push_equalities(Project(input=host.node, columns=tuple(carried)))), slots
 
     def _values(self, found: Aggregated) -> Domain | None:
-        """The declared values that COUNT(DISTINCT x) can count; None if there are none."""
-        return self._declared(found.args[0])[0] if found.function == "count_distinct" else None
+        """The declared values that COUNT(DISTINCT x) can count, or that MODE(x) can be; None if there are none."""
+        return self._declared(found.args[0])[0] if found.function in ("count_distinct", "mode") else None
 
     def _declared(self, expr: Expr) -> tuple[Domain | None, bool]:
         """The declared values of an expression that the conditions allow, and whether NULL is possible."""

@@ -9,9 +9,8 @@ import pytest
 
 from dpsql.catalog.model import Domain
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.plan.expr.facts import Facts
+from dpsql.plan.question import AggregateCall
 from dpsql.plan.rules.modes import MOST_VALUES, candidates, most_frequent, shortfall
-from dpsql.types import Type
 
 
 def test_the_largest_count_of_each_cell_is_told() -> None:
@@ -44,7 +43,6 @@ def test_a_lone_value_is_sure() -> None:
 
 
 def test_candidates_are_the_declared_values() -> None:
-    assert candidates(Facts(type=Type.VARCHAR, domain=Domain(("a", "b")))) == ("a", "b")
-    assert candidates(Facts(type=Type.BOOLEAN)) == (False, True)
-    assert candidates(Facts(type=Type.VARCHAR)) == ()
-    assert candidates(Facts(type=Type.BIGINT, domain=Domain(tuple(range(MOST_VALUES + 1))))) == ()
+    assert candidates(AggregateCall(id="a", function="mode", values=Domain(("a", "b")))) == ("a", "b")
+    assert candidates(AggregateCall(id="a", function="mode")) == ()
+    assert candidates(AggregateCall(id="a", function="mode", values=Domain(tuple(range(MOST_VALUES + 1))))) == ()
