@@ -72,7 +72,7 @@ def squares(at: Session, runs: int) -> float:
 def test_the_noise_of_the_count_hardly_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
     """Where values are alike, half of the variance is the count's, and half of the price went to it: a mean square of less than a
     quarter, which so many runs tell by about a tenth of it."""
-    at, runs = session(tmp_path), round(400 * effort)
+    at, runs = session(tmp_path), round(200 * max(1.0, effort))
     found = squares(at, runs)
     monkeypatch.setattr(script, "centres_of", lambda *given: [])
     assert found < 0.5 * squares(at, runs)

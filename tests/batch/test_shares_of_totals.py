@@ -53,7 +53,7 @@ def test_intervals_of_shares_cover_as_often_as_they_say(price: str, people: int,
     assert not too_few(hits, len(squares), 0.93)
     if people > 100:
         assert not too_many(hits, len(squares), 0.98)
-        assert 0.8 < np.mean(squares) < 1.25
+        assert 0.55 < np.mean(squares) < 1.8  # of so few runs, whose errors are shared by all rows
 
 
 def test_pieces_have_the_covariances_of_the_errors() -> None:
