@@ -63,6 +63,9 @@ def keys(question: Question) -> dict[str, list[Any] | None]:
     ("SELECT CASE WHEN income > 3 THEN 1 END AS c FROM people GROUP BY c", {"c": [1, None]}),
     ("SELECT floor(income / 50000) AS f FROM people GROUP BY f", {"f": [0.0, 1.0, 2.0, None]}),
     ("SELECT year(born) AS y FROM people WHERE TRUE GROUP BY y", {"y": [*range(1920, 2021), None]}),
+    ("SELECT date_trunc('year', seen) AS y FROM visits GROUP BY y", {"y": [*(dt.datetime(n, 1, 1) for n in range(2018, 2022)), None]}),
+    ("SELECT month(date_trunc('quarter', seen)) AS m FROM visits GROUP BY m", {"m": [1, 4, 7, 10, None]}),
+    ("SELECT date_trunc('hour', seen) AS h FROM visits GROUP BY h", {"h": None}),
     ("SELECT x FROM visits, (VALUES (2), (1), (2)) AS t(x) GROUP BY x", {"x": [1, 2]}),
     ("SELECT x FROM visits, (VALUES (2.5), (NULL)) AS t(x) GROUP BY x", {"x": [2.5, None]}),
     ("SELECT sex, sex FROM people GROUP BY sex, sex", {"sex": ["f", "m", None]}),
@@ -179,6 +182,11 @@ def test_where_sees_aliases_of_rows_but_not_of_aggregates(a_bench: Bench) -> Non
 def test_an_alias_is_not_made_of_itself(a_bench: Bench) -> None:
     assert refusal(a_bench, "SELECT x + 1 AS x, COUNT(*) FROM people GROUP BY ALL").code == "unknown-column"
     assert refusal(a_bench, "SELECT x + 1 AS y, y + 1 AS x, COUNT(*) FROM people GROUP BY ALL").code == "unknown-column"
+
+
+def test_a_text_without_quotes_is_recognised(a_bench: Bench) -> None:
+    assert refusal(a_bench, "SELECT COUNT(*) FROM people WHERE sex = f").try_.startswith("'f' for a text, or one of active")
+    assert "for a text" not in refusal(a_bench, "SELECT COUNT(*) FROM people WHERE sex = q").try_
 
 
 def test_names_do_not_depend_on_case(a_bench: Bench) -> None:

@@ -34,6 +34,7 @@ from dpsql.types import Interval, Type
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000
 KEY = "key"  # the column that stands for a key in conditions that read it alone
 AT_ONCE = 100  # conditions that are evaluated by one statement
+TRUNCATED = frozenset(f"date_trunc_{unit}" for unit in ("day", "week", "month", "quarter", "year"))
 TOTAL = ("+", "-", "*", "negate", "abs", "floor", "ceil", "trunc")  # NULL only where an argument is
 
 
@@ -56,8 +57,9 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
 
     They are known for declared columns, truth values, CASE over constants, expressions over columns with declared values
     (evaluated over all combinations), whole numbers in a declared range, such as floor(income / 1000), multiples of a power of
-    ten in one, such as round(income, -3), functions of these, such as floor(income / 1000) * 1000, and columns of whole numbers
-    that a condition restricts to a range: WHERE n BETWEEN 1 AND 20.
+    ten in one, such as round(income, -3), the months, years and the like of dates between declared bounds, functions of these,
+    such as floor(income / 1000) * 1000, and columns of whole numbers that a condition restricts to a range: WHERE n BETWEEN 1
+    AND 20.
     """
     known = facts(expr, env)
     if isinstance(expr, Ref):
@@ -65,7 +67,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
         return (_whole_numbers(known) if held else known.domain), known.nullable
     if isinstance(expr, Literal):
         return Domain(() if expr.value is None else (expr.value,)), expr.value is None
-    evaluated = _over_combinations(expr, env, scratch)
+    evaluated = _over_combinations(expr, env, scratch) or _truncated(expr, env, scratch)
     if evaluated is not None:
         return _with_otherwise(expr, env, *evaluated)
     if known.type is Type.BOOLEAN:
@@ -113,6 +115,20 @@ def _rounded(expr: Call, env: Mapping[str, Facts]) -> Domain | None:
         return None
     kind = int if expr.type is Type.BIGINT else float
     return Domain(tuple(kind(n / ten) for n in range(least, most + 1)))
+
+
+def _truncated(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
+    """The days, weeks, months, quarters or years of a date or time between declared bounds, if these are not too many days."""
+    if not (isinstance(expr, Call) and expr.function in TRUNCATED and isinstance(expr.args[0], Ref)):
+        return None
+    moment = expr.args[0]
+    known = env[moment.column]
+    ends = known.declared.within(known.returned)
+    if not ends.finite or ends.high - ends.low > MOST_NUMBERS:
+        return None
+    days = [dt.date.fromordinal(n) for n in range(math.floor(ends.low), math.floor(ends.high) + 1)]
+    values = days if moment.type is Type.DATE else [dt.datetime.combine(day, dt.time()) for day in days]
+    return _over_combinations(expr, {moment.column: replace(known, domain=Domain(tuple(values)))}, scratch)
 
 
 def _of_parts(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:

@@ -18,7 +18,7 @@ from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import constant, whole_number
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
-from dpsql.sql.text.spelling import mistyped
+from dpsql.sql.text.spelling import for_a_text, mistyped
 from dpsql.sql.text.syntax import NAMED, PARTS, SIMPLE, WINDOWED, WORDS
 from dpsql.sql.text.trees import is_aggregate, operands
 from dpsql.types import INT64, Span, Type
@@ -145,9 +145,9 @@ class Binder(abc.ABC):
         try:
             return self.column(name, None, span)
         except SqlError as fault:
-            if fault.code == "unknown-column" and (node.this.args.get("quoted") or name[:1] in CURLY):
-                text = name.strip(CURLY).replace("'", "''")
-                fault.try_ = f"'{text}' for a text" + (f", or {fault.try_}" if fault.try_ else "")
+            advised = for_a_text(name.strip(CURLY), "") in fault.try_
+            if fault.code == "unknown-column" and not advised and (node.this.args.get("quoted") or name[:1] in CURLY):
+                fault.try_ = for_a_text(name.strip(CURLY), fault.try_)
             raise
 
     def _literal(self, node: exp.Expr, span: Span | None) -> Expr:

@@ -11,7 +11,7 @@ from dpsql.catalog.model import Table
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node
-from dpsql.sql.text.spelling import closest, one_of
+from dpsql.sql.text.spelling import closest, for_a_text, one_of
 from dpsql.types import Span
 
 MOST_QUERIES, MOST_NESTING = 200, 25
@@ -100,8 +100,15 @@ class Scope:
                            try_=closest(table, known) or one_of(known))
         known = [column for source in self.sources for column, _ in source.columns
                  if table is None or source.alias.lower() == table.lower()]
+        advice = closest(name, known) or one_of(known)
+        if table is None and self._is_value(name):
+            advice = for_a_text(name, advice)
         raise SqlError(f"there is no column {name}" + (f" in {table}" if table else ""), code="unknown-column", span=span,
-                       subject=name, try_=closest(name, known) or one_of(known))
+                       subject=name, try_=advice)
+
+    def _is_value(self, name: str) -> bool:
+        """Whether it is a declared text of a column, which lacks its quotes."""
+        return any(field.facts.domain is not None and name in field.facts.domain.values for _, _, field in self.columns())
 
     def is_source(self, name: str) -> bool:
         return any(source.alias.lower() == name.lower() for source in self.sources)

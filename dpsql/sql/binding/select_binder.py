@@ -214,7 +214,9 @@ class SelectBinder(SelectHost):
         table = self.context.catalog.table(origin.table) if origin is not None else None
         cuts = table.columns[origin.column].bins if table is not None and origin is not None else None
         if cuts is None:
-            raise Unsupported("the policy declares no bins for this column", code="bins", span=span, try_=form)
+            name = node.expressions[0].name
+            raise Unsupported(f"the policy declares no bins for {name}", code="bins", span=span, subject=name,
+                              try_=f"floor({name} / 10) * 10, or bins = [0, 10, 50, 100] for it in the policy")
         value = typing.as_double(column) if column.type is Type.BIGINT else column
         number = [Literal(value=cut, type=Type.DOUBLE) for cut in cuts]
         branches: list[tuple[Expr, Expr]] = [(typing.call("<", [value, number[0]], self.env, span),

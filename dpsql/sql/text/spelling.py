@@ -23,3 +23,9 @@ def one_of(known: Sequence[str]) -> str:
     """A hint that lists names, or nothing where there are none."""
     names = sorted(set(known))
     return "one of " + ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") if names else ""
+
+
+def for_a_text(name: str, otherwise: str) -> str:
+    """The advice to put a name in single quotes, if it was meant as a text."""
+    text = name.replace("'", "''")
+    return f"'{text}' for a text" + (f", or {otherwise}" if otherwise else "")
