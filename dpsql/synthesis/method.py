@@ -71,3 +71,7 @@ class Method(Protocol):
     def measure(self, table: CodedTable, price: Cost) -> Measuring:
         """Measures marginals for this price in all, at most."""
         ...
+
+    def told(self, table: CodedTable, price: Cost) -> tuple[str, ...]:
+        """What will be measured, a line for each stage: from public facts only."""
+        ...

@@ -24,7 +24,8 @@ from dpsql.sql.text.accuracy_clause import take_goals
 from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
-from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Validate
+from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Synthesize, Validate
+from dpsql.sql.text.synthesis_clause import begins, read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
 from dpsql.sql.text.validate_clause import read_check, read_validation
 from dpsql.types import Span
@@ -35,7 +36,7 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
             **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "THEN", "ELSE"), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
-_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE")
+_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
@@ -85,8 +86,10 @@ def _parse(text: str) -> Statement:
     return _asked(text, tokens, tokens[0])
 
 
-def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate:
-    """A query or VALIDATE: the statements that can be explained."""
+def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate | Synthesize:
+    """A query, VALIDATE or CREATE SYNTHETIC TABLE: the statements that can be explained."""
+    if begins(tokens):
+        return read_synthesis(text, tokens, lambda part, last: _query(text, part, last))
     if tokens and tokens[0].text.upper() == "VALIDATE":
         return read_validation(text, tokens, lambda part, last: _query(text, part, last))
     return _query(text, tokens, before)
@@ -116,7 +119,7 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
 def _not_a_query(first: Token) -> Unsupported:
     close = difflib.get_close_matches(first.text.upper(), _FIRST_WORDS, n=1, cutoff=0.7)
     return Unsupported("only queries are answered", code="not-a-query", span=place_of(first),
-                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, SHOW and DESCRIBE")
+                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, CREATE SYNTHETIC TABLE, SHOW and DESCRIBE")
 
 
 def _tree(text: str, tokens: list[Token]) -> exp.Query:

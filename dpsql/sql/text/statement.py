@@ -56,9 +56,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN PRIVACY <query or VALIDATE>: what would be done, spending nothing."""
+    """EXPLAIN PRIVACY <query, VALIDATE or CREATE SYNTHETIC TABLE>: what would be done, spending nothing."""
 
-    query: Query | Validate
+    query: Query | Validate | Synthesize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,17 @@ class Validate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Synthesize:
+    """CREATE SYNTHETIC TABLE: rows drawn from a private model of the rows of a query."""
+
+    name: str
+    query: Query
+    options: tuple[Option, ...] = ()
+    text: str = ""
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """SHOW BUDGET | RELEASES | TABLES."""
 
@@ -112,6 +123,6 @@ class Describe:
     span: Span
 
 
-Statement = Query | Validate | Explain | Show | Describe
+Statement = Query | Validate | Synthesize | Explain | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""

@@ -1,0 +1,155 @@
+"""CREATE SYNTHETIC TABLE: from its text to a plan, charged once; the table is kept in the ledger like any answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.accounting.allotment import budgets_by_account
+from dpsql.accounting.reports import amount
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.session import Session
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.certificate import stabilities
+from dpsql.plan.identity import digest
+from dpsql.plan.node import Node, Stability
+from dpsql.plan.question import Question
+from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.explain import Expected, Explanation, Measurement, steps
+from dpsql.planning.left_out import ownerless, rows_kept, undeclared
+from dpsql.sql.binding.bind import bind
+from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Query, Synthesize
+from dpsql.synthesis.column_forms import Form, form_of
+from dpsql.synthesis.method import CodedColumn, CodedTable
+from dpsql.synthesis.methods.all_methods import METHODS, USUAL
+from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, of_json
+from dpsql.synthesis.table_plan import TablePlan
+from dpsql.synthesis.terms import SynthesisTerms, read_terms
+from dpsql.types import Span
+
+
+def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
+    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    with located(statement.text):
+        terms = read_terms(statement.options, default=session.price, methods=tuple(METHODS))
+        price = priced(terms.options.price, session.budget, terms.options.span)
+        allotted = budgets_by_account(price)[-1].part(Fraction(1))
+        terms = replace(terms, options=replace(terms.options, price=price))
+        if session.catalog.entity.minimum_frequency > 1:
+            raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
+                              code="synthesis", span=statement.span, try_="GROUP BY queries, whose small groups are withheld")
+        question, forms = _question(statement.query, session, terms, parameters)
+        view, known = _limited(question, session, terms, span_of(statement.query.tree))
+        table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
+            CodedColumn(column=key.column, name=form.name, values=key.values)
+            for key, form in zip(question.keys, forms, strict=True)))
+        name = USUAL if terms.method == "auto" else terms.method
+        plan = TablePlan(name=statement.name, table=table, forms=forms, method=METHODS[name], terms=terms, allotted=allotted,
+                         statement=statement.text, notes=_notes(question, view, session))
+        made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
+        check_name(statement.name, statement.span, made.identity, session)
+        return made
+
+
+def _question(query: Query, session: Session, terms: SynthesisTerms, parameters: Parameters) -> tuple[Question, tuple[Form, ...]]:
+    """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
+    values = {} if not query.parameters and not parameters else named(parameters, query)
+    columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
+    items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
+    forms = tuple(form_of(name, field.facts, terms.bins, span_of(item)) for (name, field), item in zip(columns, items, strict=True))
+    again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
+    if again is not None:
+        raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
+                       try_=f"AS and another name for one of them, such as {again.name}_2")
+    keys = [exp.alias_(form.key(exp.column(exp.to_identifier(form.name, quoted=True), table=exp.to_identifier(ROWS, quoted=True))),
+                       f"key {at}", quoted=True) for at, form in enumerate(forms)]
+    question = bind(replace(query, tree=over_rows(query.tree, *keys)), session.catalog, session.kernel, session.scratch, values)
+    for key, form, item in zip(question.keys, forms, items, strict=True):
+        if key.domain is None:
+            raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds", subject=form.name,
+                              code="synthesis", span=span_of(item), try_=f"values = [...] or bounds = [...] for {form.name} in the "
+                              "policy, an expression with known values such as CASE, or the other columns alone")
+        if not key.values:
+            raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
+                              try_="another condition")
+    return question, forms
+
+
+def _limited(question: Question, session: Session, terms: SynthesisTerms, span: Span | None) -> tuple[Node, Stability]:
+    """The rows, of which an entity has a limited number. Raises Unsupported, located."""
+    view, known = limited_view(question, terms.options, session.kernel, span)
+    if known.public:
+        raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis", span=span,
+                          try_="the table itself")
+    if known.owner is None:
+        raise Unsupported("these rows belong to several entities each, and a synthetic table is made of rows of one entity each",
+                          code="several-owners", span=span, try_="GROUP BY the key of an entity in a subquery")
+    if known.rows is None:
+        raise Unsupported(f"there is no limit on the rows of one {session.catalog.entity.name}", code="no-limit", span=span,
+                          try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
+    return view, known
+
+
+def _notes(question: Question, view: Node, session: Session) -> tuple[str, ...]:
+    left = (*rows_kept(view, session.catalog.entity.name), *ownerless([view], session.catalog))
+    others = tuple(undeclared([replace(question, keys=tuple(
+        replace(key, name=key.name) for key in question.keys))]))
+    return (*left, *(("rows with undeclared values of a column are not counted",) if others else ()))
+
+
+def check_name(name: str, span: Span | None, identity: str, session: Session) -> None:
+    """Raises SqlError where a table has this name, unless it was made by this very statement."""
+    taken = session.catalog.table(name) is not None or name.lower() in {
+        table.lower() for table in (*session.catalog.undeclared, *session.catalog.tables)}
+    kept = next((table for table in synthetic_tables(session) if table.name.lower() == name.lower()), None)
+    if taken or (kept is not None and kept.identity != identity):
+        raise SqlError(f"there is a table {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisStatement(Charged[SyntheticTable]):
+    """The statement: what it will do, and the table, new or as it was made before."""
+
+    plan: TablePlan
+    question: Question
+
+    @property
+    def identity(self) -> str:
+        plan = self.plan
+        return digest(self.session.policy, "synthetic", plan.name, self.question, plan.terms, plan.method.name, plan.forms)
+
+    def explain(self) -> Explanation:
+        plan, session = self.plan, self.session
+        view, entity = plan.table.view, session.catalog.entity.name
+        return Explanation(
+            entity=entity, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)), rewrites=(), stages=(),
+            measurements=tuple(Measurement(what=line, aggregates=(plan.name,), price=amount(plan.allotted),
+                                           mechanism=plan.method.name, noise="discrete, on counts", against={})
+                               for line in plan.method.told(plan.table, plan.allotted)),
+            expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the table"),),
+            groups=f"{len(plan.table.columns)} columns of {math.prod(len(column.values) for column in plan.table.columns):,} "
+            "combinations of listed values", cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)),
+            stored=self.is_stored, notes=plan.notes)
+
+    def answer(self) -> SyntheticTable:
+        with located(self.text):
+            return self.stored_or_paid()
+
+    def read(self, stored: str) -> SyntheticTable:
+        return of_json(stored)
+
+    def bill(self) -> Bill:
+        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
+                    views=(self.plan.table.view,))
+
+
+def synthetic_tables(session: Session) -> list[SyntheticTable]:
+    """The synthetic tables that were made for this account, oldest first."""
+    return [of_json(stored) for stored in session.ledger.holding(session.account, session.kernel.version, MARK)]

@@ -1,0 +1,60 @@
+"""CREATE SYNTHETIC TABLE <name> AS SELECT <columns> FROM ... [WHERE ...] [OPTIONS (...)], read among the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.errors import SqlError
+from dpsql.sql.text.option_clause import read_clause
+from dpsql.sql.text.places import CLOSING, OPENING
+from dpsql.sql.text.statement import Option, Query, Synthesize
+from dpsql.sql.text.tokens import place_of, shown
+from dpsql.types import Span
+
+FORM = "CREATE SYNTHETIC TABLE people_syn AS SELECT age, income FROM people OPTIONS (epsilon = 1)"
+ReadQuery = Callable[[list[Token], Token], Query]
+
+
+def begins(tokens: Sequence[Token]) -> bool:
+    """Whether these are the tokens of such a statement."""
+    return [token.text.upper() for token in tokens[:2]] == ["CREATE", "SYNTHETIC"]
+
+
+def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synthesize:
+    """The statement; `query` reads the tokens of its query, given the token before them. Raises SqlError, located."""
+    for at, word in ((2, "TABLE"), (4, "AS")):
+        if [token.text.upper() for token in tokens[at : at + 1]] != [word]:
+            raise SqlError(f"{word} is expected here", code="synthesis", span=_place(tokens, at), try_=FORM)
+        if at == 2 and (len(tokens) < 4 or tokens[3].token_type not in (TokenType.VAR, TokenType.IDENTIFIER)):
+            raise SqlError("the name of the new table is expected here", code="synthesis", span=_place(tokens, 3), try_=FORM)
+    end = _options_at(tokens)
+    options: tuple[Option, ...] = ()
+    if end < len(tokens):
+        after, found = read_clause(tokens, end + 1)
+        options = tuple(found)
+        if after < len(tokens):
+            raise SqlError(f"{shown(tokens[after])} is not expected here", code="synthesis", span=_place(tokens, after), try_=FORM)
+    asked = query(list(tokens[5:end]), tokens[4])
+    if asked.options:
+        raise SqlError("the options of a synthetic table stand at the end of its statement", code="options",
+                       span=asked.options[0].span, try_=FORM)
+    if asked.goals:
+        raise SqlError("no accuracy is asked of a synthetic table", code="accuracy", span=asked.goals[0].span, try_=FORM)
+    return Synthesize(name=tokens[3].text, query=asked, options=options, text=text, span=place_of(tokens[3]))
+
+
+def _options_at(tokens: Sequence[Token]) -> int:
+    """Where OPTIONS ( stands outside brackets; the end of the statement if it has none."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        if depth == 0 and token.text.upper() == "OPTIONS" and [each.token_type for each in tokens[i + 1 : i + 2]] == [
+                TokenType.L_PAREN]:
+            return i
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+    return len(tokens)
+
+
+def _place(tokens: Sequence[Token], at: int) -> Span:
+    return place_of(tokens[min(at, len(tokens) - 1)])

@@ -1,0 +1,130 @@
+"""How the values of a column become a short public list, and how values are drawn again from the entries of that list.
+
+Declared values are such a list as they are. Numbers and dates between declared bounds are cut into bins of equal width; values
+beyond the bounds count in the outermost bins, as they count as the bounds in sums, and NaN counts as NULL. A value of a bin is
+drawn uniformly from it: whole if the column's values are, on the grid of its declared decimals if it has one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpsql.errors import Unsupported
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import Value
+from dpsql.types import Span, Type
+
+MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
+STEPS = 2**20  # of a bin, in which numbers without declared decimals are drawn
+Numbers: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A column whose values are listed one by one."""
+
+    name: str
+    type: Type
+
+    def key(self, column: exp.Column) -> exp.Expr:
+        """What rows are grouped by."""
+        return column
+
+    def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
+        """The values at places of the list."""
+        return [listed[place] for place in places.tolist()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binned:
+    """A column of numbers, dates or times, in bins.
+
+    edges  the first number of each bin, and the end of the last one; days since year 1 for dates and times
+    step   the distance between possible values, where it is declared
+    """
+
+    name: str
+    type: Type
+    edges: tuple[float, ...]
+    nullable: bool
+    step: Fraction | None = None
+
+    def key(self, column: exp.Column) -> exp.Expr:
+        """The number of the bin that a value lies in."""
+        found = exp.Case(ifs=[], default=exp.Literal.number(len(self.edges) - 2))
+        if self.nullable:
+            found.append("ifs", exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()))
+        if self.type is Type.DOUBLE:
+            found.append("ifs", exp.If(this=exp.IsNan(this=column.copy()), true=exp.Null()))
+        for place, edge in enumerate(self.edges[1:-1]):
+            found.append("ifs", exp.If(this=exp.LT(this=column.copy(), expression=self._constant(edge)),
+                                       true=exp.Literal.number(place)))
+        return found
+
+    def _constant(self, edge: float) -> exp.Expr:
+        if self.type is Type.DATE:
+            return exp.cast(exp.Literal.string(dt.date.fromordinal(int(edge)).isoformat()), "DATE")
+        if self.type is Type.TIMESTAMP:
+            return exp.cast(exp.Literal.string(_moment(edge).isoformat(" ")), "TIMESTAMP")
+        number = exp.Literal.number(repr(abs(int(edge) if self.type is Type.BIGINT else edge)))
+        return exp.Neg(this=number) if edge < 0 else number
+
+    def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
+        """Values drawn from the bins at places of the list; `uniform` has a number between 0 and 1 for each."""
+        bins = np.array([-1 if number is None else int(number) for number in listed])[places]  # type: ignore[call-overload]
+        edges = np.array(self.edges)
+        low, high = edges[bins], edges[bins + 1]
+        if self.type in (Type.BIGINT, Type.DATE):
+            drawn = np.floor(low + uniform * (high - low))
+        else:
+            step = float(self.step) if self.step is not None else (self.edges[-1] - self.edges[0]) / (STEPS * len(self.edges))
+            drawn = np.clip(np.round((low + uniform * (high - low)) / step) * step, low, high)
+            drawn = np.round(drawn, max(0, 1 - math.floor(math.log10(step))))
+        return [None if place < 0 else self._value(number) for place, number in zip(bins.tolist(), drawn.tolist(), strict=True)]
+
+    def _value(self, number: float) -> Value:
+        if self.type is Type.BIGINT:
+            return int(number)
+        if self.type is Type.DATE:
+            return dt.date.fromordinal(int(number))
+        return _moment(number).replace(microsecond=0) if self.type is Type.TIMESTAMP else number
+
+
+Form: TypeAlias = Listed | Binned
+
+
+def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
+    """The form of a column about which this is known. Raises Unsupported, located, where its values cannot be listed."""
+    ends = known.declared.within(known.returned)
+    listed = len(known.domain.values) if known.domain is not None else 0
+    if known.type is Type.BOOLEAN or 0 < listed <= MOST_NUMBERS:
+        return Listed(name=name, type=known.type)
+    if known.type is Type.VARCHAR and listed > MOST_VALUES:
+        raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
+                          code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
+    if not (known.type.numeric or known.type.temporal) or not ends.finite:
+        return Listed(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
+    return Binned(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=_edges(
+        ends.low, ends.high, bins, whole=known.type in (Type.BIGINT, Type.DATE)))
+
+
+def _edges(low: float, high: float, bins: int, *, whole: bool) -> tuple[float, ...]:
+    if whole:
+        first, last = math.floor(low), math.floor(high) + 1
+        width = max(1, math.ceil((last - first) / bins))
+        return tuple(float(edge) for edge in (*range(first, last, width), last))
+    high = high if high > low else low + 1
+    return tuple(low + (high - low) * place / bins for place in range(bins)) + (high,)
+
+
+def _moment(days: float) -> dt.datetime:
+    return dt.datetime.fromordinal(int(days)) + dt.timedelta(days=days - int(days))

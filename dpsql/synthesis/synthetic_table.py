@@ -1,0 +1,138 @@
+"""A synthetic table: its rows, what was measured for it and how well, and its form in the ledger."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.plan.expr.nodes import Value
+from dpsql.types import Type
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARK = '"synthetic table": '  # stands in the stored form of each, and of nothing else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticColumn:
+    """A column and its values, row by row."""
+
+    name: str
+    type: Type
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedMarginal:
+    """A marginal that was measured: its columns, the number of its cells, and the standard error of each count.
+
+    off  the mean distance between the counts measured and those of the table, scaled to as many rows as were estimated
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    error: float
+    off: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticTable:
+    """Rows drawn from a private model of a table. They are public: asking them costs nothing.
+
+    total      the estimated number of private rows
+    marginals  what was measured, in order
+    identity   of the statement that made it
+    """
+
+    name: str
+    method: str
+    price: str
+    total: float
+    columns: tuple[SyntheticColumn, ...]
+    marginals: tuple[ReleasedMarginal, ...]
+    notes: tuple[str, ...] = ()
+    statement: str = ""
+    identity: str = ""
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return len(self.columns[0].values)
+
+    def df(self) -> pd.DataFrame:
+        """The rows as a pandas frame; NULL is None, or NaN among numbers."""
+        import pandas as pd
+
+        return pd.DataFrame({column.name: _series(column, pd) for column in self.columns})
+
+    def as_json(self) -> str:
+        """The stored form."""
+        told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
+                "notes": self.notes, "statement": self.statement,
+                "identity": self.identity, "marginals": [asdict(each) for each in self.marginals]}
+        return json.dumps({**told, "columns": [_packed(column) for column in self.columns]})
+
+    def __str__(self) -> str:
+        """A summary: what was measured, and how far the table is from it."""
+        lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
+                 f"the private rows number about {self.total:,.0f}; cost {self.price}", "measured, with the error of each count"]
+        width = max(len(", ".join(each.columns)) for each in self.marginals)
+        lines += [f"  {', '.join(each.columns):<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by "
+                  f"{each.off:,.4g} a cell" for each in self.marginals]
+        return "\n".join([*lines, *self.notes])
+
+
+def of_json(stored: str) -> SyntheticTable:
+    """The table of a stored form."""
+    told = json.loads(stored)
+    return SyntheticTable(
+        name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
+        columns=tuple(map(_unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
+        identity=told["identity"],
+        marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]))
+
+
+def _packed(column: SyntheticColumn) -> dict[str, Any]:
+    """The distinct values, and which of them each row has."""
+    listed = list(dict.fromkeys(column.values))
+    place = {value: i for i, value in enumerate(listed)}
+    places = np.array([place[value] for value in column.values], dtype="<u4")
+    return {"name": column.name, "type": column.type.value, "values": [_told(value) for value in listed],
+            "places": base64.b85encode(zlib.compress(places.tobytes())).decode()}
+
+
+def _unpacked(told: dict[str, Any]) -> SyntheticColumn:
+    kind = Type(told["type"])
+    listed = [_read(value, kind) for value in told["values"]]
+    places = np.frombuffer(zlib.decompress(base64.b85decode(told["places"])), dtype="<u4")
+    return SyntheticColumn(name=told["name"], type=kind, values=tuple(listed[place] for place in places.tolist()))
+
+
+def _told(value: Value) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _read(value: Any, kind: Type) -> Value:
+    if value is None or not kind.temporal:
+        found: Value = value
+        return found
+    return dt.date.fromisoformat(value) if kind is Type.DATE else dt.datetime.fromisoformat(value)
+
+
+def _series(column: SyntheticColumn, pandas: Any) -> Any:
+    kinds = {Type.BIGINT: "Int64", Type.BOOLEAN: "boolean", Type.DOUBLE: "float64"}
+    kind = kinds.get(column.type, "object")
+    if kind == "Int64" and None not in column.values:
+        kind = "int64"
+    if kind == "boolean" and None not in column.values:
+        kind = "bool"
+    values: Sequence[Any] = column.values
+    return pandas.Series(list(values), dtype=kind)

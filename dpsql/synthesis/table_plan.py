@@ -1,0 +1,61 @@
+"""The plan of a synthetic table: its coded columns, and the requests that measure them; then the rows that are drawn.
+
+Everything after the last release is post-processing: the fit, the draw, and the comparison of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.measurements import Request
+from dpsql.models.mirror_descent import fit
+from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.models.sampling import draw
+from dpsql.synthesis.column_forms import Form
+from dpsql.synthesis.method import CodedTable, Method
+from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
+from dpsql.synthesis.terms import MOST_ROWS, SynthesisTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """What will be measured, by which method and for which price, and how the columns are drawn from it."""
+
+    name: str
+    table: CodedTable
+    forms: tuple[Form, ...]
+    method: Method
+    terms: SynthesisTerms
+    allotted: Cost
+    statement: str
+    notes: tuple[str, ...] = ()
+
+    def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
+        """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
+        the statement."""
+        measured = yield from self.method.measure(self.table, self.allotted)
+        network = fit(self.table.domain, measured)
+        rows = self.terms.rows if self.terms.rows is not None else min(max(round(network.total), 1), MOST_ROWS)
+        generator = np.random.default_rng(int(identity[:16], 16))
+        places = generator.permutation(draw(network, rows, generator), axis=0)
+        columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
+            form.values(coded.values, places[:, at], generator.random(rows))))
+            for at, (form, coded) in enumerate(zip(self.forms, self.table.columns, strict=True)))
+        return SyntheticTable(
+            name=self.name, method=self.method.name, price=str(self.terms.options.price), total=network.total, columns=columns,
+            marginals=tuple(self._told(each, places, network.total) for each in measured), notes=self.notes,
+            statement=self.statement, identity=identity)
+
+    def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
+        """How far the drawn rows are from what was measured."""
+        at = [self.table.domain.columns.index(column) for column in measured.columns]
+        shape = self.table.domain.shape(measured.columns)
+        counts = np.bincount(np.ravel_multi_index(tuple(places[:, column] for column in at), shape), minlength=measured.values.size)
+        off = np.abs(counts * (total / len(places)) - np.asarray(measured.values).ravel()).mean()
+        return ReleasedMarginal(columns=measured.columns, cells=int(measured.values.size), error=float(measured.variance**0.5),
+                                off=float(off))

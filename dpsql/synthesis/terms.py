@@ -1,0 +1,70 @@
+"""OPTIONS of CREATE SYNTHETIC TABLE."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.catalog.price import Price
+from dpsql.errors import OptionError
+from dpsql.planning.options import Options, read_options
+from dpsql.sql.text.statement import Option
+
+OWN = ("method", "rows", "bins")
+SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
+BINS, MOST_BINS, MOST_ROWS = 32, 1000, 10**7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisTerms:
+    """The choices of one synthetic table.
+
+    options  price and limit on rows, as of a SELECT
+    method   the name of a method, or 'auto'
+    rows     how many rows are drawn; None: as many as the private rows seem to be
+    bins     into how many parts the range of a column of numbers is cut
+    """
+
+    options: Options
+    method: str = "auto"
+    rows: int | None = None
+    bins: int = BINS
+
+
+def read_terms(given: Sequence[Option], *, default: Price | None, methods: Sequence[str]) -> SynthesisTerms:
+    """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
+    own: dict[str, Option] = {}
+    for option in given:
+        if option.name not in (*OWN, *SHARED):
+            close = difflib.get_close_matches(option.name, (*OWN, *SHARED), n=1)
+            raise OptionError(f"a synthetic table has no option {option.name}", code="unknown-option", span=option.span,
+                              subject=option.name, try_=close[0] if close else "one of " + ", ".join((*OWN, *SHARED)))
+        if option.name in own:
+            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
+        if option.name in OWN:
+            own[option.name] = option
+    options = read_options([option for option in given if option.name in SHARED], default=default,
+                           confidence=Fraction(19, 20), known=())
+    return SynthesisTerms(options=options, method=_method(own.get("method"), methods), rows=_number(own.get("rows"), MOST_ROWS),
+                          bins=_number(own.get("bins"), MOST_BINS) or BINS)
+
+
+def _method(option: Option | None, methods: Sequence[str]) -> str:
+    if option is None:
+        return "auto"
+    if option.value not in (*methods, "auto"):
+        close = difflib.get_close_matches(str(option.value), methods, n=1)
+        raise OptionError(f"there is no method {option.value!r}", code="synthesis", span=option.span, subject="method",
+                          try_=f"'{close[0]}'" if close else "one of " + ", ".join(f"'{name}'" for name in methods))
+    return str(option.value)
+
+
+def _number(option: Option | None, most: int) -> int | None:
+    if option is None:
+        return None
+    if isinstance(option.value, bool) or not isinstance(option.value, int) or not 1 <= option.value <= most:
+        raise OptionError(f"{option.name} must be a whole number from 1 to {most}", span=option.span, subject=option.name,
+                          try_=f"{option.name} = 100")
+    return option.value
