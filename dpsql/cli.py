@@ -159,6 +159,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--csv", action="store_true", help="print CSV")
+    made = command("synthesize", _synthesize, "make a synthetic table: rows drawn from a private model of a query's rows")
+    made.add_argument("sql", nargs="?", help="SELECT of the columns; - or nothing reads it from the input")
+    made.add_argument("--file", metavar="FILE", help="read the query from a file")
+    made.add_argument("--name", required=True, metavar="NAME", help="the name of the new table, in later statements")
+    made.add_argument("--method", metavar="NAME", help="how the model is measured (default: the best)")
+    made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: as many as there seem to be)")
+    made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: 32)")
+    made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
+    made.add_argument("--to", metavar="FILE", help="write the rows to a new CSV or Parquet file")
+    _add_place(made)
+    _add_terms(made)
+    made.add_argument("--json", action="store_true", help="print JSON")
     for name, run, help_ in (("budget", _budget, "show what was spent, what is left and what failed; --create starts a ledger"),
                              ("releases", _releases, "list the statements that were charged")):
         made = command(name, run, help_)
@@ -423,6 +435,19 @@ def _validate(options: argparse.Namespace) -> None:
         _print_answer(made.table(), options)
 
 
+def _synthesize(options: argparse.Namespace) -> None:
+    given = {name: value for name in ("method", "rows", "bins", "max_rows") if (value := getattr(options, name)) is not None}
+    target = None if options.to is None else Path(options.to)
+    if target is not None and (target.exists() or target.suffix.lower() not in (".csv", ".parquet")):  # before a charge
+        reason = "exists, and is not overwritten" if target.exists() else "is neither CSV nor Parquet"
+        raise OperationalError(f"{target} {reason}", code="file", try_="another name, such as people_syn.csv")
+    with _connected(options) as connection, _waiting("fitting ..."):
+        made = connection.synthesize(_statements(options), name=options.name, **given)
+    if target is not None:
+        made.write(target)
+    print(made.as_json() if options.json else made)
+
+
 def _budget(options: argparse.Namespace) -> None:
     from dpsql.answers.listings import listed_failures
     from dpsql.engine.opening import incidents
@@ -585,9 +610,9 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
     """Raises the error of a wrong statement, as far as it can be detected beforehand."""
     from dpsql.sql.text.parse import parse
-    from dpsql.sql.text.statement import Query, Validate
+    from dpsql.sql.text.statement import Query, Synthesize, Validate
 
-    if isinstance(parse(text), Query | Validate):
+    if isinstance(parse(text), Query | Validate | Synthesize):
         connection.explain(text, parameters)
 
 
@@ -607,6 +632,8 @@ def _waiting(what: str = "asking ...") -> Iterator[None]:
 def _show(cursor: Any, options: argparse.Namespace) -> None:
     if cursor.answer is not None:
         _print_answer(cursor.answer, options)
+    elif cursor.synthetic is not None:
+        print(cursor.synthetic.as_json() if getattr(options, "json", False) else cursor.synthetic)
     elif cursor.explanation is not None:
         made = cursor.explanation
         print(json.dumps(made.as_dict()) if getattr(options, "json", False) else made)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpsql.kernel.ledger import Failure
     from dpsql.planning.explain import Explanation
     from dpsql.sql.text.statement import Option, Query
+    from dpsql.synthesis.synthetic_table import SyntheticTable
     from dpsql.validation.findings import Validation
 
 apilevel = "2.0"
@@ -143,7 +144,7 @@ class Connection:
         from dpsql.engine.answering import explain
         from dpsql.engine.together import explain_workload
         from dpsql.sql.text.parse import parse
-        from dpsql.sql.text.statement import Explain, Query, Validate
+        from dpsql.sql.text.statement import Explain, Query, Synthesize, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
@@ -153,7 +154,7 @@ class Connection:
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
         statement = parse(_text(sql))
         query = statement.query if isinstance(statement, Explain) else statement
-        if not isinstance(query, Query | Validate):
+        if not isinstance(query, Query | Validate | Synthesize):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         with self._used() as session:
             return explain(query, session, parameters)
@@ -196,6 +197,22 @@ class Connection:
             return validate(statement, session, synthetic=brought)
 
     @guarded
+    def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
+                   **options: Any) -> SyntheticTable:
+        """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
+
+        query    a SELECT of the columns, without aggregates, over rows that belong to one entity each
+        name     under which later statements may ask the table, exactly and for free
+        options  epsilon, delta, rho, method, rows, bins, max_rows
+
+        `.df()` gives the rows. Raises a located error if anything is wrong; nothing is charged then.
+        """
+        from dpsql.engine.synthesizing import synthesize
+
+        with self._used() as session:
+            return synthesize(_text(query), name, _options(options), session, parameters)
+
+    @guarded
     def budget(self) -> Spending:
         """What was spent, what is left, and how many statements may still fail."""
         from dpsql.engine.accounts import budget_of
@@ -231,8 +248,8 @@ class Connection:
 class Cursor:
     """Runs statements and holds the last result.
 
-    Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `.df()`,
-    `.arrow()`.
+    Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
+    `.df()`, `.arrow()`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -249,6 +266,7 @@ class Cursor:
         self.answer: Answer | None = None
         self.explanation: Explanation | None = None
         self.validation: Validation | None = None
+        self.synthetic: SyntheticTable | None = None
 
     @guarded
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
@@ -258,6 +276,7 @@ class Cursor:
         from dpsql.answers.listings import Listing, listed_spending
         from dpsql.engine.answering import answer
         from dpsql.planning.explain import Explanation
+        from dpsql.synthesis.synthetic_table import SyntheticTable
         from dpsql.validation.findings import Validation
 
         self._check_open()
@@ -272,6 +291,10 @@ class Cursor:
         elif isinstance(result, Explanation):
             self.explanation = result
             self._take([("explanation", "VARCHAR")], [(line,) for line in str(result).splitlines()])
+        elif isinstance(result, SyntheticTable):
+            self.synthetic = result
+            self._take([("marginal", "VARCHAR"), ("cells", "BIGINT"), ("error of a count", "DOUBLE"), ("off by", "DOUBLE")],
+                       [(", ".join(each.columns), each.cells, each.error, each.off) for each in result.marginals])
         else:
             listing = result if isinstance(result, Listing) else listed_spending(result)
             self._take([(name, kind.value) for name, kind in listing.columns], list(listing.rows))

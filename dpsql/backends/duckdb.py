@@ -27,6 +27,7 @@ from dpsql.plan.expr.printing import quote
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 FILES = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+RELEASED = '"released rows"'  # the name of the attached database that holds them
 GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
 SETTINGS = {
@@ -41,23 +42,24 @@ class DuckReader:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
         self._connection, self._version = connection, version
+        self._held: dict[str, str] = {}
 
     @property
     def version(self) -> str:
         return self._version
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._cursor() as cursor:
+        with self._cursor(sql) as cursor:
             rows: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
             return rows
 
     def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
-        with self._cursor() as cursor:
+        with self._cursor(sql) as cursor:
             columns = cursor.execute(sql).fetchnumpy()
             return [np.ma.getdata(column) for column in columns.values()]
 
     def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
-        with self._cursor() as cursor:
+        with self._cursor(sql) as cursor:
             found = cursor.execute(sql).fetchnumpy()
             days = [str(kind) == "DATE" for _, kind, *_ in cursor.description or ()]
             return [np.ma.asarray(column.astype("datetime64[D]") if day else column)
@@ -98,15 +100,29 @@ class DuckReader:
             foreign_keys=tuple(foreign.get(table, ())), view=views.get(table), fixed=table not in views or table.lower() in fixed)
             for table, pairs in columns.items()}
 
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        place = f"{RELEASED}.main.{quote(identity)}"
+        if self._held.get(name) == place:
+            return
+        with self._cursor() as cursor:
+            lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
+                              for i, (column, (kind, _)) in enumerate(columns.items()))
+            cursor.execute(f"CREATE TABLE IF NOT EXISTS {place} AS SELECT {lists}", [list(values) for _, values in columns.values()])
+        self._held[name] = place
+
     def close(self) -> None:
         self._connection.close()
 
     @contextlib.contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """One cursor for one query, guarded until all rows are fetched: some faults show only then."""
+    def _cursor(self, sql: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
+        """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
+        sees those that the query names."""
         failed = False
         cursor = self._connection.cursor()
         try:
+            for name, place in self._held.items():
+                if quote(name) in sql:
+                    cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
             yield cursor
         except duckdb.Error:
             failed = True
@@ -135,6 +151,7 @@ def open_database(path: str | Path) -> DuckReader:
         connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
         own = _own_functions(connection)
         if not own:
+            _make_place(connection)
             _lock_down_once(connection)
     except duckdb.Error:
         raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
@@ -170,9 +187,17 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
     connection = connected(config={"temp_directory": _spill()})
     for table, path in sources.items():
         _load(connection, table, path, keys.get(table, ()), types.get(table, {}), empty=empty)
+    _make_place(connection)
     group_densely(connection)
     lock_down(connection)
     return DuckReader(connection, _fingerprint([*sources.values()]))
+
+
+def _make_place(connection: duckdb.DuckDBPyConnection) -> None:
+    """Attach a database in memory for tables of released rows, unless another connection of this process to the same file has: a
+    locked engine attaches nothing. Tables have names there that no other account gives to its own."""
+    with contextlib.suppress(duckdb.Error):
+        connection.execute(f"ATTACH ':memory:' AS {RELEASED}")
 
 
 def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], types: Mapping[str, str], *,

@@ -43,6 +43,13 @@ class Reader(Protocol):
         """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
         ...
 
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        """Keep a table of released rows, so that printed plans may read it by its name beside the tables of the database.
+
+        `identity` is the same for the same rows only; `columns` maps names to SQL types and values.
+        """
+        ...
+
     def close(self) -> None: ...
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from sqlglot import exp
+
 from dpsql.answers.answer import Answer
 from dpsql.answers.listings import Listing, described, listed_releases, listed_tables
 from dpsql.answers.spending import Spending
@@ -12,13 +14,15 @@ from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
+from dpsql.engine.synthesizing import beside, synthesis
 from dpsql.errors import ProgrammingError
 from dpsql.planning.explain import Explanation
 from dpsql.sql.text.parse import parse
-from dpsql.sql.text.statement import Describe, Explain, Query, Show, Validate
+from dpsql.sql.text.statement import Describe, Explain, Query, Show, Statement, Synthesize, Validate
+from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.validation.findings import Validation
 
-Result: TypeAlias = Answer | Validation | Explanation | Spending | Listing
+Result: TypeAlias = Answer | Validation | SyntheticTable | Explanation | Spending | Listing
 
 
 @guarded
@@ -29,11 +33,14 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         check_parameters(parameters)
     if parameters and isinstance(statement, Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
+    session = _seen_by(statement, session)
     match statement:
         case Query() | Validate():
             return decide(statement, session, parameters).answer()
+        case Synthesize():
+            return synthesis(statement, session, parameters).answer()
         case Explain(query=query):
-            return decide(query, session, parameters).explain()
+            return explain(query, session, parameters)
         case Show(what="budget"):
             return budget_of(session)
         case Show(what="releases"):
@@ -44,7 +51,30 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
             return described(session.catalog, table, span, text)
 
 
+def _seen_by(statement: Statement, session: Session) -> Session:
+    """The session, with the account's synthetic tables beside the policy's where a statement names a table that the policy does
+    not have."""
+    match statement:
+        case Explain(query=query):
+            return _seen_by(query, session)
+        case Query(tree=tree):
+            named = [table.name for table in tree.find_all(exp.Table)]
+        case Synthesize(query=query):
+            return _seen_by(query, session)
+        case Validate(checks=checks, standing=standing):
+            named = [*(stand.table for stand in standing), *(
+                table.name for check in checks for table in check.query.tree.find_all(exp.Table))]
+        case Describe(table=table):
+            named = [table]
+        case Show(what=what):
+            named = [""] if what == "tables" else []
+    return session if all(session.catalog.table(name) is not None for name in named) else beside(session)
+
+
 @guarded
-def explain(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Explanation:
-    """What a query or a validation would do and cost; spends nothing. Raises a located error if it is wrong."""
+def explain(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Explanation:
+    """What a query, a validation or a synthetic table would do and cost; spends nothing. Raises a located error if it is wrong."""
+    session = _seen_by(query, session)
+    if isinstance(query, Synthesize):
+        return synthesis(query, session, parameters).explain()
     return decide(query, session, parameters).explain()

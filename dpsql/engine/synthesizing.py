@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.reports import amount
+from dpsql.catalog.names import fault_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
-from dpsql.errors import SqlError, Unsupported
+from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
@@ -22,17 +28,33 @@ from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Expected, Explanation, Measurement, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
+from dpsql.planning.program import priced
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
+from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.statement import Query, Synthesize
+from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
 from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.synthesis.methods.all_methods import METHODS, USUAL
-from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, of_json
+from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, declared, of_json
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.terms import SynthesisTerms, read_terms
 from dpsql.types import Span
+
+LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions
+
+
+@guarded
+def synthesize(text: str, name: str, options: Sequence[Option], session: Session, parameters: Parameters = ()) -> SyntheticTable:
+    """The table of a query that is given by itself. Raises a located error."""
+    query = parse(text)
+    if not isinstance(query, Query):
+        raise ProgrammingError("a synthetic table is made of the rows of a query", code="synthesis", try_="SELECT age, sex FROM people")
+    wrong = fault_of(name) if isinstance(name, str) else "is not a text"
+    if wrong is not None:
+        raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_='name="people_syn"')
+    return synthesis(Synthesize(name=name, query=query, options=tuple(options), text=text), beside(session), parameters).answer()
 
 
 def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
@@ -106,10 +128,9 @@ def _notes(question: Question, view: Node, session: Session) -> tuple[str, ...]:
 
 def check_name(name: str, span: Span | None, identity: str, session: Session) -> None:
     """Raises SqlError where a table has this name, unless it was made by this very statement."""
-    taken = session.catalog.table(name) is not None or name.lower() in {
-        table.lower() for table in (*session.catalog.undeclared, *session.catalog.tables)}
     kept = next((table for table in synthetic_tables(session) if table.name.lower() == name.lower()), None)
-    if taken or (kept is not None and kept.identity != identity):
+    named = name.lower() in {table.lower() for table in (*session.catalog.undeclared, *session.catalog.tables)}
+    if named if kept is None else kept.identity != identity:
         raise SqlError(f"there is a table {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
 
 
@@ -129,7 +150,8 @@ class SynthesisStatement(Charged[SyntheticTable]):
         plan, session = self.plan, self.session
         view, entity = plan.table.view, session.catalog.entity.name
         return Explanation(
-            entity=entity, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)), rewrites=(), stages=(),
+            entity=entity, steps=tuple(replace(step, label=textwrap.shorten(step.label, LONGEST, placeholder=" ..."))
+                                       for step in steps(view, stabilities(view, session.kernel), 0, entity)), rewrites=(), stages=(),
             measurements=tuple(Measurement(what=line, aggregates=(plan.name,), price=amount(plan.allotted),
                                            mechanism=plan.method.name, noise="discrete, on counts", against={})
                                for line in plan.method.told(plan.table, plan.allotted)),
@@ -150,6 +172,30 @@ class SynthesisStatement(Charged[SyntheticTable]):
                     views=(self.plan.table.view,))
 
 
+def beside(session: Session) -> Session:
+    """The same session, in which the synthetic tables of its account are public tables. A name that the policy or the database
+    gives to a table is that table's."""
+    catalog, found = session.catalog, {}
+    known = {name.lower() for name in (*catalog.tables, *catalog.undeclared)}
+    for stored in _stored(session):
+        table = _read(stored)
+        if table.name.lower() not in known:
+            content = hashlib.sha256(stored.encode()).hexdigest()  # the same statement of another account gave other rows
+            session.kernel.hold(table.name, content, {column.name: (column.type.value, column.values) for column in table.columns})
+            found[table.name] = declared(table)
+    return replace(session, catalog=replace(catalog, tables={**catalog.tables, **found})) if found else session
+
+
 def synthetic_tables(session: Session) -> list[SyntheticTable]:
     """The synthetic tables that were made for this account, oldest first."""
-    return [of_json(stored) for stored in session.ledger.holding(session.account, session.kernel.version, MARK)]
+    return [_read(stored) for stored in _stored(session)]
+
+
+def _stored(session: Session) -> list[str]:
+    return session.ledger.holding(session.account, session.kernel.version, MARK)
+
+
+@lru_cache(maxsize=32)
+def _read(stored: str) -> SyntheticTable:
+    """A stored table, which many statements may name."""
+    return of_json(stored)

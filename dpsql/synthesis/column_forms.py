@@ -80,7 +80,8 @@ class Binned:
 
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
         """Values drawn from the bins at places of the list; `uniform` has a number between 0 and 1 for each."""
-        bins = np.array([-1 if number is None else int(number) for number in listed])[places]  # type: ignore[call-overload]
+        numbers: list[Any] = [-1 if number is None else number for number in listed]
+        bins = np.array(numbers, dtype=np.int64)[places]
         edges = np.array(self.edges)
         low, high = edges[bins], edges[bins + 1]
         if self.type in (Type.BIGINT, Type.DATE):

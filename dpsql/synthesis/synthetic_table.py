@@ -8,16 +8,21 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsql.catalog.model import Column, Domain, Table
+from dpsql.errors import OperationalError
 from dpsql.plan.expr.nodes import Value
-from dpsql.types import Type
+from dpsql.plan.expr.printing import quote
+from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_LISTED = 1000  # values of a column that are the groups of GROUP BY
 MARK = '"synthetic table": '  # stands in the stored form of each, and of nothing else
 
 
@@ -73,6 +78,30 @@ class SyntheticTable:
 
         return pd.DataFrame({column.name: _series(column, pd) for column in self.columns})
 
+    def write(self, target: Path) -> None:
+        """Write the rows to a CSV or Parquet file, by its suffix; an empty cell of a CSV file is NULL.
+
+        Raises OperationalError where the file exists, or cannot be written.
+        """
+        import duckdb
+
+        from dpsql.backends.duckdb import connected
+
+        frame = self.df()
+        try:
+            target.open("xb").close()
+            kind = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
+            with connected() as connection:
+                connection.register("drawn", frame)
+                columns = ", ".join(f"CAST({quote(column.name)} AS {column.type.value}) AS {quote(column.name)}"
+                                    for column in self.columns)
+                path = str(target.absolute()).replace("'", "''")
+                connection.execute(f"COPY (SELECT {columns} FROM drawn) TO '{path}' (FORMAT {kind})")
+        except FileExistsError:
+            raise OperationalError(f"{target} exists, and is not overwritten", code="exists", try_="another name") from None
+        except (OSError, duckdb.Error) as fault:
+            raise OperationalError(f"{target} cannot be written ({type(fault).__name__})", code="file") from None
+
     def as_json(self) -> str:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
@@ -98,6 +127,22 @@ def of_json(stored: str) -> SyntheticTable:
         columns=tuple(map(_unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
         identity=told["identity"],
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]))
+
+
+def declared(table: SyntheticTable) -> Table:
+    """The table as one that a policy declares public, with the values and ranges that its rows have."""
+    return Table(name=table.name, public=True, columns={column.name: _declared(column) for column in table.columns})
+
+
+def _declared(column: SyntheticColumn) -> Column:
+    present: list[Any] = sorted({value for value in column.values if value is not None})
+    ends = ANY_NUMBER
+    if present and (column.type.numeric or column.type.temporal):
+        low, high = (end.toordinal() if isinstance(end, dt.date) else float(end) for end in (present[0], present[-1]))
+        ends = Interval(low, high)
+    return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, physical=ANY_NUMBER
+                  if column.type.temporal else ends, declared=ends, domain=Domain(tuple(present)) if len(present) <= MOST_LISTED
+                  else None, step=None)
 
 
 def _packed(column: SyntheticColumn) -> dict[str, Any]:

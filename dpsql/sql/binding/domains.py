@@ -62,7 +62,7 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     AND 20.
     """
     known = facts(expr, env)
-    if isinstance(expr, Ref):
+    if isinstance(expr, Ref) and known.type is not Type.BOOLEAN:
         held = known.domain is None and known.returned == known.declared
         return (_whole_numbers(known) if held else known.domain), known.nullable
     if isinstance(expr, Literal):
