@@ -53,6 +53,14 @@ EXPLAIN PRIVACY VALIDATE (SELECT SUM(cost) FROM visits) AGAINST visits_syn WITHI
 VALIDATE SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id
     AGAINST people_syn WITHIN 90 OPTIONS (epsilon = 1, clip = 20);
 
+-- # synthesize
+
+CREATE SYNTHETIC TABLE made AS SELECT sex, age, income, born FROM people WHERE age > 10;
+CREATE SYNTHETIC TABLE made AS SELECT clinic, year, sex, income > 30000 AS rich
+    FROM visits JOIN people USING (person_id) OPTIONS (epsilon = 0.5, method = 'independent', rows = 100, bins = 8);
+create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
+EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'mst');
+
 -- # accuracy
 
 SELECT COUNT(*) FROM people ERROR WITHIN 10;

@@ -1296,3 +1296,21 @@ SELECT COUNT(*) ERROR WITHIN 50 AS n FROM people
 
 -- SqlError accuracy: VALIDATE answers yes or no
 VALIDATE SELECT COUNT(*) ERROR WITHIN 3 FROM people AGAINST people_syn WITHIN 5 PERCENT
+
+-- SqlError synthesis: TABLE is expected here
+CREATE SYNTHETIC made AS SELECT sex FROM people
+
+-- SqlError synthesis: the name of the new table is expected here
+CREATE SYNTHETIC TABLE AS SELECT sex FROM people
+
+-- SqlError synthesis: AS is expected here
+CREATE SYNTHETIC TABLE made SELECT sex FROM people
+
+-- SqlError synthesis: WHERE is not expected here
+CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (rows = 3) WHERE age > 3
+
+-- SqlError options: the options of a synthetic table stand at the end of its statement
+CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) sex FROM people
+
+-- SqlError accuracy: no accuracy is asked of a synthetic table
+CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
