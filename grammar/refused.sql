@@ -1124,7 +1124,7 @@ SELECT COUNT(*) FROM people WHERE CAST(born AS BOOLEAN)
 -- Unsupported unknown-function: the function strptime is not answered
 SELECT COUNT(*) FROM people WHERE strptime(nickname, '%Y') > '2000-01-01'
 
--- Unsupported bins: the policy declares no bins for this column
+-- Unsupported bins: the policy declares no bins for income
 SELECT bin_floor(income) AS b, COUNT(*) FROM people GROUP BY b
 
 -- SqlError bins: bin_floor takes one column
