@@ -46,11 +46,11 @@ def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synt
 
 
 def _options_at(tokens: Sequence[Token]) -> int:
-    """Where OPTIONS ( stands outside brackets; the end of the statement if it has none."""
+    """Where OPTIONS ( stands outside brackets, other than in the query; the end of the statement if it has none."""
     depth = 0
-    for i, token in enumerate(tokens):
-        if depth == 0 and token.text.upper() == "OPTIONS" and [each.token_type for each in tokens[i + 1 : i + 2]] == [
-                TokenType.L_PAREN]:
+    for i, token in enumerate(tokens[:-1]):
+        own = token.text.upper() == "OPTIONS" and tokens[i - 1].text.upper() != "DIFFERENTIAL_PRIVACY"
+        if depth == 0 and own and tokens[i + 1].token_type is TokenType.L_PAREN:
             return i
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
     return len(tokens)
