@@ -1,0 +1,71 @@
+"""Draws a table from a graphical model, with far less error than independent rows would have.
+
+Columns are drawn one after the other: cliques from the root of the junction tree down, and within a clique small columns first.
+Rows with the same values of the separator, and of what is drawn of the clique already, are one group. In each group the next
+column is drawn by systematic sampling: n points at distance 1/n, from a random first one, are looked up in the cumulative
+distribution of the column given these values, so that each value occurs its expected number of times, rounded down or up.
+
+Systematic sampling sorts a group by the new column. Unless the rows of the group are in random order, siblings in the tree would
+be sorted alike, and columns that are independent given the separator would depend on each other as strongly as they can. The
+first points of the groups are spread evenly over their range, again in random order, as many groups may have one row only.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.models.markov_network import MarkovNetwork
+from dpsql.workload.factors import Array
+
+Places = NDArray[np.int64]
+
+
+class UniformDraws(Protocol):
+    """A source of randomness, such as numpy's generators. What it draws is public: no noise for private rows comes from it."""
+
+    def random(self, size: int, /) -> Array:
+        """So many independent numbers, uniform in [0, 1)."""
+
+
+def draw(network: MarkovNetwork, rows: int, generator: UniformDraws) -> Places:
+    """A table of so many rows: one row for each, and one column for each of the domain, of values 0, ..., size - 1."""
+    if rows < 0:
+        raise ValueError("the number of rows is not negative")
+    domain = network.domain
+    drawn: dict[str, Places] = {}
+    for clique in network.tree.cliques:
+        given = clique.separator
+        for column in sorted(clique.residual, key=lambda each: domain.cells([each])):
+            group = np.zeros(rows, dtype=np.int64)
+            for earlier in given:
+                group = group * domain.cells([earlier]) + drawn[earlier]
+            chances = network.marginal((*given, column)).reshape(-1, domain.cells([column]))
+            drawn[column] = _conditional(chances, group, generator)
+            given = (*given, column)
+    return np.stack([drawn[column] for column in domain.columns], axis=1)
+
+
+def _conditional(chances: Array, groups: Places, generator: UniformDraws) -> Places:
+    """A value for each row, by the chances of its group."""
+    present, group = np.unique(groups, return_inverse=True)
+    order = np.lexsort((generator.random(len(group)), group))
+    values = np.empty(len(group), dtype=np.int64)
+    values[order] = _systematic(chances[present], np.bincount(group, minlength=len(present)), generator)
+    return values
+
+
+def _systematic(chances: Array, counts: Places, generator: UniformDraws) -> Places:
+    """So many values for each group, by its row of chances, which need not add up to 1: group by group, in increasing order."""
+    groups, size = chances.shape
+    sums = chances.cumsum(axis=1)
+    sums[sums[:, -1] <= 0] = np.arange(1, size + 1)  # chances too small for floating-point numbers: all the same
+    sums /= sums[:, -1:]
+    first = (generator.random(groups).argsort() + generator.random(groups)) / max(groups, 1)
+    group = np.repeat(np.arange(groups), counts)
+    within = np.arange(len(group)) - np.repeat(counts.cumsum() - counts, counts)
+    points = np.minimum(group + (within + first[group]) / counts[group], np.nextafter(group + 1, group))
+    ends = (sums + np.arange(groups)[:, None]).ravel()  # one increasing list: group g has the numbers from g to g + 1
+    return np.asarray(ends.searchsorted(points, side="right") - size * group, dtype=np.int64)

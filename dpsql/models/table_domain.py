@@ -1,0 +1,50 @@
+"""The columns of a table, each with a finite number of values: what a graphical model is over.
+
+A `workload.domain.CellDomain` is one histogram, with one cell for each combination of all values. Here there are far too many
+combinations for that (Adult has 10^16), so only marginals are arrays: over some of the columns, named in the order of the axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+Columns: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableDomain:
+    """Names of columns, and how many values each of them has: the values are 0, ..., size - 1."""
+
+    columns: Columns
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns or len(set(self.columns)) != len(self.columns):
+            raise ValueError("a table has at least one column, and no name stands twice")
+        if len(self.sizes) != len(self.columns) or min(self.sizes) < 1:
+            raise ValueError("every column has a size, which is at least 1")
+
+    @cached_property
+    def _size_of(self) -> dict[str, int]:
+        return dict(zip(self.columns, self.sizes, strict=True))
+
+    def shape(self, columns: Iterable[str]) -> tuple[int, ...]:
+        """The shape of a marginal over these columns. Raises KeyError where one is not in the table."""
+        return tuple(map(self._size_of.__getitem__, columns))
+
+    def cells(self, columns: Iterable[str]) -> int:
+        """How many cells that marginal has, as a Python integer."""
+        return math.prod(map(self._size_of.__getitem__, columns))
+
+    def ordered(self, columns: Iterable[str]) -> Columns:
+        """The same columns in the order of the table."""
+        chosen = set(columns)
+        return tuple(column for column in self.columns if column in chosen)
+
+    def project(self, columns: Columns) -> TableDomain:
+        """The domain of these columns alone, in this order."""
+        return TableDomain(columns, self.shape(columns))
