@@ -9,12 +9,13 @@ the one of the largest entropy. Steps are taken with Nesterov's momentum, which 
 chosen anew by Armijo's rule. That needs several times fewer steps than descent without momentum.
 
 Unless the optimum is asked for, the descent stops as soon as no marginal's residuals are larger than its noise explains (the
-discrepancy principle). It begins at independent columns with the measured counts of single columns, and adds dependence as far
-as the data demand it. On Adult at epsilon = 1 marginals of two columns have an error of 0.052 then, and 0.060 at the optimum,
-which fits the noise of thousands of empty cells.
+discrepancy principle), or as those that are do not get smaller any more. It begins at independent columns with the measured
+counts of single columns, and adds dependence as far as the data demand it. On Adult at epsilon = 1, marginals of two columns
+have an error of 0.052 then, and 0.060 at the optimum, which fits the noise of thousands of empty cells.
 
 Sources: McKenna, Sheldon and Miklau, Graphical-model based estimation and inference for differential privacy, ICML 2019;
-O'Donoghue and Candes, Adaptive restart for accelerated gradient schemes, 2015; Morozov's discrepancy principle, 1966.
+O'Donoghue and Candes, Adaptive restart for accelerated gradient schemes, 2015; Morozov's discrepancy principle, 1966; Laurent and
+Massart, Adaptive estimation of a quadratic functional by model selection, 2000, lemma 1 (tails of sums of squares).
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from dpsql.workload.factors import Array
 
 ARMIJO = 0.5  # the share of the promised fall of the loss that a step without momentum has to attain
 FIRST = 4.0  # the first step, in those that the curvature at a marginal of one cell allows
-EXPLAINED = 2.0  # standard deviations of its sum of squares by which a marginal's residuals may exceed what noise explains
-SETTLED, BETWEEN = 1e-9, 20  # the relative fall of the loss in so many steps at which the optimum is reached
+TAIL = 2.0  # noise explains residuals whose squares noise exceeds with a probability of more than exp(-TAIL), by a bound
+BETWEEN = 20  # steps after which it is seen whether to go on
+SETTLED, STUCK = 1e-9, 0.05  # the relative fall of the loss, or of what is unexplained, in so many steps at which it is not
 HALVINGS = 60
 
 
@@ -89,14 +91,14 @@ class Misfit:
         residuals = self.rows * self.model.marginals(potentials)[0] - self.counts
         return Fitted(potentials, residuals, float((self.weights * residuals) @ residuals) / 2)
 
-    def is_explained(self, found: Fitted) -> bool:
-        """Whether the residuals of every marginal are no larger than its noise explains.
+    def unexplained(self, found: Fitted) -> float:
+        """By how much the squared residuals of the marginals exceed what noise explains, over their variances, in all.
 
-        Over their variance, the squares of the noise of n cells have a sum of mean n and standard deviation sqrt(2 n).
+        The squares of the noise of n cells have mean n, and are beyond n + 2 sqrt(n x) + 2 x with probability exp(-x) at most.
         """
         cells = np.array([at.stop - at.start for at in self.model.slices])
         squares = np.add.reduceat(self.weights * found.residuals**2, [at.start for at in self.model.slices])
-        return bool((squares <= cells + EXPLAINED * np.sqrt(2 * cells)).all())
+        return float(np.maximum(squares - cells - 2 * np.sqrt(cells * TAIL) - 2 * TAIL, 0).sum())
 
 
 def _descended(misfit: Misfit, potentials: Array, iterations: int, *, to_optimum: bool) -> Fitted:
@@ -104,12 +106,13 @@ def _descended(misfit: Misfit, potentials: Array, iterations: int, *, to_optimum
     now, before, momentum = misfit.at(potentials), potentials, 1.0
     step, earlier = FIRST / float(misfit.rows * misfit.weights.max()), math.inf
     for number in range(iterations):
-        if not to_optimum and misfit.is_explained(now):
+        left, enough = (now.loss, SETTLED) if to_optimum else (misfit.unexplained(now), STUCK)
+        if left == 0:
             break
         if number % BETWEEN == 0:
-            if earlier - now.loss <= SETTLED * now.loss:
+            if earlier - left <= enough * left:
                 break
-            earlier = now.loss
+            earlier = left
         ahead = now.potentials - step * misfit.weights * now.residuals
         following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
         new = misfit.at(ahead + (momentum - 1) / following * (ahead - before))
