@@ -57,6 +57,11 @@ class JunctionTree:
             found[self.cliques[place].parent] |= found[place]
         return tuple(map(frozenset, found))
 
+    @cached_property
+    def home(self) -> dict[str, int]:
+        """For each column the highest clique that has it: all others with it are below."""
+        return {column: place for place, clique in enumerate(self.cliques) for column in clique.residual}
+
     def holding(self, columns: Iterable[str]) -> list[int]:
         """The places of the cliques that hold all of these columns."""
         wanted = set(columns)

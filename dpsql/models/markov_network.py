@@ -7,16 +7,19 @@ larger than a clique times the marginal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dpsql.models.junction_tree import JunctionTree
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.workload.factors import Array
+
+Labelled: TypeAlias = tuple[Columns, Array]  # a table, after the columns that its axes are
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +63,22 @@ class MarkovNetwork:
         return tuple(found)
 
     def _along_tree(self, columns: Columns, weights: Mapping[str, Array]) -> Array:
-        """The marginal probabilities of the columns, after rows are multiplied by their weights."""
+        """The marginal probabilities of the columns, after rows are multiplied by their weights.
+
+        A column belongs to the highest clique that has it: its weights are applied there, and it is summed there unless it is in
+        the marginal. Each clique below the top sends its sums to its parent, over its separator and the marginal's columns.
+        """
         wanted = {*columns, *weights}
-        return self._summed(self._top(wanted), columns, weights, is_top=True)[1]
+        top = self._top(wanted)
+        received: dict[int, list[Labelled]] = defaultdict(list)
+        for place in self._between(top, wanted):
+            clique = self.tree.cliques[place]
+            tables = [(clique.columns, self.conditionals[place]), *received.pop(place, []), *_weights(clique.residual, weights)]
+            present = dict.fromkeys(column for names, _ in tables for column in names)
+            kept = tuple(column for column in present if column in columns or column in clique.separator)
+            received[clique.parent].append((kept, _product(tables, kept)))
+        inside = self.tree.cliques[top].columns
+        return _product([(inside, self.probabilities[top]), *received[top], *_weights(inside, weights)], columns)
 
     def _top(self, wanted: set[str]) -> int:
         """The lowest clique that has all of these columns in it or below it."""
@@ -71,20 +87,23 @@ class MarkovNetwork:
             top = lower
         return top
 
-    def _summed(self, place: int, columns: Columns, weights: Mapping[str, Array], *,
-                is_top: bool = False) -> tuple[Columns, Array]:
-        """The sum over all columns at or below a clique, but those of the marginal and of the separator; and what its axes are.
+    def _between(self, top: int, wanted: set[str]) -> list[int]:
+        """The cliques on the ways from the top down to those that the columns belong to, without the top; children first."""
+        found: set[int] = set()
+        for column in wanted:
+            place = self.tree.home[column]
+            while place > top and place not in found:
+                found.add(place)
+                place = self.tree.cliques[place].parent
+        return sorted(found, reverse=True)
 
-        A column belongs to the highest clique that has it: weights are applied there, and it is summed there unless it is kept.
-        """
-        clique = self.tree.cliques[place]
-        own = set(clique.columns if is_top else clique.residual)
-        operands = [(clique.columns, self.probabilities[place] if is_top else self.conditionals[place])]
-        operands += [((column,), np.asarray(weight, dtype=float)) for column, weight in weights.items() if column in own]
-        for child in self.tree.children[place]:
-            if not {*columns, *weights}.isdisjoint(self.tree.below[child].difference(self.tree.cliques[child].separator)):
-                operands.append(self._summed(child, columns, weights))
-        number = {column: at for at, column in enumerate(dict.fromkeys(column for names, _ in operands for column in names))}
-        kept = columns if is_top else tuple(column for column in number if column in columns or column in clique.separator)
-        given: list[Any] = [part for names, table in operands for part in (table, [number[column] for column in names])]
-        return kept, np.asarray(np.einsum(*given, [number[column] for column in kept], optimize=len(operands) > 1))
+
+def _weights(columns: Columns, weights: Mapping[str, Array]) -> list[Labelled]:
+    return [((column,), np.asarray(weights[column], dtype=float)) for column in columns if column in weights]
+
+
+def _product(tables: Sequence[Labelled], kept: Columns) -> Array:
+    """The product of the tables, summed over all other columns."""
+    number = {column: at for at, column in enumerate(dict.fromkeys(column for names, _ in tables for column in names))}
+    given: list[Any] = [part for names, table in tables for part in (table, [number[column] for column in names])]
+    return np.asarray(np.einsum(*given, [number[column] for column in kept], optimize=len(tables) > 1))

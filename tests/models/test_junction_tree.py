@@ -29,6 +29,7 @@ def check(domain: TableDomain, groups: list[Columns], tree: JunctionTree) -> Non
     links = nx.Graph((clique.parent, place) for place, clique in enumerate(tree.cliques) if place)
     links.add_nodes_from(range(len(held)))
     for column in domain.columns:
+        assert tree.home[column] == min(tree.holding([column]))
         assert nx.is_connected(links.subgraph(tree.holding([column]))), "the cliques with one column are no subtree"
 
 
