@@ -19,6 +19,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -72,19 +73,25 @@ class Table:
         return int(np.argmax(epsilon * np.array(scores) / (2 * sensitivity) + self.generator.gumbel(size=len(scores))))
 
 
-def mst(data: Table, rho: float) -> MarkovNetwork:
-    """A third of rho for single columns, a third to choose the tree, and a third to measure its pairs."""
+def mst(data: Table, rho: float, *, noise_counted: bool = False) -> MarkovNetwork:
+    """A third of rho for single columns, a third to choose the tree, and a third to measure its pairs.
+
+    A pair's score is its distance from independence; with `noise_counted` less that of its noise, as in AIM, so that pairs of many
+    cells are not chosen where their noise hides what would be learned.
+    """
     columns = data.domain.columns
     singles = [data.measured((column,), rho / 3 / len(columns)) for column in columns]
-    independent = fit(data.domain, singles)
-    scores = {pair: float(np.abs(data.counts(pair) - independent.marginal(pair)).sum()) for pair in combinations(columns, 2)}
-    epsilon, tree = math.sqrt(8 * rho / 3 / (len(columns) - 1)), nx.Graph()
+    independent, each = fit(data.domain, singles), rho / 3 / (len(columns) - 1)
+    noise = math.sqrt(0.5 / each) * math.sqrt(2 / math.pi) if noise_counted else 0
+    scores = {pair: float(np.abs(data.counts(pair) - independent.marginal(pair)).sum()) - noise * data.domain.cells(pair)
+              for pair in combinations(columns, 2)}
+    epsilon, tree = math.sqrt(8 * each), nx.Graph()
     tree.add_nodes_from(columns)
     while tree.number_of_edges() < len(columns) - 1:
         part = {column: number for number, each in enumerate(nx.connected_components(tree)) for column in each}
         left = [pair for pair in scores if part[pair[0]] != part[pair[1]]]
         tree.add_edge(*left[data.chosen([scores[pair] for pair in left], epsilon, 1)])
-    return fit(data.domain, [*singles, *(data.measured(pair, rho / 3 / (len(columns) - 1)) for pair in tree.edges)])
+    return fit(data.domain, [*singles, *(data.measured(pair, each) for pair in tree.edges)])
 
 
 def aim(data: Table, rho: float, *, megabytes: float = 1, rounds: int = ROUNDS) -> MarkovNetwork:
@@ -126,7 +133,9 @@ def errors(data: Table, told: Callable[[Columns], Array]) -> str:
 
 
 def lines(data: Table, rho: float) -> Iterator[list[str]]:
-    for name, mechanism in {"MST": mst, "AIM, 1 MB": aim}.items():
+    mechanisms = {"MST": mst, "MST, noise counted": partial(mst, noise_counted=True), "AIM, 1 MB": aim,
+                  "AIM, 4 MB and 56 rounds": partial(aim, megabytes=4, rounds=56)}
+    for name, mechanism in mechanisms.items():
         start = time.process_time()
         network = mechanism(data, rho)
         fitted = time.process_time()

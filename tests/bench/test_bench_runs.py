@@ -91,8 +91,8 @@ def test_markov(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "rows.parquet"))
     (tmp_path / "sizes.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
     lines = printed("markov.py", "--adult", tmp_path / "rows.parquet", "--domain", tmp_path / "sizes.json", "--rho", 1, "--seeds", 1)
-    found = {line[0]: [float(error) for error in line[4].split(" / ")] for line in lines[3:5]}
-    assert set(found) == {"MST", "AIM, 1 MB"} and max(map(max, found.values())) < 0.05
+    found = {line[0]: [float(error) for error in line[4].split(" / ")] for line in lines[3:7]}
+    assert {"MST", "AIM, 1 MB"} < set(found) and max(map(max, found.values())) < 0.05
 
 
 @pytest.mark.slow
