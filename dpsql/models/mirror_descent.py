@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,8 +36,9 @@ from dpsql.workload.factors import Array
 ARMIJO = 0.5  # the share of the promised fall of the loss that a step without momentum has to attain
 FIRST = 4.0  # the first step, in those that the curvature at a marginal of one cell allows
 TAIL = 2.0  # noise explains residuals whose squares noise exceeds with a probability of more than exp(-TAIL), by a bound
-BETWEEN = 20  # steps after which it is seen whether to go on
-SETTLED, STUCK = 1e-9, 0.05  # the relative fall of the loss, or of what is unexplained, in so many steps at which it is not
+BETWEEN = 20  # after so many steps, and whenever their number has doubled, it is seen whether to go on
+SETTLED, STUCK = 1e-9, 0.1  # the relative fall since then of the loss, or of what is unexplained, that is too little to go on
+RANGE = 100.0  # of the precisions that are fitted at once
 HALVINGS = 60
 LEAST_START = 0.1  # standard deviations of the noise
 
@@ -65,7 +66,7 @@ def fit(domain: TableDomain, measurements: Iterable[MarginalMeasurement], *, tot
         start.potentials.get(columns, np.zeros(domain.shape(columns))) for columns in factors]
     misfit = Misfit(model=model, rows=rows, counts=model.vector([each.values for each in measured]),
                     weights=np.repeat([1 / each.variance for each in measured], [each.values.size for each in measured]))
-    found = _descended(misfit, model.vector(begin), iterations, to_optimum=to_optimum).potentials if factors else model.vector([])
+    found = _fitted(misfit, model.vector(begin), iterations, to_optimum=to_optimum).potentials if factors else model.vector([])
     return MarkovNetwork(domain=domain, total=rows, tree=tree, probabilities=tuple(model.marginals(found)[1]),
                          potentials=dict(zip(factors, model.tables(found), strict=True)))
 
@@ -102,18 +103,30 @@ class Misfit:
         return float(np.maximum(squares - cells - 2 * np.sqrt(cells * TAIL) - 2 * TAIL, 0).sum())
 
 
+def _fitted(misfit: Misfit, potentials: Array, iterations: int, *, to_optimum: bool) -> Fitted:
+    """The end of the descent, in stages where precisions differ much: at first the highest ones are held down. What is measured
+    with little precision would not move otherwise, as a step has to be short enough for the most precise marginal."""
+    least, most = float(misfit.weights.min()), float(misfit.weights.max())
+    stages = max(math.ceil(math.log(most / least) / math.log(RANGE)), 1)
+    for stage in range(1, stages + 1):
+        capped = replace(misfit, weights=np.minimum(misfit.weights, least * RANGE**stage))
+        found = _descended(capped, potentials, iterations, to_optimum=to_optimum)
+        potentials = found.potentials
+    return found
+
+
 def _descended(misfit: Misfit, potentials: Array, iterations: int, *, to_optimum: bool) -> Fitted:
     """Accelerated mirror descent. The loss never rises; it is looked at in the points to which momentum leads."""
     now, before, momentum = misfit.at(potentials), potentials, 1.0
-    step, earlier = FIRST / float(misfit.rows * misfit.weights.max()), math.inf
+    step, earlier, look = FIRST / float(misfit.rows * misfit.weights.max()), math.inf, BETWEEN
     for number in range(iterations):
         left, enough = (now.loss, SETTLED) if to_optimum else (misfit.unexplained(now), STUCK)
         if left == 0:
             break
-        if number % BETWEEN == 0:
+        if number == look:
             if earlier - left <= enough * left:
                 break
-            earlier = left
+            earlier, look = left, 2 * look
         ahead = now.potentials - step * misfit.weights * now.residuals
         following = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
         new = misfit.at(ahead + (momentum - 1) / following * (ahead - before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,17 @@ def test_a_warm_start_leads_to_the_same_optimum() -> None:
         assert loss(measured, warm) == pytest.approx(loss(measured, cold), rel=1e-5)
         np.testing.assert_allclose(warm.marginal(("a", "d")), cold.marginal(("a", "d")), atol=0.2)
     assert loss(measured, fit(SMALL, measured, start=cold, iterations=0)) == pytest.approx(loss(measured, cold), rel=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e6])
+def test_precisions_that_differ_much(ratio: float) -> None:
+    """What is measured with little precision is fitted too, and in hundreds of steps."""
+    first, *others = noisy(SMALL, CYCLE, 5)
+    measured = [replace(first, variance=first.variance / ratio), *others]
+    best, _ = least(SMALL, measured, estimated_total(measured))
+    assert loss(measured, fit(SMALL, measured, to_optimum=True, iterations=300)) <= best + 0.1
+    for each in measured:
+        assert ((fit(SMALL, measured).marginal(each.columns) - each.values) ** 2).mean() <= 5 * each.variance
 
 
 def test_the_descent_stops_where_noise_explains_the_residuals() -> None:
