@@ -31,7 +31,8 @@ class UniformDraws(Protocol):
 
 
 def draw(network: MarkovNetwork, rows: int, generator: UniformDraws) -> Places:
-    """A table of so many rows: one row for each, and one column for each of the domain, of values 0, ..., size - 1."""
+    """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its values
+    are 0, ..., size - 1. Raises ValueError where the number of rows is negative."""
     if rows < 0:
         raise ValueError("the number of rows is not negative")
     domain = network.domain
