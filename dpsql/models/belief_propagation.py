@@ -81,10 +81,6 @@ class Propagation:
         ends = np.cumsum([self.domain.cells(factor) for factor in self.factors]).tolist()
         return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
-    @property
-    def size(self) -> int:
-        return self.slices[-1].stop if self.slices else 0
-
     def vector(self, tables: Sequence[Array]) -> Array:
         """The vector of all factors from a table for each, whose axes are as in `factors`."""
         parts = [np.transpose(table, [factor.index(column) for column in columns]).ravel()

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpsql.models.junction_tree import JunctionTree
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 
 Labelled: TypeAlias = tuple[Columns, Array]  # a table, after the columns that its axes are
@@ -33,7 +34,12 @@ class MarkovNetwork:
     potentials: Mapping[Columns, Array]  # log potentials of the measured marginals, from which a later fit can start
 
     def marginal(self, columns: Columns) -> Array:
-        """The expected counts of all combinations of values of these columns: one axis for each, in this order."""
+        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+
+        Raises ValueError where a column stands twice, KeyError where it is not in the table, and Unsupported where there are too
+        many combinations.
+        """
+        room("a marginal of the model", *self.domain.shape(columns))
         if len(set(columns)) != len(columns):
             raise ValueError("no column stands twice in a marginal")
         holding = self.tree.holding(columns)
@@ -47,7 +53,10 @@ class MarkovNetwork:
 
     def answer(self, weights: Mapping[str, Array]) -> float:
         """The expected sum over rows of a product of weights: for each column named here, the weight of the value that the row
-        has in it. With weights 0 and 1 it counts the rows whose values are all among the chosen ones."""
+        has in it. With weights 0 and 1 it counts the rows whose values are all among the chosen ones.
+
+        Raises ValueError where there are more or fewer weights than values.
+        """
         for column, weight in weights.items():
             if np.shape(weight) != self.domain.shape([column]):
                 raise ValueError(f"{column} has {self.domain.cells([column])} values, each with a weight")

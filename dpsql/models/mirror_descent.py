@@ -10,8 +10,9 @@ chosen anew by Armijo's rule. That needs several times fewer steps than descent 
 
 Unless the optimum is asked for, the descent stops as soon as no marginal's residuals are larger than its noise explains (the
 discrepancy principle), or as those that are do not get smaller any more. It begins at independent columns with the measured
-counts of single columns, and adds dependence only as far as the data demand it. On Adult at epsilon = 1, marginals of two columns
-have an error of 0.052 then, and 0.060 at the optimum, which fits the noise of thousands of empty cells.
+counts of single columns, and adds dependence only as far as the data demand it. For a spanning tree of pairs on Adult at
+epsilon = 1, marginals of two columns have an error of 0.052 then, and 0.060 at the optimum, which fits the noise of thousands
+of empty cells.
 
 Sources: McKenna, Sheldon and Miklau, Graphical-model based estimation and inference for differential privacy, ICML 2019;
 O'Donoghue and Candes, Adaptive restart for accelerated gradient schemes, 2015; Morozov's discrepancy principle, 1966; Laurent and
@@ -31,11 +32,12 @@ from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 
 ARMIJO = 0.5  # the share of the promised fall of the loss that a step without momentum has to attain
-FIRST = 4.0  # the first step, in those that the curvature at a marginal of one cell allows
-TAIL = 2.0  # noise explains residuals whose squares noise exceeds with a probability of more than exp(-TAIL), by a bound
+FIRST = 4.0  # the first step that is tried, over 1 / (rows x largest precision), which is safe for a single marginal
+TAIL = 2.0  # noise is taken to explain what exceeds its mean square by less than a bound that it passes with chance exp(-TAIL)
 BETWEEN = 20  # after so many steps, and whenever their number has doubled, it is seen whether to go on
 SETTLED, STUCK = 1e-9, 0.1  # the relative fall since then of the loss, or of what is unexplained, that is too little to go on
 RANGE = 100.0  # of the precisions that are fitted at once
@@ -52,15 +54,17 @@ def fit(domain: TableDomain, measurements: Iterable[MarginalMeasurement], *, tot
     are to be within cliques of the model. The descent begins at `start`, an earlier fit to some of the same marginals.
     `impossible` has marginals that are 1 for combinations of values which no row can have, and 0 elsewhere. With `to_optimum`
     the loss is minimised. Raises ValueError where nothing is measured and no total is given, where an array does not have the
-    shape of its marginal, or where no combination of values is possible.
+    shape of its marginal, or where no combination of values is possible; and Unsupported where a clique would be too large.
     """
     measured = combined(domain, measurements)
     rows = estimated_total(measured) if total is None else total
     if not (math.isfinite(rows) and rows > 0):
         raise ValueError("the number of rows is positive")
     factors = [each.columns for each in measured]
-    forbidden = {domain.ordered(columns): _shaped(domain, columns, table) for columns, table in (impossible or {}).items()}
+    forbidden = {columns: _shaped(domain, columns, table) for columns, table in (impossible or {}).items()}
     tree = junction_tree(domain, [*factors, *cliques, *forbidden])
+    for clique in tree.cliques:
+        room("a clique of the model", *domain.shape(clique.columns))
     model = Propagation(domain=domain, tree=tree, factors=factors, impossible=forbidden)
     begin = [_begun(each, rows) for each in measured] if start is None else [
         start.potentials.get(columns, np.zeros(domain.shape(columns))) for columns in factors]
@@ -162,7 +166,7 @@ def _begun(measured: MarginalMeasurement, rows: float) -> Array:
 
 
 def _shaped(domain: TableDomain, columns: Columns, table: Array) -> Array:
-    """A marginal with its axes in the order of the table."""
+    """The array, if it has the shape of the marginal."""
     if np.shape(table) != domain.shape(columns):
         raise ValueError(f"the marginal of {', '.join(columns)} has the shape {domain.shape(columns)}, not {np.shape(table)}")
-    return np.transpose(table, [columns.index(column) for column in domain.ordered(columns)])
+    return table

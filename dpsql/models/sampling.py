@@ -7,7 +7,8 @@ distribution of the column given these values, so that each value occurs its exp
 
 Systematic sampling sorts a group by the new column. Unless the rows of the group are in random order, siblings in the tree would
 be sorted alike, and columns that are independent given the separator would depend on each other as strongly as they can. The
-first points of the groups are spread evenly over their range, again in random order, as many groups may have one row only.
+first points of groups with equally many rows are spread evenly over their range, again in random order, as there may be many
+groups of one row.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class UniformDraws(Protocol):
 
 
 def draw(network: MarkovNetwork, rows: int, generator: UniformDraws) -> Places:
-    """A table of so many rows: one row for each, and one column for each of the domain, of values 0, ..., size - 1."""
+    """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its values
+    are 0, ..., size - 1. Raises ValueError where the number of rows is negative."""
     if rows < 0:
         raise ValueError("the number of rows is not negative")
     domain = network.domain
@@ -49,23 +51,23 @@ def draw(network: MarkovNetwork, rows: int, generator: UniformDraws) -> Places:
 
 
 def _conditional(chances: Array, groups: Places, generator: UniformDraws) -> Places:
-    """A value for each row, by the chances of its group."""
+    """A value for each row, by the chances of its group, which need not add up to 1."""
     present, group = np.unique(groups, return_inverse=True)
-    order = np.lexsort((generator.random(len(group)), group))
-    values = np.empty(len(group), dtype=np.int64)
-    values[order] = _systematic(chances[present], np.bincount(group, minlength=len(present)), generator)
-    return values
-
-
-def _systematic(chances: Array, counts: Places, generator: UniformDraws) -> Places:
-    """So many values for each group, by its row of chances, which need not add up to 1: group by group, in increasing order."""
-    groups, size = chances.shape
-    sums = chances.cumsum(axis=1)
+    sums = chances[present].cumsum(axis=1)
+    many, size = sums.shape
     sums[sums[:, -1] <= 0] = np.arange(1, size + 1)  # chances too small for floating-point numbers: all the same
     sums /= sums[:, -1:]
-    first = (generator.random(groups).argsort() + generator.random(groups)) / max(groups, 1)
-    group = np.repeat(np.arange(groups), counts)
-    within = np.arange(len(group)) - np.repeat(counts.cumsum() - counts, counts)
-    points = np.minimum(group + (within + first[group]) / counts[group], np.nextafter(group + 1, group))
-    ends = (sums + np.arange(groups)[:, None]).ravel()  # one increasing list: group g has the numbers from g to g + 1
+    place, rows = _random_places(group, generator)
+    stratum, strata = _random_places(np.bincount(group, minlength=many), generator)
+    first = (stratum + generator.random(many)) / strata
+    points = np.minimum(group + (place + first[group]) / rows, np.nextafter(group + 1, group))
+    ends = (sums + np.arange(many)[:, None]).ravel()  # one increasing list: group g has the numbers from g to g + 1
     return np.asarray(ends.searchsorted(points, side="right") - size * group, dtype=np.int64)
+
+
+def _random_places(labels: Places, generator: UniformDraws) -> tuple[Places, Places]:
+    """For each item a place among those of the same label, from 0 on and in random order; and how many of these there are."""
+    _, at, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    places = np.empty(len(labels), dtype=np.int64)
+    places[np.lexsort((generator.random(len(labels)), at))] = np.arange(len(labels)) - np.repeat(counts.cumsum() - counts, counts)
+    return places, counts[at]

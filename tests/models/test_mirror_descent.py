@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import nnls
 from support.networks import MIXED, SHAPES, joint, network, summed
 
+from dpsql.errors import Unsupported
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import LEAST_TOTAL, MarginalMeasurement, combined, estimated_total
@@ -150,17 +151,27 @@ def test_more_cliques_than_are_measured() -> None:
 
 
 def test_impossible_combinations() -> None:
-    zeros = {("b", "a"): np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0]]), ("c", "d"): np.array([[0, 1], [0, 0]])}
+    zeros = {("b", "a"): np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0]]), ("c", "d"): np.array([[0, 1], [0, 0]]),
+             ("d", "c"): np.array([[0, 1], [1, 0]])}
     measured = noisy(SMALL, PAIRS, 10)
     for start in (None, fit(SMALL, measured)):
         found = fit(SMALL, measured, impossible=zeros, start=start, to_optimum=True)
         for columns, table in zeros.items():
-            assert (found.marginal(columns)[table == 1] == 0).all() and (found.marginal(columns)[table == 0] > 0).all()
+            assert (found.marginal(columns)[table == 1] == 0).all()
+        assert (found.marginal(("b", "a"))[zeros["b", "a"] == 0] > 0).all()
         assert found.marginal(()) == pytest.approx(found.total)
     with pytest.raises(ValueError, match="no combination"):
         fit(SMALL, measured, impossible={("c",): np.ones(2)})
     with pytest.raises(ValueError, match="shape"):
         fit(SMALL, measured, impossible={("c", "a"): np.ones((3, 2))})
+
+
+def test_what_is_too_large_is_not_made() -> None:
+    domain = TableDomain(tuple("abcdefgh"), (30,) * 8)
+    with pytest.raises(Unsupported, match="a clique of the model has 30 x 30"):
+        fit(domain, [], total=1, cliques=[domain.columns])
+    with pytest.raises(Unsupported, match="a marginal of the model"):
+        fit(domain, [], total=1).marginal(domain.columns)
 
 
 # -- the measurements themselves

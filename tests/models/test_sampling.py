@@ -63,17 +63,20 @@ def test_siblings_are_independent_given_their_parent(seed: int) -> None:
 
 
 def test_many_groups_of_one_row_spread_like_one_group() -> None:
-    """Nearly every row has its own parent, and all parents have the same child: its marginal must not be that of one point."""
-    domain = TableDomain(("parent", "child"), (5000, 10))
-    model = Propagation(domain=domain, tree=junction_tree(domain, [("parent", "child")]), factors=[("child",)])
-    chances = np.arange(1.0, 11)
-    split = Propagation(domain=domain, tree=junction_tree(domain, []), factors=[("child",)])
-    for each in (model, split):
-        made = MarkovNetwork(domain=domain, total=1, tree=each.tree, probabilities=tuple(each.marginals(np.log(chances))[1]),
-                             potentials={})
-        for seed in range(5):
-            rows = draw(made, 5000, np.random.default_rng(seed))
-            assert distance(made, rows, ("child",)) <= 0.3 * of_independent_rows(made, ("child",), 5000)
+    """Nearly every row has its own parent, and all parents have the same children: their marginals must not be those of a point.
+
+    The larger child is in the root of the tree, where it is drawn before the parent; the other one is drawn given the parent.
+    """
+    domain = TableDomain(("parent", "child", "other"), (5000, 10, 12))
+    tree = junction_tree(domain, [("parent", "child"), ("parent", "other")])
+    assert tree.cliques[1].separator == ("parent",) and tree.cliques[1].residual == ("child",)
+    model = Propagation(domain=domain, tree=tree, factors=[("child",), ("other",)])
+    chances = np.log(np.concatenate([np.arange(1.0, 11), np.arange(2.0, 14)]))
+    made = MarkovNetwork(domain=domain, total=1, tree=tree, probabilities=tuple(model.marginals(chances)[1]), potentials={})
+    for seed in range(5):
+        rows = draw(made, 5000, np.random.default_rng(seed))
+        for column in ("child", "other"):
+            assert distance(made, rows, (column,)) <= 0.3 * of_independent_rows(made, (column,), 5000)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7])
