@@ -197,7 +197,7 @@ def _make_place(connection: duckdb.DuckDBPyConnection) -> None:
     """Attach a database in memory for tables of released rows, unless another connection of this process to the same file has: a
     locked engine attaches nothing. Tables have names there that no other account gives to its own."""
     with contextlib.suppress(duckdb.Error):
-        connection.execute(f"ATTACH ':memory:' AS {RELEASED}")
+        connection.execute(f"ATTACH ':memory:' AS {RELEASED} (READ_WRITE)")
 
 
 def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], types: Mapping[str, str], *,

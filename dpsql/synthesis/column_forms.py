@@ -85,10 +85,10 @@ class Binned:
         edges = np.array(self.edges)
         low, high = edges[bins], edges[bins + 1]
         if self.type in (Type.BIGINT, Type.DATE):
-            drawn = np.floor(low + uniform * (high - low))
+            drawn = np.minimum(np.floor(low + uniform * (high - low)), high - 1)  # the product may be rounded up
         else:
             step = float(self.step) if self.step is not None else (self.edges[-1] - self.edges[0]) / (STEPS * len(self.edges))
-            drawn = np.clip(np.round((low + uniform * (high - low)) / step) * step, low, high)
+            drawn = np.clip(np.round((low + uniform * (high - low)) / step) * step, edges[0], edges[-1])
             drawn = np.round(drawn, max(0, 1 - math.floor(math.log10(step))))
         return [None if place < 0 else self._value(number) for place, number in zip(bins.tolist(), drawn.tolist(), strict=True)]
 

@@ -25,6 +25,7 @@ from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, c
 from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.project import Project
 from dpsql.plan.rules.disjoint import Said
 from dpsql.plan.rules.disjoint import known as where_true
 from dpsql.plan.rules.flatten import lowered
@@ -82,6 +83,16 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     if of_parts is None or (in_range is not None and len(in_range) <= len(of_parts[0])):
         return in_range, known.nullable
     return of_parts
+
+
+def known_values(expr: Expr, node: Node, scratch: Scratch) -> tuple[Domain | None, bool]:
+    """The same over the rows of a relation. An expression that a subquery computes is looked up there."""
+    found = domain_of(expr, compared(node), scratch)
+    if found[0] is None and isinstance(node, Project | Filter):
+        below = lowered(node, [expr])
+        if below.exprs[0] is not None and below.exprs[0] != expr and not has_placeholders(below.exprs[0]):
+            return domain_of(below.exprs[0], below.source.env, scratch)
+    return found
 
 
 def _with_otherwise(expr: Expr, env: Mapping[str, Facts], found: Domain, nullable: bool) -> tuple[Domain, bool]:

@@ -17,7 +17,7 @@ from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
-from dpsql.sql.binding.domains import compared, domain_of, values_left
+from dpsql.sql.binding.domains import known_values, values_left
 from dpsql.sql.binding.grouping import Grouping, GroupKey
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
 from dpsql.sql.binding.scope import Scope
@@ -174,7 +174,7 @@ class Outermost:
     def _declared(self, expr: Expr) -> tuple[Domain | None, bool]:
         """The declared values of an expression that the conditions allow, and whether NULL is possible."""
         scratch = self._context.scratch
-        domain, nullable = domain_of(expr, compared(self._host.node), scratch)
+        domain, nullable = known_values(expr, self._host.node, scratch)
         return values_left(expr, self._host.node, domain, scratch, nullable=nullable)
 
     def _key(self, key: GroupKey) -> Key:

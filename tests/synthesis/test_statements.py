@@ -1,0 +1,221 @@
+"""CREATE SYNTHETIC TABLE, from the text to a table that later statements ask."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+import pytest
+
+import dpsql
+from dpsql import cli
+from dpsql.demo.folder import export
+from dpsql.kernel.ledger import Ledger
+from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+
+MAKE = "CREATE SYNTHETIC TABLE made AS SELECT health, female, income, education_years FROM people OPTIONS (epsilon = 0.5)"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    export(tmp_path / "study")
+    return tmp_path / "study"
+
+
+def opened(place: Path, analyst: str = "ada", budget: str = "study") -> dpsql.Connection:
+    ledger = place / "test.ledger"
+    if not ledger.exists():
+        Ledger.create(ledger, None).close()
+    return dpsql.connect(policy=place / "dpsql.toml", budget=budget, analyst=analyst, ledger=ledger)
+
+
+@pytest.fixture
+def connection(place: Path) -> Iterator[dpsql.Connection]:
+    with opened(place) as made:
+        yield made
+
+
+def made_by(connection: dpsql.Connection, text: str = MAKE) -> SyntheticTable:
+    cursor = connection.execute(text)
+    assert cursor.synthetic is not None and len(cursor.fetchall()) == len(cursor.synthetic.marginals)
+    return cursor.synthetic
+
+
+def spent(connection: dpsql.Connection) -> list[str]:
+    return [account.left_exactly() for account in connection.budget().accounts]
+
+
+def test_it_is_a_public_table_from_then_on(connection: dpsql.Connection) -> None:
+    table = made_by(connection)
+    left = spent(connection)
+    frame = table.df()
+    assert list(frame.columns) == ["health", "female", "income", "education_years"] and table.rows == len(frame) > 5000
+    assert connection.execute("SELECT COUNT(*), AVG(income) FROM made WHERE female").fetchall() == [
+        (int(frame.female.sum()), pytest.approx(frame.income[frame.female].mean()))]
+    counts = dict(connection.execute("SELECT health, COUNT(*) FROM made GROUP BY health").fetchall())
+    assert counts == {**frame.health.value_counts()}
+    assert ("made", "public", "", "health, female, income, education_years") in connection.execute("SHOW TABLES").fetchall()
+    assert [row[0] for row in connection.execute("DESCRIBE made").fetchall()] == list(frame.columns)
+    assert spent(connection) == left
+
+
+def test_it_resembles_what_was_measured(connection: dpsql.Connection, place: Path) -> None:
+    table = made_by(connection)
+    source = f"'{place / 'people.parquet'}'"
+    private = dict(duckdb.sql(f"SELECT health, COUNT(*) FROM {source} GROUP BY health").fetchall())
+    ours = dict(connection.execute("SELECT health, COUNT(*) FROM made GROUP BY health").fetchall())
+    marginal = next(each for each in table.marginals if each.columns == ("health",))
+    assert max(abs(private[health] - ours[health]) for health in private) < 6 * marginal.error + 6 * marginal.off + 10
+    assert table.total == pytest.approx(sum(private.values()), rel=0.02)
+
+
+def test_it_stands_beside_private_tables_and_for_them(connection: dpsql.Connection) -> None:
+    made_by(connection)
+    rows = connection.execute("SELECT p.health, COUNT(*) FROM people p JOIN (SELECT health, COUNT(*) AS n FROM made GROUP BY health) AS m "
+                              "ON p.health = m.health WHERE m.n > 400 GROUP BY p.health").fetchall()
+    assert len(rows) == 4
+    checked = connection.execute("VALIDATE SELECT female, COUNT(*) FROM people GROUP BY female AGAINST made WITHIN 20 PERCENT")
+    assert checked.validation is not None and checked.validation.findings[0].decision == "yes"
+    assert connection.execute("EXPLAIN PRIVACY SELECT COUNT(*) FROM made").explanation is not None
+
+
+def test_the_same_statement_gives_the_same_table_for_nothing(connection: dpsql.Connection, place: Path) -> None:
+    first, left = made_by(connection), spent(connection)
+    assert made_by(connection) == first and spent(connection) == left
+    with opened(place) as later:
+        assert made_by(later) == first and spent(later) == left
+        assert later.execute("SELECT COUNT(*) FROM made").fetchall() == [(first.rows,)]
+
+
+def test_its_price_is_charged_and_no_more(connection: dpsql.Connection) -> None:
+    before = connection.budget().accounts[0]
+    made_by(connection)
+    assert "0.5" in connection.execute("SHOW RELEASES").fetchall()[-1][3] and connection.budget().accounts[0] != before
+
+
+def test_other_accounts_have_tables_of_their_own(connection: dpsql.Connection, place: Path) -> None:
+    """In one process, where engines are shared; the rows of the same statement are others, as the noise is."""
+    ours = made_by(connection)
+    with opened(place, "bea") as other:
+        with pytest.raises(dpsql.Error, match="there is no table made"):
+            other.execute("SELECT COUNT(*) FROM made")
+        theirs = made_by(other)
+        assert theirs.columns != ours.columns
+        for held, table in ((connection, ours), (other, theirs), (connection, ours)):
+            assert held.execute("SELECT AVG(income) FROM made").fetchall()[0][0] == pytest.approx(table.df().income.mean())
+
+
+def test_two_accounts_of_one_database_file(place: Path, tmp_path: Path) -> None:
+    """They share DuckDB's engine, and neither sees the other's table."""
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as made:
+        made.execute("CREATE TABLE t AS SELECT i AS id, i % 3 AS k FROM range(3000) AS r(i)")
+        made.execute("CREATE TABLE other AS SELECT 1 AS x")
+    (tmp_path / "x.toml").write_text(
+        'version = 1\ndatabase = "x.duckdb"\n[entities.e]\ntable = "t"\nkey = "id"\n[tables.t]\nkey = "id"\n[tables.t.columns]\nid = {}\n'
+        'k = { values = [0, 1, 2] }\n[budgets.b]\nentity = "e"\nepsilon = 10\n', encoding="utf-8")
+    Ledger.create(tmp_path / "x.ledger", None).close()
+    with dpsql.connect(policy=tmp_path / "x.toml", analyst="ada") as one, dpsql.connect(policy=tmp_path / "x.toml", analyst="bea") as two:
+        text = "CREATE SYNTHETIC TABLE made AS SELECT k FROM t OPTIONS (epsilon = 0.1, rows = 50)"
+        ours, theirs = made_by(one, text), made_by(two, text)
+        for connection, table in ((one, ours), (two, theirs)):
+            found = dict(connection.execute("SELECT k, COUNT(*) FROM made GROUP BY k").fetchall())
+            assert {k: n for k, n in found.items() if n} == {**table.df().k.value_counts()}
+        with pytest.raises(dpsql.Error, match="there is a table other already"):
+            one.execute("CREATE SYNTHETIC TABLE other AS SELECT k FROM t OPTIONS (epsilon = 0.1)")
+
+
+def test_types_come_back(connection: dpsql.Connection) -> None:
+    table = made_by(connection, "CREATE SYNTHETIC TABLE typed AS SELECT y.year, y.age, p.plan, medical_dollars > 100 AS high, p.health, "
+                    "CASE WHEN year > 2 THEN DATE '2020-01-01' ELSE DATE '2021-01-01' END AS day, NULLIF(p.health, 'good') AS told FROM person_years y JOIN people p USING (person_id) "
+                    "OPTIONS (epsilon = 1, rows = 400)")
+    kinds = {column.name: {type(value) for value in column.values} for column in table.columns}
+    assert kinds["year"] == kinds["plan"] == {int} and kinds["age"] == {float} and kinds["high"] == {bool}
+    assert kinds["day"] == {dt.date} and kinds["told"] == {str, type(None)} and table.rows == 400
+    assert {"good"}.isdisjoint(value for column in table.columns if column.name == "told" for value in column.values)
+    assert of_json(table.as_json()) == table
+    assert connection.execute("SELECT MAX(day), COUNT(told), COUNT(*) FROM typed WHERE high IS NOT NULL").fetchall()[0][2] == 400
+
+
+def test_sums_over_the_rows_of_an_entity(connection: dpsql.Connection) -> None:
+    table = made_by(connection, "CREATE SYNTHETIC TABLE sums AS SELECT person_id % 2 = 0 AS even, SUM(md_visits) AS visits, COUNT(*) AS years "
+                    "FROM person_years GROUP BY person_id OPTIONS (epsilon = 1)")
+    assert table.total == pytest.approx(5900, rel=0.05)
+    assert set(table.df().years) <= {0, 1, 2, 3, 4, 5}
+
+
+MISTAKES = {
+    "CREATE SYNTHETIC TABLE people AS SELECT health FROM people": "there is a table people already",
+    "CREATE SYNTHETIC TABLE made AS SELECT helth FROM people": "there is no column helth",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM peple": "there is no table peple",
+    "CREATE SYNTHETIC TABLE made AS SELECT chronic_disease_index FROM people": "the values of chronic_disease_index are not known",
+    "CREATE SYNTHETIC TABLE made AS SELECT plan FROM plans": "these rows are public",
+    "CREATE SYNTHETIC TABLE made AS SELECT COUNT(*) AS n FROM people": "these rows belong to several entities",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aimm')": "there is no method",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilom = 1)": "a synthetic table has no option epsilom",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (rows = 0)": "rows must be a whole number",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilon = 9)": "left",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people WHERE health = ?": "no value is given for ?",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_cost_nothing_and_are_located(connection: dpsql.Connection, text: str) -> None:
+    left = spent(connection)
+    with pytest.raises(dpsql.Error, match=MISTAKES[text].replace("?", r"\?")) as told:
+        connection.execute(text)
+    assert told.value.try_ and told.value.span is not None and spent(connection) == left
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+
+
+def test_a_name_is_given_once(connection: dpsql.Connection) -> None:
+    made_by(connection)
+    left = spent(connection)
+    with pytest.raises(dpsql.Error, match="there is a table MADE already"):
+        connection.execute("CREATE SYNTHETIC TABLE MADE AS SELECT health FROM people OPTIONS (epsilon = 0.1)")
+    assert spent(connection) == left
+
+
+def test_what_fails_after_the_charge_leaves_no_table(connection: dpsql.Connection) -> None:
+    left = spent(connection)
+    with patch("dpsql.synthesis.table_plan.draw", side_effect=ValueError("no")), pytest.raises(dpsql.Incident):
+        connection.execute(MAKE)
+    assert spent(connection) != left
+    with pytest.raises(dpsql.Error, match="there is no table made"):
+        connection.execute("SELECT COUNT(*) FROM made")
+
+
+def test_small_groups_are_a_rule_for_groups(place: Path) -> None:
+    policy = place / "dpsql.toml"
+    policy.write_text(policy.read_text().replace('key = "person_id"\n', 'key = "person_id"\nminimum_frequency = 10\n', 1))
+    with opened(place) as connection, pytest.raises(dpsql.Error, match="minimum frequency"):
+        connection.execute(MAKE)
+
+
+def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
+    left = spent(connection)
+    told = str(connection.explain(MAKE))
+    assert "4 columns" in told and "cost    ε = 0.5" in told and spent(connection) == left
+
+
+def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.CaptureFixture[str],
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT health, income FROM people WHERE income > ?"
+    table = connection.synthesize(query, name="made", parameters=[100], epsilon=0.5, rows=200, bins=8)
+    assert table.rows == 200 and connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(200,)]
+    with pytest.raises(dpsql.Error, match="the name of the table"):
+        connection.synthesize(query, name="two words", epsilon=0.5)
+    with pytest.raises(dpsql.Error, match="made of the rows of a query"):
+        connection.synthesize("SHOW TABLES", name="x", epsilon=0.5)
+    monkeypatch.chdir(place)
+    words = ["synthesize", "--budget", "study", "--analyst", "ada", "--ledger", "test.ledger", "--name", "shelled", "--rows", "300",
+             "SELECT health, income, general_health_index FROM people"]
+    assert cli.main([*words, "--to", "made.csv"]) == 0 and "shelled: 300 rows of 3 columns" in capsys.readouterr().out
+    frame = duckdb.sql("SELECT * FROM 'made.csv'").df()
+    assert list(frame.columns) == ["health", "income", "general_health_index"] and len(frame) == 300
+    assert cli.main([*words, "--to", "made.parquet"]) == 0 and len(duckdb.sql("SELECT * FROM 'made.parquet'").fetchall()) == 300
+    for wrong in ("made.csv", "made.txt"):
+        assert cli.main([*words, "--to", wrong]) == 2
+    assert "is not overwritten" in capsys.readouterr().err
