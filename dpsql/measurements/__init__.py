@@ -26,6 +26,7 @@ from dpsql.measurements.above_threshold import (
 from dpsql.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.measurements.boxes import Leaves, Tree
 from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.measurements.flip_distance import (
     DistinctWithin,
     ExtensionWithin,
@@ -58,7 +59,7 @@ from dpsql.workload.blocks import Block
 MEASUREMENTS = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
-    BalancedLevel, DegreeHistogram, Partition, Tree,
+    BalancedLevel, DegreeHistogram, FarthestMarginal, Partition, Tree,
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
@@ -70,11 +71,12 @@ VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Targ
 
 __all__ = [
     "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
-    "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel", "Blocked",
-    "Blocks", "Buckets", "DegreeHistogram", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin", "ExtensionSums",
-    "ExtensionWithin", "Failed", "FlipDistances", "Form", "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule",
-    "Keys", "Leaves", "MeasuredSums", "Noise", "NoisyFlipDistance", "NoisySums", "Numbered", "Partition", "Race",
-    "RecursiveSums", "Release", "Removed", "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth",
-    "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way",
-    "Within", "apart", "moved", "score_range", "slack_of", "splits", "spread_of",
+    "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
+    "Blocked", "Blocks", "Buckets", "DegreeHistogram", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin",
+    "ExtensionSums", "ExtensionWithin", "Failed", "Farthest", "FarthestMarginal", "FlipDistances", "Form",
+    "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule", "Keys", "Leaves", "MeasuredSums", "Noise",
+    "NoisyFlipDistance", "NoisySums", "Numbered", "Partition", "Race", "RecursiveSums", "Release", "Removed", "Request",
+    "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student",
+    "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "apart", "moved", "score_range",
+    "slack_of", "splits", "spread_of",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, whole
-from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, numbered, read
+from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, Filled, numbered, read
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate
@@ -61,6 +61,12 @@ class Axis:
                 raise ValueError("an axis needs one cell or more")
             for before, place in pairwise((-1, *self.counted)):
                 whole(place, before + 1, len(self.values) - 1, "the place of a value")
+
+
+def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context) -> Filled:
+    """The cells of these axes that have rows, and their sums."""
+    filled = read(plan, [axis.values for axis in axes], context, [axis.rest for axis in axes])
+    return filled if all(axis.counted is None for axis in axes) else numbered(filled, [axis.numbers for axis in axes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +142,7 @@ class Blocks:
         """Read the cells that have rows once, and for each block apply its matrix, from which the cost is computed too, to their
         marginal."""
         parts = self.parts
-        filled = read(self.cells, [axis.values for axis in self.axes], context, [axis.rest for axis in self.axes])
-        if any(axis.counted is not None for axis in self.axes):
-            filled = numbered(filled, [axis.numbers for axis in self.axes])
+        filled = occupied(self.cells, self.axes, context)
         draw = context.noise.laplace if self.noise == "laplace" else context.noise.gaussian
         found = []
         for part in parts:

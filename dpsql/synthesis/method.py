@@ -1,7 +1,7 @@
 """The table that a model is made of, as coded columns, and the interface of the methods that measure it.
 
-A method holds no data. `measure` is a generator that yields requests, receives releases and returns noisy marginals, as a mechanism
-does (`mechanisms.mechanism`): a mistake in it can spoil a table, but not leak a row.
+A method holds no data. `measure` is a generator that yields requests, receives releases and returns noisy marginals, as a
+mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a table, but not leak a row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class CodedTable:
     @cached_property
     def domain(self) -> TableDomain:
         """The names of the columns, and how many values each has."""
-        return TableDomain(columns=tuple(each.name for each in self.columns), sizes=tuple(len(each.values) for each in self.columns))
+        return TableDomain(columns=tuple(each.name for each in self.columns),
+                           sizes=tuple(len(each.values) for each in self.columns))
 
     def plan(self, columns: Columns) -> GroupedSums:
         """The number of rows with each combination of values of these columns."""

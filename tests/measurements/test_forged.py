@@ -13,7 +13,7 @@ import pytest
 from bench.bench_cells import VIEW
 
 from dpsql.accounting.cost import FREE
-from dpsql.measurements import Axis, Blocks, DiscreteGaussian, DiscreteLaplace, Numbered, Partition, Tree
+from dpsql.measurements import Axis, Blocks, DiscreteGaussian, DiscreteLaplace, FarthestMarginal, Numbered, Partition, Tree
 from dpsql.measurements.buckets import height
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate, Sensitivity
@@ -46,13 +46,18 @@ BLOCKS = Blocks(view=VIEW, axes=(Axis(column="a0", values=(0, 1, None)), Axis(co
 BUCKETS = Partition(view=VIEW, axis=numbered(), summand=Count(), scale=3.0, log_priors=(5,) * (height(4) + 1))
 TREE = Tree(view=VIEW, axes=(numbered(8), numbered(5, "a1")), scale=2.0, decay=4, leaf=DiscreteLaplace(scale=3.0))
 
+FARTHEST = FarthestMarginal(view=VIEW, axes=BLOCKS.axes, marginals=((0,), (1, 0)), expected=((1, 2, 3), (0,) * 6), weights=(1, 4),
+                            penalties=(0, -5), scale=6.0, grain=2)
+
 
 def test_what_is_whole_has_a_cost() -> None:
     assert BLOCKS.cost(certificate(3)).epsilon == 3 * Fraction(3, 4)
     assert BUCKETS.cost(certificate(3)).epsilon == 2
     assert TREE.cost(certificate()).epsilon > 0
+    assert FARTHEST.cost(certificate(3)).epsilon == Fraction(2 * 3 * 4 * 2, 6)
+    assert FARTHEST.cost(certificate(3)).rho == Fraction(8**2, 8)
     public = replace(certificate(), below=Stability(rows=0))
-    assert public.below.public and BLOCKS.cost(public) == FREE
+    assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FREE
 
 
 class Cheap(Block):
@@ -130,6 +135,35 @@ WRONG: dict[str, Callable[[], Any]] = {
     "buckets: a value twice": lambda: forged(BUCKETS, axis=forged(numbered(), values=(0, 1, 2, 1))),
     "buckets: one value of two types": lambda: forged(BUCKETS, axis=forged(numbered(), values=(0, 1, 2, True))),
     "buckets: an axis of its own": lambda: forged(BUCKETS, axis=Place(column="a0", values=(0,), numbers=(0,))),
+    "farthest: no candidates": lambda: forged(FARTHEST, marginals=(), expected=(), weights=(), penalties=()),
+    "farthest: a list of candidates": lambda: forged(FARTHEST, marginals=[(0,), (1, 0)]),
+    "farthest: a list of axes": lambda: forged(FARTHEST, axes=[*FARTHEST.axes]),
+    "farthest: axes of no kind": lambda: forged(FARTHEST, axes=("a0", "a1")),
+    "farthest: an axis of numbers": lambda: forged(FARTHEST, axes=(numbered(3), FARTHEST.axes[1])),
+    "farthest: a column twice": lambda: forged(FARTHEST, axes=(FARTHEST.axes[0], forged(FARTHEST.axes[1], column="a0"))),
+    "farthest: a value twice": lambda: forged(FARTHEST, axes=(Axis(column="a0", values=(0, 1, 0)), FARTHEST.axes[1])),
+    "farthest: an axis twice": lambda: forged(FARTHEST, marginals=((0,), (1, 1)), expected=((1, 2, 3), (0,) * 4)),
+    "farthest: an axis from behind": lambda: forged(FARTHEST, marginals=((0,), (-1,)), expected=((1, 2, 3), (0, 0))),
+    "farthest: an axis too many": lambda: forged(FARTHEST, marginals=((0,), (2,)), expected=((1, 2, 3), (0, 0))),
+    "farthest: an axis that is true": lambda: forged(FARTHEST, marginals=((0,), (True,)), expected=((1, 2, 3), (0, 0))),
+    "farthest: too few counts": lambda: forged(FARTHEST, expected=((1, 2, 3), (0,) * 5)),
+    "farthest: counts of too few": lambda: forged(FARTHEST, expected=((1, 2, 3),)),
+    "farthest: half a count": lambda: forged(FARTHEST, expected=((1, 2.5, 3), (0,) * 6)),
+    "farthest: a count that is true": lambda: forged(FARTHEST, expected=((1, True, 3), (0,) * 6)),
+    "farthest: a count that no float holds": lambda: forged(FARTHEST, expected=((1, 2**60, 3), (0,) * 6)),
+    "farthest: a list of counts": lambda: forged(FARTHEST, expected=((1, 2, 3), [0] * 6)),
+    "farthest: no weight": lambda: forged(FARTHEST, weights=(1, 0)),
+    "farthest: half a weight": lambda: forged(FARTHEST, weights=(1, 0.5)),
+    "farthest: too few weights": lambda: forged(FARTHEST, weights=(4,)),
+    "farthest: too few penalties": lambda: forged(FARTHEST, penalties=(4,)),
+    "farthest: a penalty of NaN": lambda: forged(FARTHEST, penalties=(0, NAN)),
+    "farthest: a penalty that no float holds": lambda: forged(FARTHEST, penalties=(0, -(2**60))),
+    "farthest: a grain of floats": lambda: forged(FARTHEST, grain=2.0),
+    "farthest: no grain": lambda: forged(FARTHEST, grain=0),
+    "farthest: no noise": lambda: forged(FARTHEST, scale=0.0),
+    "farthest: noise of NaN": lambda: forged(FARTHEST, scale=NAN),
+    "farthest: noise that is true": lambda: forged(FARTHEST, scale=True),
+    "farthest: wide noise": lambda: forged(FARTHEST, scale=WIDEST * 2),
     "tree: no axes": lambda: forged(TREE, axes=()),
     "tree: an axis twice": lambda: forged(TREE, axes=(numbered(8), numbered(5))),
     "tree: too many axes": lambda: forged(TREE, axes=tuple(numbered(5, f"a{i}") for i in range(21)), decay=10**6),

@@ -32,6 +32,7 @@ from dpsql.measurements import (
     Blocks,
     DiscreteGaussian,
     DiscreteLaplace,
+    FarthestMarginal,
     Form,
     GaussianThreshold,
     Keys,
@@ -150,6 +151,13 @@ def vote(scan: Scan) -> Request:
     return Vote(plan=total(scan), low=Fraction(1), high=Fraction(1000), most=Fraction(100), scale=0.5)
 
 
+def farthest(scan: Scan) -> Request:
+    """The person is where none was expected of one candidate, and where one was of the other: their scores move by 2 each, apart."""
+    axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
+    return FarthestMarginal(view=scan, axes=axes, marginals=((0,), (1,)), expected=((0, 0), (2, 0)), weights=(2, 2), penalties=(1, 0),
+                            scale=1.5, grain=2)
+
+
 NUMBERED = Numbered(column="a", values=tuple(range(8)), numbers=tuple(range(8)))
 STEPS = Pair(people=[person(0, age=3), *(person(10 * k + i, age=k) for k, n in ((0, 5), (1, 9)) for i in range(1, n + 1))])
 FULL = Pair(people=[person(i, age=0) for i in range(7)])
@@ -246,6 +254,7 @@ CASES = [
     Case(name="slack of the tightest, Gaussian", make=over(ONE, slack_together), seen=lambda found: found.slacks, tight=0.3,
          halved=30_000),
     Case(name="vote", make=over(ONE, vote), seen=lambda found: [found.yes]),
+    Case(name="farthest marginal", make=over(ONE, farthest), seen=lambda found: [found.place]),
     Case(name="partition", make=over(STEPS, partition), seen=borders, tight=0.3, halved=16_000),
     Case(name="tree and its leaves", make=over(FULL, tree), seen=leaves, tight=0.4, times=6000, halved=6000),
     Case(name="blocks, Laplace", make=over(ONE, blocks("laplace")), seen=numbers),

@@ -1,0 +1,109 @@
+"""AIM: in each round the marginal is measured that the present model describes worst.
+
+Candidates are the marginals of up to three columns. The weight of one is what it tells about all marginals of three columns: how
+many columns it shares with them. After the single columns, each round draws a candidate by the exponential mechanism, with 10 %
+of the round's price, by the score
+
+    weight * (L1 distance of its counts from those of the model - what noise alone would make of it),
+
+measures it for the rest of the round's price, and fits the model anew, from where it was. At first there are two rounds for each
+column. Where a new measurement changes its marginal by no more than noise would, all that can be seen at this price is learned:
+from then on noise is half as large (rho is four times as large, a pure epsilon twice). The last round takes all that is left.
+The cells of the model are limited, by the share of the price that is spent: what is measured first should not use up the room.
+
+Prices are fractions, and add up to the whole price exactly. What a round did not ask for, as there was one candidate only, is not
+spent.
+
+Source: McKenna, Mullins, Sheldon and Miklau, AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic Data,
+PVLDB 2022, Algorithms 2 and 3. Here candidates that cannot be drawn are left out, by public numbers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.models.junction_tree import model_cells
+from dpsql.models.markov_network import MarkovNetwork
+from dpsql.models.mirror_descent import fit
+from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.synthesis.method import CodedTable, Measuring
+from dpsql.synthesis.methods.independent import Independent
+from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
+from dpsql.synthesis.methods.stages import error_stage, singles_stage
+
+MOST_CELLS = 2**17  # of the model
+MOST_TRIED = 1000  # candidates of a round
+CHOOSING = Fraction(1, 10)  # of a round's price
+ROUNDS = 2  # for each column, at first
+WIDTH = 3  # columns of the marginals that count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveMarginals:
+    """AIM. `cells`: of the model, at most. `rounds`: for each column, before noise is halved."""
+
+    cells: int = MOST_CELLS
+    rounds: int = ROUNDS
+    name: str = "aim"
+
+    def measure(self, table: CodedTable, price: Cost) -> Measuring:
+        """The single columns, then what the model describes worst, until the price is spent."""
+        domain = table.domain
+        candidates = [each for each in downward_closure(domain) if domain.cells(each.columns) <= self.cells]
+        if max((len(each.columns) for each in candidates), default=1) == 1:
+            return (yield from Independent().measure(table, price))
+        share = Fraction(1, self.rounds * len(domain.columns))
+        found, spent = [], Fraction(0)
+        for column in domain.columns:
+            found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
+            spent += (1 - CHOOSING) * share
+        network = fit(domain, found)
+        while spent < 1:
+            if 1 - spent < 2 * share:
+                share = 1 - spent
+            choosing, measuring = price.part(CHOOSING * share), price.part((1 - CHOOSING) * share)
+            noise = mean_size(noise_for(table, measuring))
+            room = float(self.cells * (spent + share))
+            tried = self._tried(table, candidates, network, [each.columns for each in found], noise, room, choosing)
+            chosen = yield from farthest(table, [(one, network.marginal(one.columns)) for one in tried], noise, choosing)
+            found.append((yield from counted(table, chosen.columns, measuring)))
+            spent += share
+            before = network.marginal(chosen.columns)
+            network = fit(domain, found, start=network)
+            if np.abs(network.marginal(chosen.columns) - before).sum() <= noise * before.size:
+                share *= 2 if price.epsilon is not None else 4
+        return tuple(found)
+
+    def _tried(self, table: CodedTable, candidates: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
+               noise: float, room: float, choosing: Cost) -> list[Candidate]:
+        """The candidates for which the model has room, among those that can be drawn."""
+        domain, scale = table.domain, choice_scale(table, max(each.weight for each in candidates), choosing)
+        hoped = sorted(hopeful(domain, candidates, noise, network.total, scale), key=lambda each: domain.cells(each.columns))
+        tried = [each for each in hoped[:MOST_TRIED] if network.tree.holding(each.columns) or (
+            domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
+        return tried or [candidates[0]]
+
+    def told(self, table: CodedTable, price: Cost) -> tuple[str, ...]:
+        number = len(table.columns)
+        if number == 1:
+            return Independent().told(table, price)
+        each = price.part((1 - CHOOSING) / (self.rounds * number))
+        most = math.floor(number * (self.rounds - 1 + CHOOSING))
+        return (singles_stage(table, each),
+                f"at most {most} counts of up to {min(WIDTH, number)} columns together, each time of those that the model of all "
+                f"counts before describes worst, in a model of {self.cells:,} cells at most: {error_stage(table, each)} or less")
+
+
+def downward_closure(domain: TableDomain) -> Iterator[Candidate]:
+    """All marginals of up to `WIDTH` columns. The weight of each is the number of columns that it shares with the marginals of
+    `WIDTH` columns, added up over them: every column is in equally many, so it is its own number of columns, but for a factor."""
+    for size in range(1, min(WIDTH, len(domain.columns)) + 1):
+        for columns in combinations(domain.columns, size):
+            yield Candidate(columns=columns, weight=size)

@@ -1,0 +1,11 @@
+"""Every method by its name, and the one that is used where none is named."""
+
+from __future__ import annotations
+
+from dpsql.synthesis.method import Method
+from dpsql.synthesis.methods.aim import AdaptiveMarginals
+from dpsql.synthesis.methods.independent import Independent
+from dpsql.synthesis.methods.mst import SpanningTree
+
+METHODS: dict[str, Method] = {method.name: method for method in (AdaptiveMarginals(), SpanningTree(), Independent())}
+USUAL = AdaptiveMarginals().name

@@ -1,0 +1,87 @@
+"""What methods ask of the kernel: the noisy counts of a marginal, and the candidate that a model describes worst.
+
+Both are bought for a share of the price: for a pure epsilon, Laplace noise and a choice of that epsilon; for rho, Gaussian noise
+and a choice of epsilon = sqrt(8 rho), as a choice costs epsilon^2 / 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost, root
+from dpsql.measurements import Axis, DiscreteLaplace, Farthest, FarthestMarginal, MeasuredSums, Noise, NoisySums, Request
+from dpsql.mechanisms.additive_noise import bought, scale_of
+from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.synthesis.method import CodedTable
+from dpsql.workload.factors import Array
+
+LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats
+FINE = 10  # expected counts are rounded to multiples of this part of the noise at most
+HOPELESS = 20  # a candidate whose score is lower by so many scales is never drawn
+
+
+def counted(table: CodedTable, columns: Columns, price: Cost) -> Generator[Request, Any, MarginalMeasurement]:
+    """Measures a marginal."""
+    noise = noise_for(table, price)
+    release: MeasuredSums = yield NoisySums(plan=table.plan(columns), cells=table.cells(columns), noises=(noise,))
+    values = np.array(release.totals[0][0], dtype=float).reshape(table.domain.shape(columns))
+    return MarginalMeasurement(columns=columns, values=values, variance=max(noise.variance, LEAST_VARIANCE))
+
+
+def noise_for(table: CodedTable, price: Cost) -> Noise:
+    """The noise of a marginal's counts. All rows of an entity may be in one cell, so both norms are bounded by their number."""
+    return bought(table.rows, price)
+
+
+def mean_size(noise: Noise) -> float:
+    """The mean of |z| for noise z: what noise adds to the distance between two marginals, for each cell."""
+    return math.sqrt(noise.variance * (1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A marginal that may be measured next, and how much a row's distance counts in it."""
+
+    columns: Columns
+    weight: int = 1
+
+
+def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[
+        Request, Any, Candidate]:
+    """The candidate with about the largest weight * (distance of its counts from the expected ones - `noise` for each cell).
+
+    Nothing is asked where there is one candidate only.
+    """
+    if len(candidates) == 1:
+        return candidates[0][0]
+    grain = max(1, math.ceil(FINE / max(noise, 1 / FINE)))
+    by_name = {column.name: place for place, column in enumerate(table.columns)}
+    weights = tuple(candidate.weight for candidate, _ in candidates)
+    chosen: Farthest = yield FarthestMarginal(
+        view=table.view, axes=tuple(Axis(column=column.column, values=column.values) for column in table.columns),
+        marginals=tuple(tuple(by_name[name] for name in candidate.columns) for candidate, _ in candidates),
+        expected=tuple(tuple(np.rint(grain * counts).astype(np.int64).ravel().tolist()) for _, counts in candidates),
+        weights=weights, penalties=tuple(round(grain * noise * counts.size) for _, counts in candidates),
+        scale=grain * choice_scale(table, max(weights), price), grain=grain)
+    return candidates[chosen.place][0]
+
+
+def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:
+    """The scale of a choice among scores of at most this weight, in rows."""
+    epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
+    return scale_of(Fraction(2 * table.rows * weight) / epsilon)
+
+
+def hopeful(domain: TableDomain, candidates: Sequence[Candidate], noise: float, total: float, scale: float) -> list[Candidate]:
+    """The candidates that can be chosen at all: no distance is larger than both tables together, and the best of the others are
+    not below their penalty. Large marginals, of which noise would leave nothing, are left out before anything is computed."""
+    least = max((-each.weight * noise * domain.cells(each.columns) for each in candidates), default=0.0)
+    return [each for each in candidates
+            if each.weight * (3 * total - noise * domain.cells(each.columns)) + HOPELESS * scale >= least]

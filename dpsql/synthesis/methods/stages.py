@@ -1,0 +1,20 @@
+"""The stages of methods in words, as EXPLAIN shows them."""
+
+from __future__ import annotations
+
+import math
+
+from dpsql.accounting.cost import Cost
+from dpsql.synthesis.method import CodedTable
+from dpsql.synthesis.methods.marginal_requests import noise_for
+
+
+def singles_stage(table: CodedTable, each: Cost) -> str:
+    """All columns one by one, for a price each."""
+    number, cells = len(table.columns), sum(table.domain.sizes)
+    return f"counts of the values of {'the' if number == 1 else 'each'} column: {cells:,} cells, {error_stage(table, each)}"
+
+
+def error_stage(table: CodedTable, each: Cost) -> str:
+    """The standard error of a count that is measured for a price."""
+    return f"standard error {math.sqrt(noise_for(table, each).variance):.3g}"
