@@ -107,7 +107,8 @@ class DuckReader:
         with self._cursor() as cursor:
             lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
                               for i, (column, (kind, _)) in enumerate(columns.items()))
-            cursor.execute(f"CREATE TABLE IF NOT EXISTS {place} AS SELECT {lists}", [list(values) for _, values in columns.values()])
+            cursor.execute(f"CREATE TABLE IF NOT EXISTS {place} AS SELECT {lists}",
+                           [list(values) for _, values in columns.values()])
         self._held[name] = place
 
     def close(self) -> None:

@@ -73,7 +73,8 @@ def _seen_by(statement: Statement, session: Session) -> Session:
 
 @guarded
 def explain(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Explanation:
-    """What a query, a validation or a synthetic table would do and cost; spends nothing. Raises a located error if it is wrong."""
+    """What a query, a validation or a synthetic table would do and cost; spends nothing. Raises a located error if it is
+    wrong."""
     session = _seen_by(query, session)
     if isinstance(query, Synthesize):
         return synthesis(query, session, parameters).explain()

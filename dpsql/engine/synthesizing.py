@@ -50,7 +50,8 @@ def synthesize(text: str, name: str, options: Sequence[Option], session: Session
     """The table of a query that is given by itself. Raises a located error."""
     query = parse(text)
     if not isinstance(query, Query):
-        raise ProgrammingError("a synthetic table is made of the rows of a query", code="synthesis", try_="SELECT age, sex FROM people")
+        raise ProgrammingError("a synthetic table is made of the rows of a query", code="synthesis",
+                               try_="SELECT age, sex FROM people")
     wrong = fault_of(name) if isinstance(name, str) else "is not a text"
     if wrong is not None:
         raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_='name="people_syn"')
@@ -80,24 +81,28 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         return made
 
 
-def _question(query: Query, session: Session, terms: SynthesisTerms, parameters: Parameters) -> tuple[Question, tuple[Form, ...]]:
+def _question(query: Query, session: Session, terms: SynthesisTerms, parameters: Parameters) -> tuple[
+        Question, tuple[Form, ...]]:
     """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
     values = {} if not query.parameters and not parameters else named(parameters, query)
     columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
     items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
-    forms = tuple(form_of(name, field.facts, terms.bins, span_of(item)) for (name, field), item in zip(columns, items, strict=True))
+    forms = tuple(form_of(name, field.facts, terms.bins, span_of(item))
+                  for (name, field), item in zip(columns, items, strict=True))
     again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
     if again is not None:
         raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
                        try_=f"AS and another name for one of them, such as {again.name}_2")
-    keys = [exp.alias_(form.key(exp.column(exp.to_identifier(form.name, quoted=True), table=exp.to_identifier(ROWS, quoted=True))),
-                       f"key {at}", quoted=True) for at, form in enumerate(forms)]
+    rows = exp.to_identifier(ROWS, quoted=True)
+    read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
+    keys = [exp.alias_(form.key(column), f"key {at}", quoted=True)
+            for at, (form, column) in enumerate(zip(forms, read, strict=True))]
     question = bind(replace(query, tree=over_rows(query.tree, *keys)), session.catalog, session.kernel, session.scratch, values)
     for key, form, item in zip(question.keys, forms, items, strict=True):
         if key.domain is None:
-            raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds", subject=form.name,
-                              code="synthesis", span=span_of(item), try_=f"values = [...] or bounds = [...] for {form.name} in the "
-                              "policy, an expression with known values such as CASE, or the other columns alone")
+            raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds",
+                              code="synthesis", span=span_of(item), subject=form.name, try_=f"values = [...] or bounds = [...] "
+                              f"for {form.name} in the policy, an expression such as CASE, or the other columns alone")
         if not key.values:
             raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
                               try_="another condition")
@@ -149,9 +154,10 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
         view, entity = plan.table.view, session.catalog.entity.name
+        tree = tuple(replace(step, label=textwrap.shorten(step.label, LONGEST, placeholder=" ..."))
+                     for step in steps(view, stabilities(view, session.kernel), 0, entity))
         return Explanation(
-            entity=entity, steps=tuple(replace(step, label=textwrap.shorten(step.label, LONGEST, placeholder=" ..."))
-                                       for step in steps(view, stabilities(view, session.kernel), 0, entity)), rewrites=(), stages=(),
+            entity=entity, steps=tree, rewrites=(), stages=(),
             measurements=tuple(Measurement(what=line, aggregates=(plan.name,), price=amount(plan.allotted),
                                            mechanism=plan.method.name, noise="discrete, on counts", against={})
                                for line in plan.method.told(plan.table, plan.allotted)),
@@ -181,7 +187,8 @@ def beside(session: Session) -> Session:
         table = _read(stored)
         if table.name.lower() not in known:
             content = hashlib.sha256(stored.encode()).hexdigest()  # the same statement of another account gave other rows
-            session.kernel.hold(table.name, content, {column.name: (column.type.value, column.values) for column in table.columns})
+            rows = {column.name: (column.type.value, column.values) for column in table.columns}
+            session.kernel.hold(table.name, content, rows)
             found[table.name] = declared(table)
     return replace(session, catalog=replace(catalog, tables={**catalog.tables, **found})) if found else session
 

@@ -124,7 +124,7 @@ def _edges(low: float, high: float, bins: int, *, whole: bool) -> tuple[float, .
         width = max(1, math.ceil((last - first) / bins))
         return tuple(float(edge) for edge in (*range(first, last, width), last))
     high = high if high > low else low + 1
-    return tuple(low + (high - low) * place / bins for place in range(bins)) + (high,)
+    return (*(low + (high - low) * place / bins for place in range(bins)), high)
 
 
 def _moment(days: float) -> dt.datetime:

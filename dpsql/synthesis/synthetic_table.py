@@ -140,9 +140,9 @@ def _declared(column: SyntheticColumn) -> Column:
     if present and (column.type.numeric or column.type.temporal):
         low, high = (end.toordinal() if isinstance(end, dt.date) else float(end) for end in (present[0], present[-1]))
         ends = Interval(low, high)
-    return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, physical=ANY_NUMBER
-                  if column.type.temporal else ends, declared=ends, domain=Domain(tuple(present)) if len(present) <= MOST_LISTED
-                  else None, step=None)
+    return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, declared=ends,
+                  physical=ANY_NUMBER if column.type.temporal else ends,
+                  domain=Domain(tuple(present)) if len(present) <= MOST_LISTED else None)
 
 
 def _packed(column: SyntheticColumn) -> dict[str, Any]:

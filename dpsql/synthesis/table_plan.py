@@ -55,7 +55,8 @@ class TablePlan:
         """How far the drawn rows are from what was measured."""
         at = [self.table.domain.columns.index(column) for column in measured.columns]
         shape = self.table.domain.shape(measured.columns)
-        counts = np.bincount(np.ravel_multi_index(tuple(places[:, column] for column in at), shape), minlength=measured.values.size)
+        cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
+        counts = np.bincount(cells, minlength=measured.values.size)
         off = np.abs(counts * (total / len(places)) - np.asarray(measured.values).ravel()).mean()
         return ReleasedMarginal(columns=measured.columns, cells=int(measured.values.size), error=float(measured.variance**0.5),
                                 off=float(off))

@@ -119,7 +119,8 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
 def _not_a_query(first: Token) -> Unsupported:
     close = difflib.get_close_matches(first.text.upper(), _FIRST_WORDS, n=1, cutoff=0.7)
     return Unsupported("only queries are answered", code="not-a-query", span=place_of(first),
-                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, CREATE SYNTHETIC TABLE, SHOW and DESCRIBE")
+                       try_=close[0] if close else "a SELECT; also EXPLAIN PRIVACY, VALIDATE, CREATE SYNTHETIC TABLE, SHOW and "
+                       "DESCRIBE")
 
 
 def _tree(text: str, tokens: list[Token]) -> exp.Query:

@@ -35,7 +35,8 @@ def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synt
         after, found = read_clause(tokens, end + 1)
         options = tuple(found)
         if after < len(tokens):
-            raise SqlError(f"{shown(tokens[after])} is not expected here", code="synthesis", span=_place(tokens, after), try_=FORM)
+            raise SqlError(f"{shown(tokens[after])} is not expected here", code="synthesis", span=_place(tokens, after),
+                           try_=FORM)
     asked = query(list(tokens[5:end]), tokens[4])
     if asked.options:
         raise SqlError("the options of a synthetic table stand at the end of its statement", code="options",
