@@ -104,6 +104,8 @@ class DuckReader:
         place = f"{RELEASED}.main.{quote(identity)}"
         if self._held.get(name) == place:
             return
+        if name.lower() in {table.lower() for table in self.schema()}:
+            raise ValueError("there is a table of this name")
         with self._cursor() as cursor:
             lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
                               for i, (column, (kind, _)) in enumerate(columns.items()))

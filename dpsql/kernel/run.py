@@ -87,9 +87,7 @@ class Kernel:
         return answer
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        """See `backends.reader.Reader`. Raises ValueError for the name of a table of the database: its rows would be hidden."""
-        if name.lower() in {table.lower() for table in self._reader.schema()}:
-            raise ValueError("there is a table of this name")
+        """See `backends.reader.Reader`."""
         self._reader.hold(name, identity, columns)
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:

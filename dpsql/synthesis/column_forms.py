@@ -29,7 +29,7 @@ Numbers: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedColumn:
     """A column whose values are listed one by one."""
 
     name: str
@@ -45,7 +45,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binned:
+class BinnedColumn:
     """A column of numbers, dates or times, in bins.
 
     edges  the first number of each bin, and the end of the last one; days since year 1 for dates and times
@@ -100,7 +100,7 @@ class Binned:
         return _moment(number).replace(microsecond=0) if self.type is Type.TIMESTAMP else number
 
 
-Form: TypeAlias = Listed | Binned
+Form: TypeAlias = ListedColumn | BinnedColumn
 
 
 def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
@@ -108,13 +108,13 @@ def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
     ends = known.declared.within(known.returned)
     listed = len(known.domain.values) if known.domain is not None else 0
     if known.type is Type.BOOLEAN or 0 < listed <= MOST_NUMBERS:
-        return Listed(name=name, type=known.type)
+        return ListedColumn(name=name, type=known.type)
     if known.type is Type.VARCHAR and listed > MOST_VALUES:
         raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
                           code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
     if not (known.type.numeric or known.type.temporal) or not ends.finite:
-        return Listed(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
-    return Binned(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=_edges(
+        return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
+    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=_edges(
         ends.low, ends.high, bins, whole=known.type in (Type.BIGINT, Type.DATE)))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.answers.simulation import Simulation
 from dpsql.measurements import Request
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
@@ -19,7 +20,18 @@ from dpsql.models.sampling import draw
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, Method
 from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
-from dpsql.synthesis.terms import MOST_ROWS, SynthesisTerms
+from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
+from dpsql.workload.factors import Array
+
+
+@dataclass(frozen=True, slots=True)
+class PublicDraws:
+    """Numbers that follow from the statement, for drawing rows from a model that is public by then."""
+
+    simulation: Simulation
+
+    def random(self, size: int) -> Array:
+        return self.simulation.uniform((1, size))[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +53,10 @@ class TablePlan:
         measured = yield from self.method.measure(self.table, self.allotted)
         network = fit(self.table.domain, measured)
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(network.total), 1), MOST_ROWS)
-        generator = np.random.default_rng(int(identity[:16], 16))
-        places = generator.permutation(draw(network, rows, generator), axis=0)
+        draws = PublicDraws(Simulation(int(identity[:16], 16)))
+        places = draw(network, rows, draws)[np.argsort(draws.random(rows))]
         columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
-            form.values(coded.values, places[:, at], generator.random(rows))))
+            form.values(coded.values, places[:, at], draws.random(rows))))
             for at, (form, coded) in enumerate(zip(self.forms, self.table.columns, strict=True)))
         return SyntheticTable(
             name=self.name, method=self.method.name, price=str(self.terms.options.price), total=network.total, columns=columns,

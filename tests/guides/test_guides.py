@@ -13,7 +13,7 @@ from dpsql.mechanisms.all_mechanisms import NAMES as NAMES_OF_MECHANISMS
 from dpsql.mechanisms.named_bounds import BY_NAME
 from dpsql.mechanisms.select.undeclared_keys import RULES as SELECTORS
 from dpsql.planning.options import NAMES as NAMES_OF_OPTIONS
-from dpsql.synthesis import terms as synthesis_terms
+from dpsql.synthesis import table_options
 from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 from dpsql.validation.terms import OWN, SHARED
@@ -81,7 +81,7 @@ def test_tables_tell_of_every_name() -> None:
     assert named("sql", "option") == set(NAMES_OF_OPTIONS)
     assert named("sql", "mechanism") == {name for name in (*NAMES_OF_MECHANISMS, *SELECTORS) if name not in bounds}
     assert named("validate", "option") == {*OWN, *SHARED}
-    assert named("synthetic", "option") == {*synthesis_terms.OWN, *synthesis_terms.SHARED}
+    assert named("synthetic", "option") == {*table_options.OWN, *table_options.SHARED}
     assert named("synthetic", "method") == {*METHODS}
     deciders = next(row for row in page("validate").splitlines() if row.startswith("| `decider` | `flip"))
     assert set(re.findall(r"`(\w+)`", deciders)) == {"decider", *DECIDERS}

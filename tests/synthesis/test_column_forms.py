@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpsql.catalog.model import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.synthesis.column_forms import Binned, Listed, form_of
+from dpsql.synthesis.column_forms import BinnedColumn, ListedColumn, form_of
 from dpsql.types import Interval, Type
 
 
@@ -23,7 +23,7 @@ def known(kind: Type, low: float = -math.inf, high: float = math.inf, **more: An
     return Facts(type=kind, declared=Interval(low, high), **more)
 
 
-def counted(form: Binned, values: list[Any]) -> list[int | None]:
+def counted(form: BinnedColumn, values: list[Any]) -> list[int | None]:
     """The bin in which DuckDB counts each value."""
     key = form.key(exp.column("x")).sql("duckdb")
     rows = duckdb.sql(f"SELECT i, {key} FROM (SELECT unnest(range({len(values)})) AS i, unnest(?::{form.type.value}[]) AS x) ORDER BY i",
@@ -47,7 +47,7 @@ FORMS = {
 def test_values_count_in_the_bin_they_are_drawn_from(name: str, bins: int) -> None:
     facts, values = FORMS[name]
     form = form_of("x", facts, bins, None)
-    assert isinstance(form, Binned) and len(form.edges) - 1 <= bins and list(form.edges) == sorted(set(form.edges))
+    assert isinstance(form, BinnedColumn) and len(form.edges) - 1 <= bins and list(form.edges) == sorted(set(form.edges))
     listed = [*range(len(form.edges) - 1), None]
     places = np.repeat(np.arange(len(listed)), 50)
     drawn = form.values(listed, places, np.random.default_rng(4).random(len(places)))
@@ -75,7 +75,7 @@ def test_every_value_drawn_is_within_the_bounds(name: str) -> None:
 
 def test_numbers_beyond_the_bounds_and_nan_count_like_in_sums() -> None:
     form = form_of("x", known(Type.DOUBLE, 0, 10), 10, None)
-    assert isinstance(form, Binned)
+    assert isinstance(form, BinnedColumn)
     assert counted(form, [-3.0, 0.0, 0.99, 1.0, 9.99, 10.0, 55.0, math.nan, None]) == [0, 0, 0, 1, 9, 9, 9, None, None]
 
 
@@ -89,14 +89,14 @@ def test_decimals_are_kept() -> None:
                                    known(Type.BIGINT, 1, 9, domain=Domain(tuple(range(1, 10)))), known(Type.VARCHAR)])
 def test_declared_values_are_listed_as_they_are(facts: Facts) -> None:
     form = form_of("x", facts, 32, None)
-    assert isinstance(form, Listed)
+    assert isinstance(form, ListedColumn)
     assert form.values(["b", None, "a"], np.array([2, 0, 1, 1]), np.zeros(4)) == ["a", "b", None, None]
 
 
 def test_many_declared_numbers_are_cut_into_bins() -> None:
     facts = known(Type.BIGINT, 1, 500, domain=Domain(tuple(range(1, 501))))
     form = form_of("x", facts, 32, None)
-    assert isinstance(form, Binned) and len(form.edges) == 33
+    assert isinstance(form, BinnedColumn) and len(form.edges) == 33
 
 
 def test_texts_with_too_many_values_are_refused() -> None:

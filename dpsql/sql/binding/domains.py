@@ -63,7 +63,9 @@ def domain_of(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[D
     AND 20.
     """
     known = facts(expr, env)
-    if isinstance(expr, Ref) and known.type is not Type.BOOLEAN:
+    if isinstance(expr, Ref) and known.domain is None and known.type is Type.BOOLEAN:
+        return Domain((False, True)), known.nullable
+    if isinstance(expr, Ref):
         held = known.domain is None and known.returned == known.declared
         return (_whole_numbers(known) if held else known.domain), known.nullable
     if isinstance(expr, Literal):

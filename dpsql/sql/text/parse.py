@@ -25,7 +25,7 @@ from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Synthesize, Validate
-from dpsql.sql.text.synthesis_clause import begins, read_synthesis
+from dpsql.sql.text.synthesis_clause import read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
 from dpsql.sql.text.validate_clause import read_check, read_validation
 from dpsql.types import Span
@@ -88,7 +88,7 @@ def _parse(text: str) -> Statement:
 
 def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate | Synthesize:
     """A query, VALIDATE or CREATE SYNTHETIC TABLE: the statements that can be explained."""
-    if begins(tokens):
+    if [token.text.upper() for token in tokens[:2]] == ["CREATE", "SYNTHETIC"]:
         return read_synthesis(text, tokens, lambda part, last: _query(text, part, last))
     if tokens and tokens[0].text.upper() == "VALIDATE":
         return read_validation(text, tokens, lambda part, last: _query(text, part, last))

@@ -17,11 +17,6 @@ FORM = "CREATE SYNTHETIC TABLE people_syn AS SELECT age, income FROM people OPTI
 ReadQuery = Callable[[list[Token], Token], Query]
 
 
-def begins(tokens: Sequence[Token]) -> bool:
-    """Whether these are the tokens of such a statement."""
-    return [token.text.upper() for token in tokens[:2]] == ["CREATE", "SYNTHETIC"]
-
-
 def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synthesize:
     """The statement; `query` reads the tokens of its query, given the token before them. Raises SqlError, located."""
     for at, word in ((2, "TABLE"), (4, "AS")):
