@@ -61,7 +61,9 @@ def active_set(problem: BoundedFit) -> Candidate:
     answers = matrix @ cells
     multipliers = np.zeros(len(problem.goals))
     multipliers[given] = HEAVY**2 * (problem.low - answers)[given]
-    multipliers[between] = HEAVY**2 * (problem.low[between] + found[size:size + slacks] - answers[between])
+    under, over = found[size:size + slacks], found[size + slacks:size + 2 * slacks]
+    force = HEAVY**2 * (problem.low[between] + under - answers[between])
+    multipliers[between] = np.where((under > 0) & (over > 0), 0.0, force)  # inside its bounds nothing holds an answer
     cells = np.minimum(cells, problem.most)
     return Candidate(cells=cells, multipliers=_refined(problem, matrix, cells, multipliers))
 

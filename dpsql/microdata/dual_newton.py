@@ -28,11 +28,12 @@ STEPS = 200  # Newton steps, at most
 HALVINGS = 40
 REPEATS = 60  # proximal steps, at most
 PROXIMAL = 1e-2  # weight of the proximal term, where the largest weight is 1
+MEASURED = 1e-9  # weight above which a cell needs none
 EXACT, NEAR = 1e-14, 1e-10  # of the largest number: residual at which the steps end, and below which they end after
 IDLE = 2  # steps that do not halve it
 DENSE = 3000  # queries up to which Newton's linear system is factorised; above, conjugate gradients
 SMALL = 2**17  # numbers of a matrix up to which it is dense
-RIDGE = 1e-12  # of the diagonal, as given answers may repeat each other
+RIDGES = (1e-12, 1e-8, 1e-5, 1e-3)  # of the diagonal of the system, which is singular if given answers repeat each other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +78,7 @@ class _Dual:
         away, off = cells - self.centre, answers - self.goals
         return float(force @ (self.matrix @ cells - answers) - (self.d * away**2).sum() / 2 - (self.weights * off**2).sum() / 2)
 
-    def step(self, cells: Array, answers: Array, gradient: Array) -> Array:
+    def step(self, cells: Array, answers: Array, gradient: Array, ridge: float) -> Array:
         """The Newton step. A query none of whose cells is free gets the curvature that it would have if all were."""
         free = np.flatnonzero((cells > self.least) & (cells < self.most))
         loose = self.softness * ((answers > self.low) & (answers < self.high))
@@ -86,7 +87,7 @@ class _Dual:
         curved = product.diagonal() + loose
         stuck = curved <= 0
         scale = np.sqrt(np.where(stuck, (self.columns**2) @ (1 / self.d) + 1e-300, curved) if stuck.any() else curved)
-        right, rest = -gradient / scale, loose / scale**2 + stuck + RIDGE
+        right, rest = -gradient / scale, loose / scale**2 + stuck + ridge
         if len(right) > DENSE:
             operator = scipy.sparse.linalg.LinearOperator(
                 (len(right), len(right)), matvec=lambda v: (product @ (v.reshape(-1) / scale)) / scale + rest * v.reshape(-1))
@@ -95,6 +96,25 @@ class _Dual:
             dense = product if isinstance(product, np.ndarray) else product.toarray()
             found = _factorised(dense / scale / scale[:, None], rest, right)
         return np.asarray(found / scale)
+
+    def moved(self, force: Array, cells: Array, answers: Array, gradient: Array,
+              value: float) -> tuple[Array, tuple[Array, Array]] | None:
+        """New forces with their cells and answers, at which the value is lower or the gradient half as large; None if there are none.
+
+        A nearly singular system gives steps that are far too long, so it is raised until a step of it helps.
+        """
+        off = _largest(gradient)
+        for ridge in RIDGES:
+            step, share = self.step(cells, answers, gradient, ridge), 1.0
+            slope = float(gradient @ step)
+            for _ in range(HALVINGS):
+                tried = force + share * step
+                there = self.primal(tried)
+                if (self.value(tried, *there) <= value + 1e-4 * share * slope
+                        or _largest(self.matrix @ there[0] - there[1]) < off / 2):
+                    return tried, there
+                share /= 2
+        return None
 
     def solve(self, force: Array) -> Array:
         """The forces at which the cells have the answers, from a first guess; the last ones if the steps end before."""
@@ -107,25 +127,18 @@ class _Dual:
             best = min(best, off)
             if off <= EXACT * self.scale or idle > IDLE:
                 break
-            step, share = self.step(cells, answers, gradient), 1.0
-            slope = float(gradient @ step)
-            for _ in range(HALVINGS):
-                tried = force + share * step
-                there = self.primal(tried)
-                slack, new = self.matrix @ there[0] - there[1], self.value(tried, *there)
-                if new <= value + 1e-4 * share * slope or _largest(slack) < off / 2:
-                    break
-                share /= 2
-            else:  # the value is exact to its rounding errors only
+            moved = self.moved(force, cells, answers, gradient, value)
+            if moved is None:  # the value is exact to its rounding errors only
                 break
-            force, (cells, answers), gradient, value = tried, there, slack, new
+            force, (cells, answers) = moved
+            gradient, value = self.matrix @ cells - answers, self.value(force, cells, answers)
         return force
 
 
 def _factorised(system: Array, rest: Array, right: Array) -> Array:
     """The solution of (system + diag(rest)) x = right with as small a ridge as Cholesky's factorisation needs."""
     at = np.diag_indices(len(right))
-    for ridge in (0.0, 1e3 * RIDGE, 1e6 * RIDGE):
+    for ridge in (0.0, 1e-9, 1e-6):
         raised = system.copy()
         raised[at] += rest + ridge
         try:
@@ -140,7 +153,7 @@ def dual_newton(problem: BoundedFit) -> Candidate:
     size = len(problem.least)
     others = ~problem.single
     own, pulled = of_cells(problem)
-    near = np.where(own > PROXIMAL / 100, 0.0, PROXIMAL)
+    near = np.where(own > MEASURED, 0.0, PROXIMAL)
     here = np.clip(np.zeros(size) if problem.start is None else problem.start, problem.least, problem.most)
     force, matrix, before = np.zeros(int(others.sum())), problem.matrix[others], np.inf
     if len(force) * size <= SMALL:
@@ -180,4 +193,4 @@ def of_cells(problem: BoundedFit) -> tuple[Array, Array]:
 
 def measured_each(problem: BoundedFit) -> bool:
     """Whether queries about single cells measure every cell, so that no proximal term is needed."""
-    return bool((of_cells(problem)[0] > PROXIMAL / 100).all())
+    return bool((of_cells(problem)[0] > MEASURED).all())

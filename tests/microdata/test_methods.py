@@ -87,6 +87,7 @@ def test_later_groups_of_sequential_are_projections_on_simplices() -> None:
     assert found.sum() == pytest.approx(max(noisy.answers[0], 0.0), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_uncertainty_principle() -> None:
     """One cell holds log d, all others nothing, epsilon is 1. Clipping errs by d^2 in the sum, sequential fitting by log^2 d in the cell,
     while its sum keeps the error of the noise. The figures are those of 1,500 runs and more."""
