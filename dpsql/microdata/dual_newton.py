@@ -99,7 +99,7 @@ class _Dual:
 
     def moved(self, force: Array, cells: Array, answers: Array, gradient: Array,
               value: float) -> tuple[Array, tuple[Array, Array]] | None:
-        """New forces with their cells and answers, at which the value is lower or the gradient half as large; None if there are none.
+        """New forces with their cells and answers, with a lower value or half the gradient; None if there are none.
 
         A nearly singular system gives steps that are far too long, so it is raised until a step of it helps.
         """
