@@ -38,8 +38,8 @@ from dpsql.synthesis.column_forms import Form, form_of
 from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.synthesis.methods.all_methods import METHODS, USUAL
 from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, declared, of_json
-from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
+from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
 
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions

@@ -31,7 +31,8 @@ class PublicDraws:
     simulation: Simulation
 
     def random(self, size: int) -> Array:
-        return self.simulation.uniform((1, size))[0]
+        drawn: Array = self.simulation.uniform((1, size))[0]
+        return drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

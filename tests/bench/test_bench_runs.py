@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pytest
 from support.benches import printed
 
@@ -115,3 +116,13 @@ def test_deciders() -> None:
     errors = {line[0]: line for line in lines if len(line) == 6 and line[-1].isdigit()}
     assert float(errors["flip, clip at most"][1]) < float(errors["additive (LM_sum)"][1]) and errors["bands"][-1] == "72"
     assert {"sparse, failures = 5, counts and sums", "COUNT(DISTINCT educ)", "60 checks, sparse"} <= {line[0] for line in lines}
+
+
+def test_microdata(tmp_path: Path) -> None:
+    rows = [(name, "synthetic", i, j, 10_000 if i + max(j, 0) == 0 else 0) for name, height, columns in (("line", 9, (-1,)), ("square", 3, (0, 1, 2)))
+            for i in range(height) for j in columns]
+    pd.DataFrame(rows, columns=["dataset", "kind", "row", "col", "count"]).to_csv(tmp_path / "microdata_benchmark.csv.gz", index=False)
+    lines = printed("microdata.py", tmp_path, "--runs", 3, "--whole")
+    assert {tuple(line[:2]) for line in lines[3:33]} == {(name, of) for name in ("line", "square") for of in ("sum", "total", "max")}
+    assert all(float(line[3]) >= 0 for line in lines[3:33])
+    assert [line[:3] for line in lines[-5:]] == [[method, "6", "0"] for method in ("ols", "nnls", "max_fit", "sequential", "reweight")]

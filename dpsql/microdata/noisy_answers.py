@@ -1,0 +1,127 @@
+"""What a table of counts is fitted to: groups of linear queries over its cells, with noisy answers and their variances.
+
+All of it is public: answers that were released, and numbers that were never private. A variance of zero says that the answer
+is exact, and the fitted table then has exactly this answer. Matrices are sparse, one row for each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.workload.factors import Array
+
+Sparse: TypeAlias = Any  # a scipy.sparse.csr_array of floats: its stubs do not tell what a product with a vector is
+
+NOISES = ("gaussian", "laplace")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QueryGroup:
+    """Queries of one kind, such as all row totals: `matrix` is (queries x cells), `answers` and `variances` are (queries,).
+
+    `noise` is the distribution of the noise, gaussian or laplace; discrete noise counts as that which it approximates.
+    Raises ValueError for shapes that do not fit together, for numbers that are not finite, and for variances below zero.
+    """
+
+    name: str
+    matrix: Sparse
+    answers: Array
+    variances: Array
+    noise: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        if self.noise not in NOISES:
+            raise ValueError(f"noise is one of {', '.join(NOISES)}, not {self.noise}")
+        if self.matrix.shape[0] < 1 or self.matrix.shape[1] < 1:
+            raise ValueError(f"{self.name}: a group has at least one query and one cell")
+        if self.answers.shape != (self.matrix.shape[0],) or self.variances.shape != self.answers.shape:
+            raise ValueError(f"{self.name}: every query has one answer and one variance")
+        if not all(np.isfinite(numbers).all() for numbers in (self.matrix.data, self.answers, self.variances)):
+            raise ValueError(f"{self.name}: queries, answers and variances are finite numbers")
+        if (self.variances < 0).any():
+            raise ValueError(f"{self.name}: a variance is not negative")
+
+    @cached_property
+    def deviations(self) -> Array:
+        """Standard deviations of the noise, (queries,)."""
+        return np.sqrt(self.variances)
+
+
+def query_group(name: str, matrix: Any, answers: ArrayLike, variances: ArrayLike, noise: str = "gaussian") -> QueryGroup:
+    """A group from a matrix of any kind, sparse or dense, and from one variance for all queries or one for each."""
+    rows: Any = scipy.sparse.csr_array(matrix, dtype=float)
+    rows.eliminate_zeros()
+    given = np.array(answers, dtype=float).reshape(-1)
+    return QueryGroup(name=name, matrix=rows, answers=given, noise=noise,
+                      variances=np.broadcast_to(np.asarray(variances, dtype=float), given.shape).copy())
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyAnswers:
+    """Groups of queries over the same cells, in order of importance (only `sequential` uses the order).
+
+    Raises ValueError if there is no group, if two have one name, or if their numbers of cells differ.
+    """
+
+    groups: tuple[QueryGroup, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups or len({group.name for group in self.groups}) < len(self.groups):
+            raise ValueError("there is at least one group of queries, and each has its own name")
+        if len({group.matrix.shape[1] for group in self.groups}) > 1:
+            raise ValueError("all groups are over the same cells")
+
+    @property
+    def cells(self) -> int:
+        return int(self.groups[0].matrix.shape[1])
+
+    @cached_property
+    def matrix(self) -> Sparse:
+        """All queries, one group after the other: (queries x cells)."""
+        return self.groups[0].matrix if len(self.groups) == 1 else _stacked([group.matrix for group in self.groups])
+
+    @cached_property
+    def answers(self) -> Array:
+        return np.concatenate([group.answers for group in self.groups])
+
+    @cached_property
+    def variances(self) -> Array:
+        return np.concatenate([group.variances for group in self.groups])
+
+    @cached_property
+    def exact(self) -> NDArray[np.bool_]:
+        """Which answers are exact: (queries,)."""
+        return np.asarray(self.variances == 0)
+
+    @cached_property
+    def weights(self) -> Array:
+        """The inverse variances; zero for exact answers, which are constraints."""
+        return np.divide(1.0, self.variances, out=np.zeros(len(self.variances)), where=~self.exact)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where the queries of each group lie among all queries."""
+        ends = np.cumsum([0, *(len(group.answers) for group in self.groups)]).tolist()
+        return {group.name: slice(*at) for group, at in zip(self.groups, pairwise(ends), strict=True)}
+
+    def with_answers(self, answers: Array) -> NoisyAnswers:
+        """The same queries, answered otherwise: (queries,)."""
+        return NoisyAnswers(tuple(QueryGroup(name=group.name, matrix=group.matrix, answers=answers[self.slices[group.name]],
+                                             variances=group.variances, noise=group.noise) for group in self.groups))
+
+
+def noisy_answers(*groups: QueryGroup) -> NoisyAnswers:
+    """Groups of queries in order of importance, the most important first."""
+    return NoisyAnswers(groups)
+
+
+def _stacked(matrices: Sequence[Sparse]) -> Sparse:
+    return scipy.sparse.vstack(matrices, format="csr")

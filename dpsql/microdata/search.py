@@ -1,0 +1,71 @@
+"""Which solver is asked, and that its table is optimal: the next solver is asked where the conditions do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from dpsql.errors import OperationalError
+from dpsql.microdata.active_set import active_set, fits
+from dpsql.microdata.dual_newton import dual_newton, measured_each
+from dpsql.microdata.optimality import BoundedFit, Candidate, KktResidual, infeasible, residual
+from dpsql.workload.factors import Array
+
+SMALL = 1000  # cells up to which active sets are the first choice
+
+Solver = Callable[[BoundedFit], Candidate]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solved:
+    """An optimal table, (cells,), the residual of the conditions of optimality, and the solver that found it."""
+
+    cells: Array
+    residual: KktResidual
+    solver: str
+
+
+def solved(problem: BoundedFit) -> Solved:
+    """The solution, from the first solver whose table satisfies the conditions of optimality.
+
+    Raises DataError (code infeasible) if no table has the given answers, and OperationalError (code not-optimal) if every solver
+    fails.
+    """
+    for name, solver in _solvers(problem):
+        try:
+            found = solver(problem)
+        except (RuntimeError, np.linalg.LinAlgError, ValueError):  # given up, or numbers beyond floating point
+            continue
+        told = residual(problem, found)
+        if told.holds:
+            return Solved(cells=found.cells, residual=told, solver=name)
+    if not _feasible(problem):
+        raise infeasible("some queries")
+    raise OperationalError("no solver found a table that satisfies the conditions of optimality", code="not-optimal",
+                           try_="another method")
+
+
+def _solvers(problem: BoundedFit) -> Iterator[tuple[str, Solver]]:
+    """Newton's method comes first where queries about single cells measure each cell, and for many cells."""
+    few = fits(problem)
+    if not few or len(problem.least) > SMALL or measured_each(problem):
+        yield "dual Newton", dual_newton
+        if few:
+            yield "active set", active_set
+    else:
+        yield "active set", active_set
+        yield "dual Newton", dual_newton
+
+
+def _feasible(problem: BoundedFit) -> bool:
+    """Whether a table keeps to all bounds, as a linear program says."""
+    held = problem.bounded
+    if not held.any():
+        return True
+    rows = problem.matrix[held]
+    found = scipy.optimize.milp(np.zeros(rows.shape[1]), bounds=scipy.optimize.Bounds(problem.least, problem.most),
+                                constraints=scipy.optimize.LinearConstraint(rows, problem.low[held], problem.high[held]))
+    return found.status != 2
