@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from dpsql.microdata.optimality import BoundedFit, Candidate
+from dpsql.microdata.optimality import BoundedFit, Proposal
 from dpsql.workload.factors import Array
 
 HEAVY = 1e5  # root of the weight of what has to hold, where the largest weight is 1
@@ -27,7 +27,7 @@ def fits(problem: BoundedFit) -> bool:
     return int((rows + 2 * held) * (columns + 2 * held)) <= ENTRIES
 
 
-def active_set(problem: BoundedFit) -> Candidate:
+def active_set(problem: BoundedFit) -> Proposal:
     """The solution of the problem. Raises RuntimeError if the search does not end, or for bounds that it does not know."""
     if np.isneginf(problem.least).all() and np.isposinf(problem.most).all():
         return _linear(problem)
@@ -65,7 +65,7 @@ def active_set(problem: BoundedFit) -> Candidate:
     force = HEAVY**2 * (problem.low[between] + under - answers[between])
     multipliers[between] = np.where((under > 0) & (over > 0), 0.0, force)  # inside its bounds nothing holds an answer
     cells = np.minimum(cells, problem.most)
-    return Candidate(cells=cells, multipliers=_refined(problem, matrix, cells, multipliers))
+    return Proposal(cells=cells, multipliers=_refined(problem, matrix, cells, multipliers))
 
 
 def _refined(problem: BoundedFit, matrix: Array, cells: Array, multipliers: Array) -> Array:
@@ -87,7 +87,7 @@ def _shorter(matrix: Array, goal: Array) -> tuple[Array, Array]:
     return triangle[:, :-1], triangle[:, -1]
 
 
-def _linear(problem: BoundedFit) -> Candidate:
+def _linear(problem: BoundedFit) -> Proposal:
     """Least squares with given answers alone: one linear system for the cells and the multipliers, of minimal norm."""
     matrix, given = problem.matrix.toarray(), problem.low == problem.high
     if (problem.bounded & ~given).any():
@@ -99,4 +99,4 @@ def _linear(problem: BoundedFit) -> Candidate:
     found = scipy.linalg.lstsq(system, right)[0]
     multipliers = np.zeros(len(problem.goals))
     multipliers[given] = found[size:]
-    return Candidate(cells=found[:size], multipliers=multipliers)
+    return Proposal(cells=found[:size], multipliers=multipliers)

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dpsql.microdata import ols
-from dpsql.microdata.all_methods import METHODS, fit
+from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers
 from dpsql.workload.factors import Array

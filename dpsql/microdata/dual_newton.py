@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpsql.microdata.optimality import BoundedFit, Candidate, residual
+from dpsql.microdata.optimality import BoundedFit, Proposal, residual
 from dpsql.workload.factors import Array
 
 STEPS = 200  # Newton steps, at most
@@ -148,7 +148,7 @@ def _factorised(system: Array, rest: Array, right: Array) -> Array:
     return right
 
 
-def dual_newton(problem: BoundedFit) -> Candidate:
+def dual_newton(problem: BoundedFit) -> Proposal:
     """The solution of the problem, or what was reached when the steps ended: the caller checks it."""
     size = len(problem.least)
     others = ~problem.single
@@ -166,7 +166,7 @@ def dual_newton(problem: BoundedFit) -> Candidate:
         here, answers = dual.primal(force)
         multipliers = np.zeros(len(problem.goals))
         multipliers[others] = np.where(problem.bounded[others], force + dual.weights * (answers - dual.goals), 0.0)
-        found = Candidate(cells=here, multipliers=multipliers)
+        found = Proposal(cells=here, multipliers=multipliers)
         if not near.any():
             break
         told = residual(problem, found)

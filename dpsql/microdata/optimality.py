@@ -92,7 +92,7 @@ def infeasible(what: str) -> DataError:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Candidate:
+class Proposal:
     """A table that a solver returns, (cells,), and the multipliers of the bounds on answers, (queries,).
 
     A multiplier is the increase of the objective for each unit by which a binding bound is moved up: positive at a lower bound,
@@ -130,7 +130,7 @@ class KktResidual:
                            slackness=max(self.slackness, other.slackness * ratio), allowed=self.allowed)
 
 
-def residual(problem: BoundedFit, found: Candidate) -> KktResidual:
+def residual(problem: BoundedFit, found: Proposal) -> KktResidual:
     """The conditions of optimality, evaluated on a table: gradient - matrix' multipliers is complementary to the cells, and the
     multipliers are complementary to the bounded answers. Each is zero if and only if its projected step does not move."""
     answers = problem.matrix @ found.cells

@@ -11,12 +11,12 @@ import scipy
 from dpsql.errors import OperationalError
 from dpsql.microdata.active_set import active_set, fits
 from dpsql.microdata.dual_newton import dual_newton, measured_each
-from dpsql.microdata.optimality import BoundedFit, Candidate, KktResidual, infeasible, residual
+from dpsql.microdata.optimality import BoundedFit, KktResidual, Proposal, infeasible, residual
 from dpsql.workload.factors import Array
 
 SMALL = 1000  # cells up to which active sets are the first choice
 
-Solver = Callable[[BoundedFit], Candidate]
+Solver = Callable[[BoundedFit], Proposal]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -63,7 +63,7 @@ class BinnedColumn:
         found = exp.Case(ifs=[], default=exp.Literal.number(len(self.edges) - 2))
         if self.nullable:
             found.append("ifs", exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()))
-        if self.type is Type.DOUBLE:
+        if self.nullable and self.type is Type.DOUBLE:
             found.append("ifs", exp.If(this=exp.IsNan(this=column.copy()), true=exp.Null()))
         for place, edge in enumerate(self.edges[1:-1]):
             found.append("ifs", exp.If(this=exp.LT(this=column.copy(), expression=self._constant(edge)),

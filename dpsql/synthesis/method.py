@@ -1,7 +1,7 @@
 """The table that a model is made of, as coded columns, and the interface of the methods that measure it.
 
-A method holds no data. `measure` is a generator that yields requests, receives releases and returns noisy marginals, as a
-mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a table, but not leak a row.
+A method holds no data. `measure` is a generator that yields requests, receives releases and returns noisy marginals and their
+model, as a mechanism does (`mechanisms.mechanism`): a mistake in it can spoil a table, but not leak a row.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Request
+from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.plan.cells import Cells
@@ -22,7 +23,20 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 
-Measuring = Generator[Request, Any, tuple[MarginalMeasurement, ...]]
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """The noisy marginals, in the order in which they were measured, and the model fitted to them.
+
+    A method fits the model itself, as what it chooses may depend on it: a fit that follows the choices step by step, each from
+    where the one before ended, is nearer to the table than one fit to all marginals at once.
+    """
+
+    marginals: tuple[MarginalMeasurement, ...]
+    network: MarkovNetwork
+
+
+Measuring = Generator[Request, Any, Measured]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

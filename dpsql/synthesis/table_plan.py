@@ -14,7 +14,6 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.answers.simulation import Simulation
 from dpsql.measurements import Request
-from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import draw
 from dpsql.synthesis.column_forms import Form
@@ -52,7 +51,7 @@ class TablePlan:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
         the statement."""
         measured = yield from self.method.measure(self.table, self.allotted)
-        network = fit(self.table.domain, measured)
+        network = measured.network
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(network.total), 1), MOST_ROWS)
         draws = PublicDraws(Simulation(int(identity[:16], 16)))
         places = draw(network, rows, draws)[np.argsort(draws.random(rows))]
@@ -61,7 +60,7 @@ class TablePlan:
             for at, (form, coded) in enumerate(zip(self.forms, self.table.columns, strict=True)))
         return SyntheticTable(
             name=self.name, method=self.method.name, price=str(self.terms.options.price), total=network.total, columns=columns,
-            marginals=tuple(self._told(each, places, network.total) for each in measured), notes=self.notes,
+            marginals=tuple(self._told(each, places, network.total) for each in measured.marginals), notes=self.notes,
             statement=self.statement, identity=identity)
 
     def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:

@@ -23,7 +23,7 @@ from bench_clock import table
 
 from dpsql.errors import Error
 from dpsql.microdata import ols
-from dpsql.microdata.all_methods import METHODS, fit
+from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers, QueryGroup
 from dpsql.microdata.sparse_queries import two_way
 

@@ -96,6 +96,15 @@ def test_markov(tmp_path: Path) -> None:
     assert {"MST", "AIM, 1 MB"} < set(found) and max(map(max, found.values())) < 0.05
 
 
+def test_synthetic(tmp_path: Path) -> None:
+    duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "rows.parquet"))
+    (tmp_path / "sizes.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
+    files = "--adult", tmp_path / "rows.parquet", "--domain", tmp_path / "sizes.json", "--runs", 1
+    for price in (("--rho", 1), ("--epsilon", "3/2")):
+        found = {line[0]: [float(error) for error in line[2].split(" / ")] for line in printed("synthetic.py", *files, *price)[3:6]}
+        assert set(found) == {"aim", "mst", "independent"} and max(found["aim"]) < 0.05 < found["independent"][1]
+
+
 @pytest.mark.slow
 def test_tpch() -> None:
     lines = printed("tpch.py", "--runs", 2, "--only", "500 with")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpsql.microdata import ols
-from dpsql.microdata.all_methods import fit
+from dpsql.microdata.all_fits import fit
 from dpsql.microdata.diagnostic import compared, diagnosed, mean_noise, simulated, with_noise
 from dpsql.microdata.noisy_answers import noisy_answers, query_group
 

@@ -10,7 +10,7 @@ import scipy
 
 from dpsql.errors import DataError
 from dpsql.microdata import rounding
-from dpsql.microdata.all_methods import METHODS, fit
+from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers, noisy_answers, query_group
 from dpsql.microdata.sparse_queries import two_way
 

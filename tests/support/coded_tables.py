@@ -14,12 +14,11 @@ from dpsql.backends.duckdb import DuckReader, connected
 from dpsql.catalog.model import Column, OwnerPath, Table
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
-from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.plan.node import Node
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.synthesis.method import CodedColumn, CodedTable, Method
+from dpsql.synthesis.method import CodedColumn, CodedTable, Measured, Method
 from dpsql.types import Type
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -57,7 +56,7 @@ class Coded:
         scan = Scan(table=declared, columns=tuple((name, name) for name in names), owners=("id",))
         return scan if self.rows == 1 else Truncate(input=scan, rows=self.rows, owner="id", order=tuple(names[1:]))
 
-    def measured(self, method: Method, price: Cost) -> tuple[MarginalMeasurement, ...]:
+    def measured(self, method: Method, price: Cost) -> Measured:
         """What a method measures, by the kernel's own certificates, costs and releases; nothing is recorded. `asked` keeps the
         requests and their costs. Raises RuntimeError, as the kernel does, where more is asked for than the price."""
         self.asked.clear()
@@ -73,7 +72,7 @@ class Coded:
                     raise RuntimeError("more is asked for than was charged")
                 request = steps.send(self.kernel._look(own, certificates, context))
         except StopIteration as done:
-            found: tuple[MarginalMeasurement, ...] = done.value
+            found: Measured = done.value
             return found
 
     def counts(self, columns: Columns) -> np.ndarray[Any, np.dtype[np.float64]]:

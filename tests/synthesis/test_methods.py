@@ -16,7 +16,6 @@ from support.coded_tables import Coded, Places, total_variation
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.measurements import FarthestMarginal, NoisySums
-from dpsql.models.mirror_descent import fit
 from dpsql.models.sampling import draw
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.method import Method
@@ -66,7 +65,7 @@ def columns_of(found: Any) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("name", METHODS)
 def test_requests_cost_the_price_and_no_more(name: str, account: str, rows: int) -> None:
     table, price = data(rows), PRICES[account]
-    found = table.measured(METHODS[name], price)
+    found = table.measured(METHODS[name], price).marginals
     charged = [cost.rho if price.epsilon is None else cost.epsilon for _, cost in table.asked]
     whole = price.rho if price.epsilon is None else price.epsilon
     assert 0.9999 * whole <= sum(part for part in charged if part is not None) <= whole
@@ -88,7 +87,7 @@ def test_the_price_of_the_ledger_is_enough_for_an_awkward_amount(name: str) -> N
 @pytest.mark.parametrize("name", METHODS)
 def test_counts_are_those_of_the_table_but_for_noise(name: str) -> None:
     table = data()
-    for each in table.measured(METHODS[name], PRICES["rho"]):
+    for each in table.measured(METHODS[name], PRICES["rho"]).marginals:
         off = (each.values - table.counts(each.columns)) / math.sqrt(each.variance)
         assert np.abs(off).max() < 7 and (off.size < 8 or np.sqrt((off**2).mean()) > 0.2)
 
@@ -97,7 +96,7 @@ def test_counts_are_those_of_the_table_but_for_noise(name: str) -> None:
 @pytest.mark.parametrize("at", [(0,), (1, 3)])
 def test_tables_of_one_or_two_columns(name: str, at: tuple[int, ...]) -> None:
     table = small(*at)
-    found = table.measured(METHODS[name], PRICES["rho"])
+    found = table.measured(METHODS[name], PRICES["rho"]).marginals
     asked = [type(request) for request, _ in table.asked]
     assert {column for each in found for column in each.columns} == set(table.domain.columns)
     if len(at) == 1:
@@ -110,14 +109,14 @@ def test_tables_of_one_or_two_columns(name: str, at: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_column_of_one_value(name: str) -> None:
     table = Coded(TableDomain(("one", "a", "b"), (1, 3, 4)), np.insert(places()[:, :2], 0, 0, axis=1))
-    network = fit(table.domain, table.measured(METHODS[name], PRICES["rho"]))
+    network = table.measured(METHODS[name], PRICES["rho"]).network
     assert network.marginal(("one",)).sum() == pytest.approx(4000, rel=0.1)
 
 
 def test_a_table_without_rows_has_a_model() -> None:
     table = Coded(DOMAIN, np.zeros((0, 5), dtype=np.int64))
     for name in METHODS:
-        assert fit(DOMAIN, table.measured(METHODS[name], PRICES["rho"])).total < 200
+        assert table.measured(METHODS[name], PRICES["rho"]).network.total < 200
 
 
 # -- what is chosen
@@ -126,7 +125,7 @@ def test_a_table_without_rows_has_a_model() -> None:
 def test_without_noise_mst_is_the_maximum_spanning_tree() -> None:
     table = data(exact=True)
     price = concentrated(Fraction(10**4))  # noise of a thousandth: its mean size does not count
-    found = table.measured(SpanningTree(), price)
+    found = table.measured(SpanningTree(), price).marginals
     graph = nx.Graph()
     for one, other in combinations(DOMAIN.columns, 2):
         expected = np.outer(table.counts((one,)), table.counts((other,))) / len(places())
@@ -138,22 +137,23 @@ def test_without_noise_mst_is_the_maximum_spanning_tree() -> None:
 def test_mst_leaves_out_pairs_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mst, "MOST_CELLS", 12)
     table = small(0, 1, 3)
-    assert columns_of(table.measured(SpanningTree(), PRICES["rho"]))[3:] == [("a", "b")]
+    assert columns_of(table.measured(SpanningTree(), PRICES["rho"]).marginals)[3:] == [("a", "b")]
     monkeypatch.setattr(mst, "MOST_CELLS", 5)
-    assert columns_of(table.measured(SpanningTree(), PRICES["rho"])) == [("a",), ("b",), ("d",)]
+    assert columns_of(table.measured(SpanningTree(), PRICES["rho"]).marginals) == [("a",), ("b",), ("d",)]
 
 
 def test_aim_halves_its_noise_where_nothing_more_is_learned_and_keeps_within_its_size() -> None:
     table = data(exact=True)
     for price in PRICES.values():
-        found = table.measured(AdaptiveMarginals(cells=60, rounds=6), price)
+        made = table.measured(AdaptiveMarginals(cells=60, rounds=6), price)
+        found = made.marginals
         variances = [each.variance for each in found]
         assert all(later <= earlier * (1 + 1e-9) for earlier, later in zip(variances, variances[1:-1], strict=False))
         assert variances[0] == variances[4] and any(
             earlier / later == pytest.approx(4, rel=0.01) for earlier, later in zip(variances[5:], variances[6:], strict=False))
         assert ("a", "b") in columns_of(found) or ("a", "b", "c") in columns_of(found)
-        assert sum(table.size for table in fit(DOMAIN, found).probabilities) <= 60
-    larger = table.measured(AdaptiveMarginals(), concentrated(Fraction(100)))
+        assert sum(table.size for table in made.network.probabilities) <= 60
+    larger = table.measured(AdaptiveMarginals(), concentrated(Fraction(100))).marginals
     assert max(len(each.columns) for each in larger) == 3
 
 
@@ -188,7 +188,7 @@ def test_what_is_asked_follows_from_what_was_released() -> None:
 @pytest.mark.parametrize("account", PRICES)
 def test_marginals_of_pairs_are_nearer_than_those_of_independent_columns(account: str) -> None:
     def error(method: Method, size: int) -> float:
-        network = fit(DOMAIN, data().measured(method, PRICES[account]))
+        network = data().measured(method, PRICES[account]).network
         return total_variation(DOMAIN, places(), draw(network, len(places()), np.random.default_rng(1)), size)
 
     apart = error(Independent(), 2)
@@ -204,7 +204,7 @@ def test_marginals_of_pairs_are_nearer_than_those_of_independent_columns(account
 def test_stages_tell_the_noise_of_what_is_measured(name: str, account: str) -> None:
     table, price = data(), PRICES[account]
     told = METHODS[name].told(table.table, price)
-    found = table.measured(METHODS[name], price)
+    found = table.measured(METHODS[name], price).marginals
     errors = {f"{math.sqrt(each.variance):.3g}" for each in found}
     numbers = {line.partition("standard error ")[2].split()[0] for line in told if "standard error" in line}
     assert numbers and numbers <= errors and "17 cells" in told[0]

@@ -33,7 +33,7 @@ from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.synthesis.method import CodedTable, Measuring
+from dpsql.synthesis.method import CodedTable, Measured, Measuring
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
@@ -79,7 +79,7 @@ class AdaptiveMarginals:
             network = fit(domain, found, start=network)
             if np.abs(network.marginal(chosen.columns) - before).sum() <= noise * before.size:
                 share *= 2 if price.epsilon is not None else 4
-        return tuple(found)
+        return Measured(marginals=tuple(found), network=network)
 
     def _tried(self, table: CodedTable, candidates: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
                noise: float, room: float, choosing: Cost) -> list[Candidate]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.synthesis.method import CodedTable, Measuring
+from dpsql.models.mirror_descent import fit
+from dpsql.synthesis.method import CodedTable, Measured, Measuring
 from dpsql.synthesis.methods.marginal_requests import counted
 from dpsql.synthesis.methods.stages import singles_stage
 
@@ -20,7 +21,7 @@ class Independent:
         columns, found = table.domain.columns, []
         for column in columns:
             found.append((yield from counted(table, (column,), price.part(Fraction(1, len(columns))))))
-        return tuple(found)
+        return Measured(marginals=tuple(found), network=fit(table.domain, found))
 
     def told(self, table: CodedTable, price: Cost) -> tuple[str, ...]:
         return (singles_stage(table, price.part(Fraction(1, len(table.columns)))),)

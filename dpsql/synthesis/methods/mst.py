@@ -23,7 +23,7 @@ from dpsql.measurements import Request
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.method import CodedTable, Measuring
+from dpsql.synthesis.method import CodedTable, Measured, Measuring
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
@@ -42,11 +42,11 @@ class SpanningTree:
         if not any(pairs(table)):
             return (yield from Independent().measure(table, price))
         singles = yield from Independent().measure(table, price.part(THIRD))
-        tree = yield from self._tree(table, fit(table.domain, singles), price)
-        found = list(singles)
+        tree = yield from self._tree(table, singles.network, price)
+        found = list(singles.marginals)
         for pair in tree:
             found.append((yield from counted(table, pair, self._each(table, price, len(tree)))))
-        return tuple(found)
+        return Measured(marginals=tuple(found), network=fit(table.domain, found))
 
     def _each(self, table: CodedTable, price: Cost, edges: int) -> Cost:
         """The price of one pair's counts. With two columns nothing is chosen."""

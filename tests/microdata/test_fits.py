@@ -11,9 +11,9 @@ from support.dense_algebra import line, products
 
 from dpsql.errors import DataError, OperationalError, OptionError
 from dpsql.microdata import max_fit, ols, reweight, search
-from dpsql.microdata.all_methods import METHODS, fit
+from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.noisy_answers import NoisyAnswers, QueryGroup, noisy_answers, query_group
-from dpsql.microdata.optimality import Candidate, bounded_fit, residual
+from dpsql.microdata.optimality import Proposal, bounded_fit, residual
 from dpsql.microdata.sparse_queries import of_workload, restored, two_way
 from dpsql.workload.factors import Identity, Prefix, Total
 
@@ -154,18 +154,18 @@ def test_the_certificate_fails_for_a_table_that_is_nearly_optimal() -> None:
     best = search.dual_newton(problem)
     for change in (np.where(np.arange(20) == np.argmax(best.cells), 1e-4, 0.0), np.where(np.arange(20) == np.argmin(best.cells), 1e-4, 0.0),
                    np.full(20, -1e-4), np.full(20, np.nan)):
-        assert not residual(problem, Candidate(cells=best.cells + change, multipliers=best.multipliers)).holds
-    assert not residual(problem, Candidate(cells=best.cells, multipliers=best.multipliers + 1e-4)).holds
+        assert not residual(problem, Proposal(cells=best.cells + change, multipliers=best.multipliers)).holds
+    assert not residual(problem, Proposal(cells=best.cells, multipliers=best.multipliers + 1e-4)).holds
 
 
 def test_the_next_solver_is_asked_and_then_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     _, noisy = noisy_table(4, 5)
     right = fit(noisy, "nnls")
-    monkeypatch.setattr(search, "dual_newton", lambda problem: Candidate(cells=right.cells + 1, multipliers=np.zeros(len(noisy.answers))))
+    monkeypatch.setattr(search, "dual_newton", lambda problem: Proposal(cells=right.cells + 1, multipliers=np.zeros(len(noisy.answers))))
     second = fit(noisy, "nnls")
     assert right.solvers == ("dual Newton",) and second.solvers == ("active set",) and np.allclose(second.cells, right.cells, atol=1e-6)
 
-    def gives_up(problem: Any) -> Candidate:
+    def gives_up(problem: Any) -> Proposal:
         raise RuntimeError("too many iterations")
 
     monkeypatch.setattr(search, "active_set", gives_up)
