@@ -199,7 +199,8 @@ def synthetic_tables(session: Session) -> list[SyntheticTable]:
 
 
 def _stored(session: Session) -> list[str]:
-    return session.ledger.holding(session.account, session.kernel.version, MARK)
+    held = session.ledger.holding(session.account, session.kernel.version, MARK)
+    return [body for body in held if body.startswith(MARK)]
 
 
 @lru_cache(maxsize=32)

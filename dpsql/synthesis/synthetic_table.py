@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_LISTED = 1000  # values of a column that are the groups of GROUP BY
-MARK = '"synthetic table": '  # stands in the stored form of each, and of nothing else
+MARK = '{"synthetic table": '  # with which the stored form of each begins, and of nothing else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

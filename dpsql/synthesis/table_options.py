@@ -14,7 +14,7 @@ from dpsql.sql.text.statement import Option
 
 OWN = ("method", "rows", "bins")
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
-BINS, MOST_BINS, MOST_ROWS = 32, 1000, 10**7
+BINS, MOST_BINS, MOST_ROWS = 32, 1000, 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

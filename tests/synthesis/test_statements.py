@@ -170,6 +170,14 @@ def test_mistakes_cost_nothing_and_are_located(connection: dpsql.Connection, tex
     assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
 
 
+def test_answers_are_not_taken_for_tables(connection: dpsql.Connection) -> None:
+    """Whatever an analyst writes into the names and texts of an answer."""
+    for name in ('"synthetic table": ', '{"synthetic table": "x"', "synthetic table", '{"synthetic table": '):
+        quoted, text = name.replace('"', '""'), name.replace("'", "''")
+        connection.execute(f"SELECT '{text}' AS \"{quoted}\", COUNT(*) AS \"synthetic table\" FROM people").fetchall()
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+
+
 def test_a_name_is_given_once(connection: dpsql.Connection) -> None:
     made_by(connection)
     left = spent(connection)
