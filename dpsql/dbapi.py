@@ -141,14 +141,15 @@ class Connection:
 
         A list of queries is explained as the workload that it would be, with its options.
         """
-        from dpsql.engine.answering import explain
+        from dpsql.engine.answering import explain, seen_by
         from dpsql.engine.together import explain_workload
         from dpsql.sql.text.parse import parse
         from dpsql.sql.text.statement import Explain, Query, Synthesize, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
-                return explain_workload(_queries(sql), session, _options(options), parameters)
+                queries = _queries(sql)
+                return explain_workload(queries, seen_by(session, *queries), _options(options), parameters)
         if options:
             raise errors.ProgrammingError("the options of a statement stand in its text", code="options",
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
@@ -171,10 +172,12 @@ class Connection:
         Together they form one matrix of linear queries, measured once with the best known strategy, so that their answers are
         consistent. Raises a located error if anything is wrong; nothing is charged then.
         """
+        from dpsql.engine.answering import seen_by
         from dpsql.engine.together import workload
 
         with self._used() as session:
-            return workload(_queries(statements), session, _options(options), parameters)
+            queries = _queries(statements)
+            return workload(queries, seen_by(session, *queries), _options(options), parameters)
 
     @guarded
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
@@ -188,13 +191,14 @@ class Connection:
 
         Raises a located error if anything is wrong; nothing is charged then.
         """
+        from dpsql.engine.answering import seen_by
         from dpsql.engine.validating import validate
         from dpsql.validation.calls import statement_of
 
         texts = [queries] if isinstance(queries, str) else list(queries)
         statement, brought = statement_of([_text(text) for text in texts], synthetic, within, options)
         with self._used() as session:
-            return validate(statement, session, synthetic=brought)
+            return validate(statement, seen_by(session, statement), synthetic=brought)
 
     @guarded
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),

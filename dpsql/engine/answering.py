@@ -33,7 +33,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         check_parameters(parameters)
     if parameters and isinstance(statement, Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
-    session = _seen_by(statement, session)
+    session = seen_by(session, statement)
     match statement:
         case Query() | Validate():
             return decide(statement, session, parameters).answer()
@@ -51,31 +51,33 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
             return described(session.catalog, table, span, text)
 
 
-def _seen_by(statement: Statement, session: Session) -> Session:
-    """The session, with the account's synthetic tables beside the policy's where a statement names a table that the policy does
-    not have."""
-    match statement:
-        case Explain(query=query):
-            return _seen_by(query, session)
-        case Query(tree=tree):
-            named = [table.name for table in tree.find_all(exp.Table)]
-        case Synthesize(query=query):
-            return _seen_by(query, session)
-        case Validate(checks=checks, standing=standing):
-            named = [*(stand.table for stand in standing), *(
-                table.name for check in checks for table in check.query.tree.find_all(exp.Table))]
-        case Describe(table=table):
-            named = [table]
-        case Show(what=what):
-            named = [""] if what == "tables" else []
+def seen_by(session: Session, *statements: Statement) -> Session:
+    """The session, with the account's synthetic tables beside the policy's where statements name tables that the policy does not
+    have."""
+    named = {name for statement in statements for name in _tables_of(statement)}
     return session if all(session.catalog.table(name) is not None for name in named) else beside(session)
+
+
+def _tables_of(statement: Statement) -> list[str]:
+    """The tables that a statement names; for a list of all tables, the one without a name."""
+    match statement:
+        case Explain(query=query) | Synthesize(query=query):
+            return _tables_of(query)
+        case Query(tree=tree):
+            return [table.name for table in tree.find_all(exp.Table)]
+        case Validate(checks=checks, standing=standing):
+            return [*(stand.table for stand in standing), *(name for check in checks for name in _tables_of(check.query))]
+        case Describe(table=table):
+            return [table]
+        case Show(what=what):
+            return [""] if what == "tables" else []
 
 
 @guarded
 def explain(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a query, a validation or a synthetic table would do and cost; spends nothing. Raises a located error if it is
     wrong."""
-    session = _seen_by(query, session)
+    session = seen_by(session, query)
     if isinstance(query, Synthesize):
         return synthesis(query, session, parameters).explain()
     return decide(query, session, parameters).explain()

@@ -80,6 +80,11 @@ def test_it_stands_beside_private_tables_and_for_them(connection: dpsql.Connecti
     checked = connection.execute("VALIDATE SELECT female, COUNT(*) FROM people GROUP BY female AGAINST made WITHIN 20 PERCENT")
     assert checked.validation is not None and checked.validation.findings[0].decision == "yes"
     assert connection.execute("EXPLAIN PRIVACY SELECT COUNT(*) FROM made").explanation is not None
+    checked = connection.validate("SELECT AVG(income) FROM people", synthetic="made", within="30 PERCENT", epsilon=0.5)
+    assert checked.findings[0].decision == "yes"
+    answers = connection.workload("SELECT COUNT(*) FROM people WHERE health IN (SELECT health FROM made); SELECT COUNT(*) FROM people",
+                                  epsilon=0.5)
+    assert answers[0].rows[0][0] == pytest.approx(answers[1].rows[0][0], rel=0.1)
 
 
 def test_the_same_statement_gives_the_same_table_for_nothing(connection: dpsql.Connection, place: Path) -> None:
