@@ -11,6 +11,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from oracle.moves import LAWS, View
 from support.coded_tables import Coded, Places, total_variation
 
 from dpsql.accounting.cost import Cost, concentrated, pure
@@ -79,6 +80,24 @@ def test_the_price_of_the_ledger_is_enough_for_an_awkward_amount(name: str) -> N
     """Shares of it are no finite decimals, and scales are rounded to floats."""
     for price in (pure(Fraction(7, 9)), concentrated(Fraction(1, 37))):
         data().measured(METHODS[name], price)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("name", METHODS)
+def test_requests_move_no_further_on_neighbours_than_they_cost(name: str, rows: int) -> None:
+    """By the distances of the oracle, on tables with the first entity, with the last one, and without it."""
+    full = Coded(DOMAIN, places()[:300], rows=rows)
+    full.measured(METHODS[name], PRICES["rho"])
+    for neighbour in (Coded(DOMAIN, places()[rows:300], rows=rows), Coded(DOMAIN, places()[:300 - rows], rows=rows)):
+        most: dict[type, float] = {}
+        for request, _ in full.asked:
+            read, compare = LAWS[type(request)]
+            certificates = full.kernel._certificates(request)
+            here, there = (read(request, certificates, View(table.kernel)) for table in (full, neighbour))
+            for move in compare(request, certificates, here, there):
+                assert not move.broken, move
+                most[type(request)] = max(most.get(type(request), 0), move.share)
+        assert most[NoisySums] > 0.5 and (name == "independent" or most[FarthestMarginal] > 0.2)
 
 
 # -- the counts

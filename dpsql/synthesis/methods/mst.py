@@ -27,6 +27,7 @@ from dpsql.synthesis.method import CodedTable, Measured, Measuring
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
+from dpsql.workload.factors import Array
 
 THIRD = Fraction(1, 3)
 MOST_CELLS = 2**17  # of a pair; columns that only larger pairs link stay independent
@@ -56,10 +57,13 @@ class SpanningTree:
         edges = len(table.columns) - 1
         each, noise = price.part(THIRD / edges), mean_size(noise_for(table, self._each(table, price, edges)))
         part = {column: place for place, column in enumerate(table.domain.columns)}
+        scale, possible = choice_scale(table, 1, each), [Candidate(columns=pair) for pair in pairs(table)]
+        expected: dict[Candidate, Array] = {}
         tree: list[Columns] = []
-        while left := [Candidate(columns=pair) for pair in pairs(table) if part[pair[0]] != part[pair[1]]]:
-            tried = hopeful(table.domain, left, noise, independent.total, choice_scale(table, 1, each))
-            chosen = yield from farthest(table, [(one, independent.marginal(one.columns)) for one in tried], noise, each)
+        while left := [one for one in possible if part[one.columns[0]] != part[one.columns[1]]]:
+            tried = hopeful(table.domain, left, noise, independent.total, scale)
+            expected |= {one: independent.marginal(one.columns) for one in tried if one not in expected}
+            chosen = yield from farthest(table, [(one, expected[one]) for one in tried], noise, each)
             tree.append(chosen.columns)
             kept, gone = (part[column] for column in chosen.columns)
             part = {column: kept if place == gone else place for column, place in part.items()}
