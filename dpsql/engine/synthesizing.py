@@ -13,7 +13,6 @@ from functools import lru_cache
 from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.reports import amount
 from dpsql.catalog.names import fault_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
@@ -26,7 +25,7 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.explain import Expected, Explanation, Measurement, steps
+from dpsql.planning.explain import Expected, Explanation, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.program import priced
 from dpsql.sql.binding.bind import bind
@@ -158,9 +157,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
                      for step in steps(view, stabilities(view, session.kernel), 0, entity))
         return Explanation(
             entity=entity, steps=tree, rewrites=(), stages=(),
-            measurements=tuple(Measurement(what=line, aggregates=(plan.name,), price=amount(plan.allotted),
-                                           mechanism=plan.method.name, noise="discrete, on counts", against={})
-                               for line in plan.method.told(plan.table, plan.allotted)),
+            measurements=plan.measurements,
             expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the table"),),
             groups=f"{len(plan.table.columns)} columns of {math.prod(len(column.values) for column in plan.table.columns):,} "
             "combinations of listed values", cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)),

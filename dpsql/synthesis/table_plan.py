@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.accounting.reports import amount
 from dpsql.answers.simulation import Simulation
 from dpsql.measurements import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import draw
+from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, Method
 from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
@@ -46,6 +48,13 @@ class TablePlan:
     allotted: Cost
     statement: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What will be measured, for EXPLAIN."""
+        return tuple(Measurement(what=line, aggregates=(self.name,), price=amount(self.allotted), mechanism=self.method.name,
+                                 noise="discrete, on counts", against={})
+                     for line in self.method.told(self.table, self.allotted))
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
