@@ -154,7 +154,7 @@ def open_database(path: str | Path) -> DuckReader:
         connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
         own = _own_functions(connection)
         if not own:
-            _make_place(connection)
+            attach_released(connection)
             _lock_down_once(connection)
     except duckdb.Error:
         raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
@@ -190,13 +190,13 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
     connection = connected(config={"temp_directory": _spill()})
     for table, path in sources.items():
         _load(connection, table, path, keys.get(table, ()), types.get(table, {}), empty=empty)
-    _make_place(connection)
+    attach_released(connection)
     group_densely(connection)
     lock_down(connection)
     return DuckReader(connection, _fingerprint([*sources.values()]))
 
 
-def _make_place(connection: duckdb.DuckDBPyConnection) -> None:
+def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
     """Attach a database in memory for tables of released rows, unless another connection of this process to the same file has: a
     locked engine attaches nothing. Tables have names there that no other account gives to its own."""
     with contextlib.suppress(duckdb.Error):

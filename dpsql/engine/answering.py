@@ -64,7 +64,8 @@ def _tables_of(statement: Statement) -> list[str]:
         case Explain(query=query) | Synthesize(query=query):
             return _tables_of(query)
         case Query(tree=tree):
-            return [table.name for table in tree.find_all(exp.Table)]
+            inside = {part.alias.lower() for part in tree.find_all(exp.CTE)}
+            return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in inside]
         case Validate(checks=checks, standing=standing):
             return [*(stand.table for stand in standing), *(name for check in checks for name in _tables_of(check.query))]
         case Describe(table=table):
