@@ -438,9 +438,12 @@ def _validate(options: argparse.Namespace) -> None:
 def _synthesize(options: argparse.Namespace) -> None:
     given = {name: value for name in ("method", "rows", "bins", "max_rows") if (value := getattr(options, name)) is not None}
     target = None if options.to is None else Path(options.to)
-    if target is not None and (target.exists() or target.suffix.lower() not in (".csv", ".parquet")):  # before a charge
-        reason = "exists, and is not overwritten" if target.exists() else "is neither CSV nor Parquet"
-        raise OperationalError(f"{target} {reason}", code="file", try_="another name, such as people_syn.csv")
+    if target is not None:  # checked before anything is charged
+        wrong = ("exists, and is not overwritten" if target.exists() else
+                 "is in no folder" if not target.parent.is_dir() else
+                 "is neither CSV nor Parquet" if target.suffix.lower() not in (".csv", ".parquet") else "")
+        if wrong:
+            raise OperationalError(f"{target} {wrong}", code="file", try_="another name, such as people_syn.csv")
     with _connected(options) as connection, _waiting("fitting ..."):
         made = connection.synthesize(_statements(options), name=options.name, **given)
     if target is not None:

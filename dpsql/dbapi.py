@@ -211,10 +211,12 @@ class Connection:
 
         `.df()` gives the rows. Raises a located error if anything is wrong; nothing is charged then.
         """
-        from dpsql.engine.synthesizing import synthesize
+        from dpsql.engine.answering import seen_by
+        from dpsql.engine.synthesizing import statement_of, synthesis
 
+        statement = statement_of(_text(query), name, _options(options))
         with self._used() as session:
-            return synthesize(_text(query), name, _options(options), session, parameters)
+            return synthesis(statement, seen_by(session, statement), parameters).answer()
 
     @guarded
     def budget(self) -> Spending:

@@ -30,6 +30,10 @@ class Simulation:
         self._drawn += size
         return np.asarray(((state >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53).reshape(shape)
 
+    def random(self, size: int) -> Numbers:
+        """So many of them."""
+        return self.uniform((1, size)).reshape(-1)
+
     def noise(self, term: NoiseTerm, shape: tuple[int, int]) -> Numbers:
         """Draws of a piece of noise; of pieces that may depend on each other, with variance 1."""
         from scipy.special import ndtri

@@ -107,10 +107,7 @@ class DuckReader:
         if name.lower() in {table.lower() for table in self.schema()}:
             raise ValueError("there is a table of this name")
         with self._cursor() as cursor:
-            lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
-                              for i, (column, (kind, _)) in enumerate(columns.items()))
-            cursor.execute(f"CREATE TABLE IF NOT EXISTS {place} AS SELECT {lists}",
-                           [list(values) for _, values in columns.values()])
+            make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
         self._held[name] = place
 
     def close(self) -> None:
@@ -196,6 +193,15 @@ def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *
     return DuckReader(connection, _fingerprint([*sources.values()]))
 
 
+def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
+               unless_exists: bool = False) -> None:
+    """Create a table from the SQL types and the values of its columns. `place` is its name as SQL."""
+    lists = ", ".join(f"unnest(CAST(${i + 1} AS {kind}[])) AS {quote(column)}"
+                      for i, (column, (kind, _)) in enumerate(columns.items()))
+    connection.execute(f"CREATE TABLE {'IF NOT EXISTS ' * unless_exists}{place} AS SELECT {lists}",
+                       [list(values) for _, values in columns.values()])
+
+
 def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
     """Attach a database in memory for tables of released rows, unless another connection of this process to the same file has: a
     locked engine attaches nothing. Tables have names there that no other account gives to its own."""
@@ -220,7 +226,7 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Se
     try:
         in_order = ", parallel = false" if reader == "read_csv" else ""  # see `csv_of_types`
         # a folder `id=7` is no column, in place of that of the file
-        source = csv_of_types(path, types) if types else f"{reader}({_text(path)}, hive_partitioning = false{in_order})"
+        source = csv_of_types(path, types) if types else f"{reader}({written(path)}, hive_partitioning = false{in_order})"
         shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
         if key:
@@ -259,13 +265,13 @@ def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
         names = next(csv.reader(file, delimiter=separator))
     known = {name.lower(): kind for name, kind in types.items()}
     shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
-    read = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    return (f"(SELECT {shown} FROM read_csv({_text(path)}, auto_detect = false, header = true, delim = {_text(separator)}, "
+    read = ", ".join(f"{written(name)}: 'VARCHAR'" for name in names)
+    return (f"(SELECT {shown} FROM read_csv({written(path)}, auto_detect = false, header = true, delim = {written(separator)}, "
             f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, "
             f"hive_partitioning = false, columns = {{{read}}}))")
 
 
-def _text(value: object) -> str:
+def written(value: object) -> str:
     """A text as SQL."""
     return "'" + str(value).replace("'", "''") + "'"
 

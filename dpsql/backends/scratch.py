@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from dpsql.backends.duckdb import scratch
+from dpsql.backends.duckdb import make_table, scratch
 from dpsql.backends.reader import ReaderFault
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
@@ -72,10 +72,7 @@ class ScratchTables:
         """Create a table from its columns; `versions` gives the version that each row belongs to, if there are several."""
         place = name if versions is None else stored(name)
         given = {VERSION: (Type.BIGINT, versions), **columns} if versions is not None else columns
-        lists = [f"unnest(CAST(${i + 1} AS {kind.value}[])) AS {quote(column)}"
-                 for i, (column, (kind, _)) in enumerate(given.items())]
-        self._connection.execute(f"CREATE TABLE {quote(place)} AS SELECT {', '.join(lists)}",
-                                 [list(values) for _, values in given.values()])
+        make_table(self._connection, quote(place), {column: (kind.value, values) for column, (kind, values) in given.items()})
         if versions is not None:
             shown = ", ".join(map(quote, columns))
             self._versioned[name] = f"SELECT {shown} FROM {quote(place)} WHERE {quote(VERSION)} = "

@@ -14,7 +14,7 @@ from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
-from dpsql.engine.synthesizing import beside, synthesis
+from dpsql.engine.synthesizing import beside
 from dpsql.errors import ProgrammingError
 from dpsql.planning.explain import Explanation
 from dpsql.sql.text.parse import parse
@@ -35,18 +35,16 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
-        case Query() | Validate():
+        case Query() | Validate() | Synthesize():
             return decide(statement, session, parameters).answer()
-        case Synthesize():
-            return synthesis(statement, session, parameters).answer()
         case Explain(query=query):
-            return explain(query, session, parameters)
+            return decide(query, session, parameters).explain()
         case Show(what="budget"):
             return budget_of(session)
         case Show(what="releases"):
             return listed_releases(releases_of(session))
         case Show():
-            return listed_tables(session.catalog)
+            return listed_tables(beside(session).catalog)
         case Describe(table=table, span=span):
             return described(session.catalog, table, span, text)
 
@@ -59,26 +57,28 @@ def seen_by(session: Session, *statements: Statement) -> Session:
 
 
 def _tables_of(statement: Statement) -> list[str]:
-    """The tables that a statement names; for a list of all tables, the one without a name."""
+    """The tables that a statement names, without those that it makes in WITH."""
     match statement:
         case Explain(query=query) | Synthesize(query=query):
             return _tables_of(query)
         case Query(tree=tree):
-            inside = {part.alias.lower() for part in tree.find_all(exp.CTE)}
-            return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in inside]
+            made = {part.alias.lower() for part in tree.find_all(exp.CTE)}
+            return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in made or _defines(table)]
         case Validate(checks=checks, standing=standing):
             return [*(stand.table for stand in standing), *(name for check in checks for name in _tables_of(check.query))]
         case Describe(table=table):
             return [table]
-        case Show(what=what):
-            return [""] if what == "tables" else []
+    return []
+
+
+def _defines(table: exp.Expr) -> bool:
+    """Whether a table is read to make one of the same name: WITH t AS (SELECT * FROM t) ..."""
+    around = table.find_ancestor(exp.CTE)
+    return around is not None and around.alias.lower() == table.name.lower()
 
 
 @guarded
 def explain(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a query, a validation or a synthetic table would do and cost; spends nothing. Raises a located error if it is
     wrong."""
-    session = seen_by(session, query)
-    if isinstance(query, Synthesize):
-        return synthesis(query, session, parameters).explain()
-    return decide(query, session, parameters).explain()
+    return decide(query, seen_by(session, query), parameters).explain()

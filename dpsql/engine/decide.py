@@ -20,6 +20,7 @@ from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.set_by_set import apart, set_by_set
 from dpsql.engine.single import SingleStatement, bound_to, compiled
+from dpsql.engine.synthesizing import synthesis
 from dpsql.engine.validating import Checks, validation
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.plan.cells import Cells
@@ -31,7 +32,8 @@ from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released, declared_cells
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.statement import Query, Validate
+from dpsql.sql.text.statement import Query, Synthesize, Validate
+from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.validation.findings import Validation
 
 
@@ -42,18 +44,20 @@ class Plan(Protocol):
         """What it would do and cost; spends nothing."""
         ...
 
-    def answer(self) -> Answer | Validation:
+    def answer(self) -> Answer | Validation | SyntheticTable:
         """The answer, stored or paid for."""
         ...
 
 
-def decide(query: Query | Validate, session: Session, parameters: Parameters = ()) -> Plan:
-    """The plan of a query or of a validation. Raises a located error if it is wrong.
+def decide(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Plan:
+    """The plan of a query, a validation or a synthetic table. Raises a located error if it is wrong.
 
     A query that cannot be answered as one question may still be SQL over the answers to several.
     """
     if isinstance(query, Validate):
         return Checks(plan=validation(query, session, parameters, None), text=query.text, session=session)
+    if isinstance(query, Synthesize):
+        return synthesis(query, session, parameters)
     problem: SqlError | Unsupported
     try:
         return _one_question(query, session, parameters)

@@ -10,7 +10,7 @@ from functools import cached_property
 from dpsql.accounting.convert import limit
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.upload_folders import Uploads
-from dpsql.catalog.model import Budget, Catalog
+from dpsql.catalog.model import Budget, Catalog, Table
 from dpsql.catalog.price import Price
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
@@ -32,6 +32,7 @@ class Session:
     policy: str = ""
     uploads: Uploads = field(default_factory=Uploads)
     notes: tuple[str, ...] = ()
+    released: dict[str, Table] = field(default_factory=dict, compare=False)  # synthetic tables that were read, by their content
 
     @cached_property
     def account(self) -> Account:

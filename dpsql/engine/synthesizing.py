@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 
 from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
+from dpsql.catalog.model import Catalog, Table
 from dpsql.catalog.names import fault_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
-from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
@@ -44,17 +42,16 @@ from dpsql.types import Span
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions
 
 
-@guarded
-def synthesize(text: str, name: str, options: Sequence[Option], session: Session, parameters: Parameters = ()) -> SyntheticTable:
-    """The table of a query that is given by itself. Raises a located error."""
-    query = parse(text)
-    if not isinstance(query, Query):
+def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthesize:
+    """CREATE SYNTHETIC TABLE from its parts. Raises ProgrammingError, or a located error for a wrong query."""
+    asked = parse(query)
+    if not isinstance(asked, Query):
         raise ProgrammingError("a synthetic table is made of the rows of a query", code="synthesis",
                                try_="SELECT age, sex FROM people")
     wrong = fault_of(name) if isinstance(name, str) else "is not a text"
     if wrong is not None:
         raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_='name="people_syn"')
-    return synthesis(Synthesize(name=name, query=query, options=tuple(options), text=text), beside(session), parameters).answer()
+    return Synthesize(name=str(name), query=asked, options=tuple(options), text=query)
 
 
 def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
@@ -76,7 +73,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         plan = TablePlan(name=statement.name, table=table, forms=forms, method=METHODS[name], terms=terms, allotted=allotted,
                          statement=statement.text, notes=_notes(question, view, session))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
-        check_name(statement.name, statement.span, made.identity, session)
+        check_name(made, statement.span)
         return made
 
 
@@ -125,17 +122,8 @@ def _limited(question: Question, session: Session, terms: SynthesisTerms, span: 
 
 def _notes(question: Question, view: Node, session: Session) -> tuple[str, ...]:
     left = (*rows_kept(view, session.catalog.entity.name), *ownerless([view], session.catalog))
-    others = tuple(undeclared([replace(question, keys=tuple(
-        replace(key, name=key.name) for key in question.keys))]))
+    others = any(True for _ in undeclared([question]))
     return (*left, *(("rows with undeclared values of a column are not counted",) if others else ()))
-
-
-def check_name(name: str, span: Span | None, identity: str, session: Session) -> None:
-    """Raises SqlError where a table has this name, unless it was made by this very statement."""
-    kept = next((table for table in synthetic_tables(session) if table.name.lower() == name.lower()), None)
-    named = name.lower() in {table.lower() for table in (*session.catalog.undeclared, *session.catalog.tables)}
-    if named if kept is None else kept.identity != identity:
-        raise SqlError(f"there is a table {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,16 +140,15 @@ class SynthesisStatement(Charged[SyntheticTable]):
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
-        view, entity = plan.table.view, session.catalog.entity.name
+        view, domain, entity = plan.table.view, plan.table.domain, session.catalog.entity.name
         tree = tuple(replace(step, label=textwrap.shorten(step.label, LONGEST, placeholder=" ..."))
                      for step in steps(view, stabilities(view, session.kernel), 0, entity))
         return Explanation(
             entity=entity, steps=tree, rewrites=(), stages=(),
             measurements=plan.measurements,
             expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the table"),),
-            groups=f"{len(plan.table.columns)} columns of {math.prod(len(column.values) for column in plan.table.columns):,} "
-            "combinations of listed values", cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)),
-            stored=self.is_stored, notes=plan.notes)
+            groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
 
     def answer(self) -> SyntheticTable:
         with located(self.text):
@@ -175,32 +162,34 @@ class SynthesisStatement(Charged[SyntheticTable]):
                     views=(self.plan.table.view,))
 
 
+def check_name(made: SynthesisStatement, span: Span | None) -> None:
+    """Raises SqlError where a table has this name, unless it was made by this very statement."""
+    name, catalog = made.plan.name, beside(made.session).catalog
+    if name.lower() in _names(catalog) and not made.is_stored:
+        raise SqlError(f"there is a table {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
+
+
 def beside(session: Session) -> Session:
     """The same session, in which the synthetic tables of its account are public tables. A name that the policy or the database
     gives to a table is that table's."""
-    catalog, found = session.catalog, {}
-    known = {name.lower() for name in (*catalog.tables, *catalog.undeclared)}
-    for stored in _stored(session):
-        table = _read(stored)
+    known = _names(session.catalog)
+    stored = (body for body in session.ledger.holding(session.account, session.kernel.version, MARK) if body.startswith(MARK))
+    made = [table for table in (_held(body, session, known) for body in stored) if table.name.lower() not in known]
+    return replace(session, catalog=replace(session.catalog, tables={
+        **session.catalog.tables, **{table.name: table for table in made}})) if made else session
+
+
+def _held(stored: str, session: Session, known: Set[str]) -> Table:
+    """The declaration of a stored table, whose rows the session's reader holds unless its name is known. It is read once."""
+    content = hashlib.sha256(stored.encode()).hexdigest()  # the same statement of another account gave other rows
+    if content not in session.released:
+        table = of_json(stored)
         if table.name.lower() not in known:
-            content = hashlib.sha256(stored.encode()).hexdigest()  # the same statement of another account gave other rows
             rows = {column.name: (column.type.value, column.values) for column in table.columns}
             session.kernel.hold(table.name, content, rows)
-            found[table.name] = declared(table)
-    return replace(session, catalog=replace(catalog, tables={**catalog.tables, **found})) if found else session
+        session.released[content] = declared(table)
+    return session.released[content]
 
 
-def synthetic_tables(session: Session) -> list[SyntheticTable]:
-    """The synthetic tables that were made for this account, oldest first."""
-    return [_read(stored) for stored in _stored(session)]
-
-
-def _stored(session: Session) -> list[str]:
-    held = session.ledger.holding(session.account, session.kernel.version, MARK)
-    return [body for body in held if body.startswith(MARK)]
-
-
-@lru_cache(maxsize=32)
-def _read(stored: str) -> SyntheticTable:
-    """A stored table, which many statements may name."""
-    return of_json(stored)
+def _names(catalog: Catalog) -> set[str]:
+    return {name.lower() for name in (*catalog.tables, *catalog.undeclared)}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.fitted import FittedTable
-from dpsql.microdata.noisy_answers import NoisyAnswers
+from dpsql.microdata.noisy_answers import NoisyAnswers, of_one_cell, their_cells
 from dpsql.workload.factors import Array
 
 ZERO = 1e-9  # counts up to which a cell is fitted at zero
@@ -135,9 +135,8 @@ def mean_noise(noisy: NoisyAnswers) -> Array:
     deviations. A cell without a query of its own has the standard deviation that least squares gives it, taken as normal."""
     weight, mean = np.zeros(noisy.cells), np.zeros(noisy.cells)
     for group in noisy.groups:
-        single = (np.diff(group.matrix.indptr) == 1) & (group.variances > 0)
-        at = group.matrix.indptr[:-1][single]
-        cells, factors = group.matrix.indices[at], group.matrix.data[at]
+        single = of_one_cell(group.matrix) & (group.variances > 0)
+        cells, factors = their_cells(group.matrix, single)
         own = np.bincount(cells, factors**2 / group.variances[single], noisy.cells)
         weight += own
         mean += own * (np.sqrt(2 / np.pi) if group.noise == "gaussian" else np.sqrt(0.5))

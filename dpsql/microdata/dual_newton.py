@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from dpsql.microdata.noisy_answers import their_cells
 from dpsql.microdata.optimality import BoundedFit, Proposal, residual
 from dpsql.workload.factors import Array
 
@@ -184,8 +185,7 @@ def _largest(numbers: Array) -> float:
 def of_cells(problem: BoundedFit) -> tuple[Array, Array]:
     """What the queries about single cells say of each: the sum of their weights, and of weight times goal, both (cells,)."""
     alone, size = problem.single & (problem.weights > 0), len(problem.least)
-    at = problem.matrix.indptr[:-1][alone]
-    cells, factors = problem.matrix.indices[at], problem.matrix.data[at]
+    cells, factors = their_cells(problem.matrix, alone)
     weights = problem.weights[alone] * factors
     return (np.bincount(cells, weights * factors, size).astype(float),
             np.bincount(cells, weights * problem.goals[alone], size).astype(float))

@@ -123,5 +123,16 @@ def noisy_answers(*groups: QueryGroup) -> NoisyAnswers:
     return NoisyAnswers(groups)
 
 
+def of_one_cell(matrix: Sparse) -> NDArray[np.bool_]:
+    """Which queries are about one cell: (queries,)."""
+    return np.asarray(np.diff(matrix.indptr) == 1)
+
+
+def their_cells(matrix: Sparse, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Array]:
+    """The cell of each of the chosen queries, which are about one each, and its coefficient."""
+    at = matrix.indptr[:-1][chosen]
+    return matrix.indices[at], matrix.data[at]
+
+
 def _stacked(matrices: Sequence[Sparse]) -> Sparse:
     return scipy.sparse.vstack(matrices, format="csr")

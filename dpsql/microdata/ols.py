@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from dpsql.microdata.fitted import FittedTable, fitted_table
-from dpsql.microdata.noisy_answers import NoisyAnswers
+from dpsql.microdata.noisy_answers import NoisyAnswers, of_one_cell
 from dpsql.microdata.optimality import bounded_fit
 from dpsql.microdata.search import solved
 from dpsql.workload.domain import DENSE, too_large
@@ -42,7 +42,7 @@ def variances(noisy: NoisyAnswers) -> Array:
     the normal matrix is inverted instead. Raises Unsupported if that has more than 4096 rows.
     """
     matrix: Any = noisy.matrix
-    single = (np.diff(matrix.indptr) == 1) & ~noisy.exact
+    single = of_one_cell(matrix) & ~noisy.exact
     squares: Any = matrix[single].power(2)
     own = squares.T @ noisy.weights[single]
     if (own <= 0).any():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import DataError
-from dpsql.microdata.noisy_answers import Sparse
+from dpsql.microdata.noisy_answers import Sparse, of_one_cell, their_cells
 from dpsql.workload.factors import Array
 
 TOLERANCE = 1e-6  # counts by which the conditions may fail, and as many millionths of a millionth of the largest goal
@@ -40,7 +40,7 @@ class BoundedFit:
     @cached_property
     def single(self) -> NDArray[np.bool_]:
         """Which queries are about one cell: (queries,)."""
-        return np.asarray(np.diff(self.matrix.indptr) == 1)
+        return of_one_cell(self.matrix)
 
     @cached_property
     def bounded(self) -> NDArray[np.bool_]:
@@ -68,10 +68,9 @@ def bounded_fit(matrix: Sparse, goals: Array, weights: Array, *, low: Array | No
     lower = np.full(count, -np.inf) if low is None else low.astype(float)
     upper = np.full(count, np.inf) if high is None else high.astype(float)
     bottom, top = np.full(size, least), np.full(size, np.inf)
-    single = (np.diff(matrix.indptr) == 1) & (np.isfinite(lower) | np.isfinite(upper))
+    single = of_one_cell(matrix) & (np.isfinite(lower) | np.isfinite(upper))
     if single.any():
-        at = matrix.indptr[:-1][single]
-        cells, factors = matrix.indices[at], matrix.data[at]
+        cells, factors = their_cells(matrix, single)
         ends = np.sort(np.stack([lower[single] / factors, upper[single] / factors]), axis=0)
         np.maximum.at(bottom, cells, ends[0])
         np.minimum.at(top, cells, ends[1])

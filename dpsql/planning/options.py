@@ -80,6 +80,35 @@ def read_options(given: Sequence[Option], *, default: Price | None, confidence: 
     return _Values(values, tuple(known), tuple(strategies)).read(default, confidence)
 
 
+def own_options(given: Sequence[Option], own: Sequence[str], shared: Sequence[str], whose: str) -> dict[str, Option]:
+    """The options that a kind of statement has for itself, by name, beside those that it shares with SELECT.
+
+    Raises OptionError, located, for a name that is in neither list, or that is given twice.
+    """
+    found: dict[str, Option] = {}
+    for option in given:
+        if option.name not in (*own, *shared):
+            close = difflib.get_close_matches(option.name, (*own, *shared), n=1)
+            raise OptionError(f"{whose} has no option {option.name}", code="unknown-option", span=option.span,
+                              subject=option.name, try_=close[0] if close else "one of " + ", ".join((*own, *shared)))
+        if option.name in found:
+            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
+        found[option.name] = option
+    return {name: option for name, option in found.items() if name in own}
+
+
+def named_option(option: Option | None, known: Sequence[str]) -> str:
+    """The value of an option that names one of these; 'auto' where it is not given. Raises OptionError, located."""
+    if option is None:
+        return "auto"
+    if not isinstance(option.value, str) or option.value not in (*known, "auto"):
+        text = option.value if isinstance(option.value, str) else type(option.value).__name__
+        close = difflib.get_close_matches(text, known, n=1)
+        raise OptionError(f"there is no {option.name} {text!r}", span=option.span, subject=option.name,
+                          try_=f"'{close[0]}'" if close else "one of " + ", ".join(f"'{word}'" for word in known))
+    return option.value
+
+
 class _Values:
     def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: tuple[str, ...]) -> None:
         self._values, self._known, self._strategies = values, known, strategies

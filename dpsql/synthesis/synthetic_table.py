@@ -6,7 +6,6 @@ import base64
 import datetime as dt
 import json
 import zlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ import numpy as np
 from dpsql.catalog.model import Column, Domain, Table
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.expr.printing import quote
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -54,7 +52,6 @@ class SyntheticTable:
 
     total      the estimated number of private rows
     marginals  what was measured, in order
-    identity   of the statement that made it
     """
 
     name: str
@@ -65,7 +62,6 @@ class SyntheticTable:
     marginals: tuple[ReleasedMarginal, ...]
     notes: tuple[str, ...] = ()
     statement: str = ""
-    identity: str = ""
 
     @property
     def rows(self) -> int:
@@ -85,18 +81,14 @@ class SyntheticTable:
         """
         import duckdb
 
-        from dpsql.backends.duckdb import connected
+        from dpsql.backends.duckdb import connected, make_table, written
 
-        frame = self.df()
         try:
             target.open("xb").close()
-            kind = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
             with connected() as connection:
-                connection.register("drawn", frame)
-                columns = ", ".join(f"CAST({quote(column.name)} AS {column.type.value}) AS {quote(column.name)}"
-                                    for column in self.columns)
-                path = str(target.absolute()).replace("'", "''")
-                connection.execute(f"COPY (SELECT {columns} FROM drawn) TO '{path}' (FORMAT {kind})")
+                make_table(connection, "drawn", {column.name: (column.type.value, column.values) for column in self.columns})
+                form = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
+                connection.execute(f"COPY drawn TO {written(target.absolute())} (FORMAT {form})")
         except FileExistsError:
             raise OperationalError(f"{target} exists, and is not overwritten", code="exists", try_="another name") from None
         except (OSError, duckdb.Error) as fault:
@@ -105,8 +97,7 @@ class SyntheticTable:
     def as_json(self) -> str:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
-                "notes": self.notes, "statement": self.statement,
-                "identity": self.identity, "marginals": [asdict(each) for each in self.marginals]}
+                "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
         return json.dumps({**told, "columns": [_packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
@@ -125,7 +116,6 @@ def of_json(stored: str) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(_unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
-        identity=told["identity"],
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]))
 
 
@@ -173,11 +163,6 @@ def _read(value: Any, kind: Type) -> Value:
 
 
 def _series(column: SyntheticColumn, pandas: Any) -> Any:
-    kinds = {Type.BIGINT: "Int64", Type.BOOLEAN: "boolean", Type.DOUBLE: "float64"}
-    kind = kinds.get(column.type, "object")
-    if kind == "Int64" and None not in column.values:
-        kind = "int64"
-    if kind == "boolean" and None not in column.values:
-        kind = "bool"
-    values: Sequence[Any] = column.values
-    return pandas.Series(list(values), dtype=kind)
+    whole, known = ("Int64", "boolean") if None in column.values else ("int64", "bool")
+    kinds = {Type.BIGINT: whole, Type.BOOLEAN: known, Type.DOUBLE: "float64"}
+    return pandas.Series(list(column.values), dtype=kinds.get(column.type, "object"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError
-from dpsql.planning.options import Options, read_options
+from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
 OWN = ("method", "rows", "bins")
@@ -35,30 +34,11 @@ class SynthesisTerms:
 
 def read_terms(given: Sequence[Option], *, default: Price | None, methods: Sequence[str]) -> SynthesisTerms:
     """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
-    own: dict[str, Option] = {}
-    for option in given:
-        if option.name not in (*OWN, *SHARED):
-            close = difflib.get_close_matches(option.name, (*OWN, *SHARED), n=1)
-            raise OptionError(f"a synthetic table has no option {option.name}", code="unknown-option", span=option.span,
-                              subject=option.name, try_=close[0] if close else "one of " + ", ".join((*OWN, *SHARED)))
-        if option.name in own:
-            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
-        if option.name in OWN:
-            own[option.name] = option
+    own = own_options(given, OWN, SHARED, "a synthetic table")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    return SynthesisTerms(options=options, method=_method(own.get("method"), methods), rows=_number(own.get("rows"), MOST_ROWS),
-                          bins=_number(own.get("bins"), MOST_BINS) or BINS)
-
-
-def _method(option: Option | None, methods: Sequence[str]) -> str:
-    if option is None:
-        return "auto"
-    if option.value not in (*methods, "auto"):
-        close = difflib.get_close_matches(str(option.value), methods, n=1)
-        raise OptionError(f"there is no method {option.value!r}", code="synthesis", span=option.span, subject="method",
-                          try_=f"'{close[0]}'" if close else "one of " + ", ".join(f"'{name}'" for name in methods))
-    return str(option.value)
+    return SynthesisTerms(options=options, method=named_option(own.get("method"), methods),
+                          rows=_number(own.get("rows"), MOST_ROWS), bins=_number(own.get("bins"), MOST_BINS) or BINS)
 
 
 def _number(option: Option | None, most: int) -> int | None:

@@ -22,18 +22,6 @@ from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, Method
 from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
-from dpsql.workload.factors import Array
-
-
-@dataclass(frozen=True, slots=True)
-class PublicDraws:
-    """Numbers that follow from the statement, for drawing rows from a model that is public by then."""
-
-    simulation: Simulation
-
-    def random(self, size: int) -> Array:
-        drawn: Array = self.simulation.uniform((1, size))[0]
-        return drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +50,15 @@ class TablePlan:
         measured = yield from self.method.measure(self.table, self.allotted)
         network = measured.network
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(network.total), 1), MOST_ROWS)
-        draws = PublicDraws(Simulation(int(identity[:16], 16)))
-        places = draw(network, rows, draws)[np.argsort(draws.random(rows))]
+        draws = Simulation(int(identity[:16], 16))
+        places = draw(network, rows, draws)
         columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
             for at, (form, coded) in enumerate(zip(self.forms, self.table.columns, strict=True)))
         return SyntheticTable(
             name=self.name, method=self.method.name, price=str(self.terms.options.price), total=network.total, columns=columns,
             marginals=tuple(self._told(each, places, network.total) for each in measured.marginals), notes=self.notes,
-            statement=self.statement, identity=identity)
+            statement=self.statement)
 
     def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
         """How far the drawn rows are from what was measured."""

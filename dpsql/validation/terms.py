@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.catalog.price import Price, exact
 from dpsql.errors import OptionError
-from dpsql.planning.options import Options, read_options
+from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
 OWN = ("decider", "suite", "alpha", "failures")
@@ -38,32 +37,11 @@ class ValidationTerms:
 def read_terms(given: Sequence[Option], *, default: Price | None, deciders: Sequence[str],
                suites: Sequence[str]) -> ValidationTerms:
     """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
-    own: dict[str, Option] = {}
-    for option in given:
-        if option.name not in (*OWN, *SHARED):
-            close = difflib.get_close_matches(option.name, (*OWN, *SHARED), n=1)
-            raise OptionError(f"VALIDATE has no option {option.name}", code="unknown-option", span=option.span,
-                              subject=option.name, try_=close[0] if close else "one of " + ", ".join((*OWN, *SHARED)))
-        if option.name in own:
-            raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name)
-        if option.name in OWN:
-            own[option.name] = option
+    own = own_options(given, OWN, SHARED, "VALIDATE")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    return ValidationTerms(options=options, decider=_one_of(own, "decider", deciders), suite=_one_of(own, "suite", suites),
-                           alpha=_alpha(own), failures=_failures(own))
-
-
-def _one_of(own: dict[str, Option], name: str, known: Sequence[str]) -> str:
-    option = own.get(name)
-    if option is None:
-        return "auto"
-    if not isinstance(option.value, str) or option.value not in (*known, "auto"):
-        text = option.value if isinstance(option.value, str) else type(option.value).__name__
-        close = difflib.get_close_matches(text, known, n=1)
-        raise OptionError(f"there is no {name} {text!r}", span=option.span, subject=name,
-                          try_=f"'{close[0]}'" if close else "one of " + ", ".join(f"'{word}'" for word in known))
-    return str(option.value)
+    return ValidationTerms(options=options, decider=named_option(own.get("decider"), deciders),
+                           suite=named_option(own.get("suite"), suites), alpha=_alpha(own), failures=_failures(own))
 
 
 def _alpha(own: dict[str, Option]) -> Fraction:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy
 from support.dense_algebra import line, products
@@ -17,6 +19,7 @@ from dpsql.microdata.optimality import Proposal, bounded_fit, residual
 from dpsql.microdata.sparse_queries import of_workload, restored, two_way
 from dpsql.workload.factors import Identity, Prefix, Total
 
+HISTOGRAMS = Path(__file__).parents[3] / "shared/data/microdata_benchmark.csv.gz"
 FOUR = dict.fromkeys(("sum", "rows", "columns", "cells"), 128.0)
 RANDOM = np.random.default_rng(5)
 
@@ -313,3 +316,18 @@ def test_a_workload_becomes_the_same_queries(workload: Any) -> None:
     counts = [len(group.answers) for group in noisy.groups]
     assert counts == sorted(counts)
     assert np.allclose(restored(workload, fit(noisy, "nnls").answers), exact, atol=1e-5)
+
+
+@pytest.mark.skipif(not HISTOGRAMS.exists(), reason="needs the published histograms")
+@pytest.mark.parametrize(("name", "run"), [("PUMA1703529", 951), ("PUMA0800803", 511), ("PUMA3604010", 163)])
+def test_nearly_singular_stages_are_solved(name: str, run: int) -> None:
+    """Cells that are given by the stages before, all but a few: the systems of Newton's method in the last stage."""
+    cells = pd.read_csv(HISTOGRAMS)
+    cells = cells[cells.dataset.str.contains(name)]
+    counts = np.zeros((cells["row"].max() + 1, cells["col"].max() + 1))
+    counts[cells["row"], cells["col"]] = cells["count"]
+    groups = two_way(counts, FOUR)
+    truth = NoisyAnswers(tuple(QueryGroup(name=group.name, matrix=group.matrix, answers=group.answers, variances=group.variances, noise="laplace")
+                               for group in groups))
+    noisy = truth.with_answers(truth.answers + np.random.default_rng(1000 + run).laplace(0, np.sqrt(truth.variances / 2)))
+    assert fit(noisy, "sequential").certificate.holds

@@ -183,6 +183,20 @@ def test_answers_are_not_taken_for_tables(connection: dpsql.Connection) -> None:
     assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
 
 
+def test_a_table_may_be_read_to_make_one_of_its_name(connection: dpsql.Connection) -> None:
+    rows = made_by(connection).df()
+    for text in ("WITH made AS (SELECT * FROM made WHERE female) SELECT COUNT(*) FROM made",
+                 "WITH a AS (SELECT * FROM made WHERE female), b AS (SELECT * FROM a) SELECT COUNT(*) FROM b"):
+        assert connection.execute(text).fetchall() == [(int(rows.female.sum()),)]
+
+
+def test_a_query_that_is_nested_too_deeply_is_refused(connection: dpsql.Connection) -> None:
+    nested = "(SELECT * FROM " * 60 + "people" + ") AS t" * 60
+    with pytest.raises(dpsql.Error, match=r"nested|too") as told:
+        connection.execute(f"CREATE SYNTHETIC TABLE made AS SELECT female FROM {nested}")
+    assert not isinstance(told.value, dpsql.InternalError)
+
+
 def test_a_name_is_given_once(connection: dpsql.Connection) -> None:
     made_by(connection)
     left = spent(connection)
@@ -229,6 +243,6 @@ def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, c
     frame = duckdb.sql("SELECT * FROM 'made.csv'").df()
     assert list(frame.columns) == ["health", "income", "general_health_index"] and len(frame) == 300
     assert cli.main([*words, "--to", "made.parquet"]) == 0 and len(duckdb.sql("SELECT * FROM 'made.parquet'").fetchall()) == 300
-    for wrong in ("made.csv", "made.txt"):
+    for wrong in ("made.csv", "made.txt", "no_such_folder/made.csv"):
         assert cli.main([*words, "--to", wrong]) == 2
     assert "is not overwritten" in capsys.readouterr().err

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -22,13 +23,21 @@ from dpsql.sql.text.places import span_of, told_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import refuse_windows
 
+Made = TypeVar("Made")
+
 
 def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value]) -> Question:
     """Resolve names and types. Raises SqlError or Unsupported, located; reads public tables only."""
+    return checked(query, catalog, public, scratch, parameters, _bound)
+
+
+def checked(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value],
+            act: Callable[[exp.Expr, BindingContext], Made]) -> Made:
+    """What is made of the tree of a query with only accepted forms. Raises SqlError or Unsupported, located."""
     try:
         border.check(query.tree, query.text)
-        return _bound(query.tree, BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch,
-                                                 parameters=parameters, queries=QueryBinder(), text=query.text))
+        return act(query.tree, BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch,
+                                              parameters=parameters, queries=QueryBinder(), text=query.text))
     except Error as fault:
         told_of(fault, query.tree, query.text)
         raise
