@@ -322,8 +322,9 @@ def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
         group_densely(connection)
         lock_down(connection)
     except duckdb.InvalidInputException:
-        set_ = dict(connection.execute("SELECT name, value FROM duckdb_settings()").fetchall())
-        if any(set_.get(name) != value for name, value in {**SETTINGS, "lock_configuration": "true"}.items()):
+        asked = {**SETTINGS, "lock_configuration": "true"}  # one by one: not every version lists them all
+        held = connection.execute("SELECT " + ", ".join(f"current_setting('{name}')" for name in asked)).fetchall()[0]
+        if any(str(found).lower() != value for found, value in zip(held, asked.values(), strict=True)):
             raise
 
 

@@ -21,7 +21,7 @@ def made(path: Path, rows: int) -> Path:
 
 
 def setting(reader: DuckReader, name: str) -> str:
-    return reader.rows(f"SELECT value FROM duckdb_settings() WHERE name = '{name}'")[0][0]
+    return str(reader.rows(f"SELECT current_setting('{name}')")[0][0]).lower()
 
 
 @pytest.mark.parametrize("kind", ["database", "files"])
