@@ -613,9 +613,9 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
     """Raises the error of a wrong statement, as far as it can be detected beforehand."""
     from dpsql.sql.text.parse import parse
-    from dpsql.sql.text.statement import Query, Synthesize, Validate
+    from dpsql.sql.text.statement import OpenModel, Query, Synthesize, Validate
 
-    if isinstance(parse(text), Query | Validate | Synthesize):
+    if isinstance(parse(text), Query | Validate | Synthesize | OpenModel):
         connection.explain(text, parameters)
 
 
@@ -637,6 +637,8 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
         _print_answer(cursor.answer, options)
     elif cursor.synthetic is not None:
         print(cursor.synthetic.as_json() if getattr(options, "json", False) else cursor.synthetic)
+    elif cursor.model is not None:
+        print(cursor.model.as_json() if getattr(options, "json", False) else cursor.model)
     elif cursor.explanation is not None:
         made = cursor.explanation
         print(json.dumps(made.as_dict()) if getattr(options, "json", False) else made)

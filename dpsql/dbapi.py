@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpsql.kernel.ledger import Failure
     from dpsql.planning.explain import Explanation
     from dpsql.sql.text.statement import Option, Query
+    from dpsql.synthesis.online_model import OnlineModel
     from dpsql.synthesis.synthetic_table import SyntheticTable
     from dpsql.validation.findings import Validation
 
@@ -144,7 +145,7 @@ class Connection:
         from dpsql.engine.answering import explain, seen_by
         from dpsql.engine.together import explain_workload
         from dpsql.sql.text.parse import parse
-        from dpsql.sql.text.statement import Explain, Query, Synthesize, Validate
+        from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
@@ -155,7 +156,7 @@ class Connection:
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
         statement = parse(_text(sql))
         query = statement.query if isinstance(statement, Explain) else statement
-        if not isinstance(query, Query | Validate | Synthesize):
+        if not isinstance(query, Query | Validate | Synthesize | OpenModel):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         with self._used() as session:
             return explain(query, session, parameters)
@@ -255,7 +256,7 @@ class Cursor:
     """Runs statements and holds the last result.
 
     Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
-    `.df()`, `.arrow()`.
+    `model`, `.df()`, `.arrow()`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -273,6 +274,7 @@ class Cursor:
         self.explanation: Explanation | None = None
         self.validation: Validation | None = None
         self.synthetic: SyntheticTable | None = None
+        self.model: OnlineModel | None = None
 
     @guarded
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
@@ -282,6 +284,7 @@ class Cursor:
         from dpsql.answers.listings import Listing, listed_spending
         from dpsql.engine.answering import answer
         from dpsql.planning.explain import Explanation
+        from dpsql.synthesis.online_model import OnlineModel
         from dpsql.synthesis.synthetic_table import SyntheticTable
         from dpsql.validation.findings import Validation
 
@@ -301,6 +304,9 @@ class Cursor:
             self.synthetic = result
             self._take([("marginal", "VARCHAR"), ("cells", "BIGINT"), ("error of a count", "DOUBLE"), ("off by", "DOUBLE")],
                        [(", ".join(each.columns), each.cells, each.error, each.off) for each in result.marginals])
+        elif isinstance(result, OnlineModel):
+            self.model = result
+            self._take([("column", "VARCHAR"), ("values", "BIGINT")], [(each.name, len(each.values)) for each in result.columns])
         else:
             listing = result if isinstance(result, Listing) else listed_spending(result)
             self._take([(name, kind.value) for name, kind in listing.columns], list(listing.rows))

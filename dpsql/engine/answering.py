@@ -18,11 +18,12 @@ from dpsql.engine.synthesizing import beside
 from dpsql.errors import ProgrammingError
 from dpsql.planning.explain import Explanation
 from dpsql.sql.text.parse import parse
-from dpsql.sql.text.statement import Describe, Explain, Query, Show, Statement, Synthesize, Validate
+from dpsql.sql.text.statement import Describe, Explain, Explained, OpenModel, Query, Show, Statement, Synthesize, Validate
+from dpsql.synthesis.online_model import OnlineModel
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.validation.findings import Validation
 
-Result: TypeAlias = Answer | Validation | SyntheticTable | Explanation | Spending | Listing
+Result: TypeAlias = Answer | Validation | SyntheticTable | OnlineModel | Explanation | Spending | Listing
 
 
 @guarded
@@ -35,7 +36,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
-        case Query() | Validate() | Synthesize():
+        case Query() | Validate() | Synthesize() | OpenModel():
             return decide(statement, session, parameters).answer()
         case Explain(query=query):
             return decide(query, session, parameters).explain()
@@ -59,7 +60,7 @@ def seen_by(session: Session, *statements: Statement) -> Session:
 def _tables_of(statement: Statement) -> list[str]:
     """The tables that a statement names, without those that it makes in WITH."""
     match statement:
-        case Explain(query=query) | Synthesize(query=query):
+        case Explain(query=query) | Synthesize(query=query) | OpenModel(query=query):
             return _tables_of(query)
         case Query(tree=tree):
             made = {part.alias.lower() for part in tree.find_all(exp.CTE)}
@@ -78,7 +79,6 @@ def _defines(table: exp.Expr) -> bool:
 
 
 @guarded
-def explain(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Explanation:
-    """What a query, a validation or a synthetic table would do and cost; spends nothing. Raises a located error if it is
-    wrong."""
+def explain(query: Explained, session: Session, parameters: Parameters = ()) -> Explanation:
+    """What a statement would do and cost; spends nothing. Raises a located error if it is wrong."""
     return decide(query, seen_by(session, query), parameters).explain()

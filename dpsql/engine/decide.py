@@ -16,6 +16,8 @@ from dpsql.engine.accuracy import accurate
 from dpsql.engine.around_statements import around_released
 from dpsql.engine.batches import WorkloadStatement, batch_of, linear_of
 from dpsql.engine.charging import finished, guarding_few, located
+from dpsql.engine.online_answers import asked_online
+from dpsql.engine.online_models import opening
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.set_by_set import apart, set_by_set
@@ -32,7 +34,8 @@ from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released, declared_cells
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.statement import Query, Synthesize, Validate
+from dpsql.sql.text.statement import Explained, OpenModel, Query, Synthesize, Validate
+from dpsql.synthesis.online_model import OnlineModel
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.validation.findings import Validation
 
@@ -44,13 +47,13 @@ class Plan(Protocol):
         """What it would do and cost; spends nothing."""
         ...
 
-    def answer(self) -> Answer | Validation | SyntheticTable:
+    def answer(self) -> Answer | Validation | SyntheticTable | OnlineModel:
         """The answer, stored or paid for."""
         ...
 
 
-def decide(query: Query | Validate | Synthesize, session: Session, parameters: Parameters = ()) -> Plan:
-    """The plan of a query, a validation or a synthetic table. Raises a located error if it is wrong.
+def decide(query: Explained, session: Session, parameters: Parameters = ()) -> Plan:
+    """The plan of a query, a validation, a synthetic table or an online model. Raises a located error if it is wrong.
 
     A query that cannot be answered as one question may still be SQL over the answers to several.
     """
@@ -58,6 +61,11 @@ def decide(query: Query | Validate | Synthesize, session: Session, parameters: P
         return Checks(plan=validation(query, session, parameters, None), text=query.text, session=session)
     if isinstance(query, Synthesize):
         return synthesis(query, session, parameters)
+    if isinstance(query, OpenModel):
+        return opening(query, session, parameters)
+    online = asked_online(query, session, parameters)
+    if online is not None:
+        return online
     problem: SqlError | Unsupported
     try:
         return _one_question(query, session, parameters)

@@ -14,6 +14,7 @@ from dpsql.catalog.model import Budget, Catalog, Table
 from dpsql.catalog.price import Price
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
+from dpsql.models.joint_histogram import JointHistogram
 from dpsql.sql.binding.domains import Scratch
 
 
@@ -32,6 +33,7 @@ class Session:
     policy: str = ""
     uploads: Uploads = field(default_factory=Uploads)
     notes: tuple[str, ...] = ()
+    online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
     released: dict[str, Table] = field(default_factory=dict, compare=False)  # synthetic tables that were read, by their content
 
     @cached_property

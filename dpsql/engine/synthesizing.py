@@ -23,8 +23,9 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.explain import Expected, Explanation, steps
+from dpsql.planning.explain import Expected, Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
+from dpsql.planning.options import Options
 from dpsql.planning.program import priced
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
@@ -35,7 +36,7 @@ from dpsql.synthesis.column_forms import Form, form_of
 from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.synthesis.methods.all_methods import METHODS, USUAL
 from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, declared, of_json
-from dpsql.synthesis.table_options import SynthesisTerms, read_terms
+from dpsql.synthesis.table_options import read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
 
@@ -64,26 +65,26 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         if session.catalog.entity.minimum_frequency > 1:
             raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
                               code="synthesis", span=statement.span, try_="GROUP BY queries, whose small groups are withheld")
-        question, forms = _question(statement.query, session, terms, parameters)
-        view, known = _limited(question, session, terms, span_of(statement.query.tree))
+        question, forms = coded_question(statement.query, session, terms.bins, parameters)
+        view, known = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
             CodedColumn(column=key.column, name=form.name, values=key.values)
             for key, form in zip(question.keys, forms, strict=True)))
         name = USUAL if terms.method == "auto" else terms.method
         plan = TablePlan(name=statement.name, table=table, forms=forms, method=METHODS[name], terms=terms, allotted=allotted,
-                         statement=statement.text, notes=_notes(question, view, session))
+                         statement=statement.text, notes=rows_left_out(question, view, session))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
         check_name(made, statement.span)
         return made
 
 
-def _question(query: Query, session: Session, terms: SynthesisTerms, parameters: Parameters) -> tuple[
+def coded_question(query: Query, session: Session, bins: int, parameters: Parameters) -> tuple[
         Question, tuple[Form, ...]]:
     """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
     values = {} if not query.parameters and not parameters else named(parameters, query)
     columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
     items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
-    forms = tuple(form_of(name, field.facts, terms.bins, span_of(item))
+    forms = tuple(form_of(name, field.facts, bins, span_of(item))
                   for (name, field), item in zip(columns, items, strict=True))
     again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
     if again is not None:
@@ -105,9 +106,9 @@ def _question(query: Query, session: Session, terms: SynthesisTerms, parameters:
     return question, forms
 
 
-def _limited(question: Question, session: Session, terms: SynthesisTerms, span: Span | None) -> tuple[Node, Stability]:
+def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:
     """The rows, of which an entity has a limited number. Raises Unsupported, located."""
-    view, known = limited_view(question, terms.options, session.kernel, span)
+    view, known = limited_view(question, options, session.kernel, span)
     if known.public:
         raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis", span=span,
                           try_="the table itself")
@@ -120,10 +121,16 @@ def _limited(question: Question, session: Session, terms: SynthesisTerms, span: 
     return view, known
 
 
-def _notes(question: Question, view: Node, session: Session) -> tuple[str, ...]:
+def rows_left_out(question: Question, view: Node, session: Session) -> tuple[str, ...]:
     left = (*rows_kept(view, session.catalog.entity.name), *ownerless([view], session.catalog))
     others = any(True for _ in undeclared([question]))
     return (*left, *(("rows with undeclared values of a column are not counted",) if others else ()))
+
+
+def shortened(view: Node, session: Session) -> tuple[Step, ...]:
+    """The steps of a plan, for EXPLAIN."""
+    return tuple(replace(step, label=textwrap.shorten(step.label, LONGEST, placeholder=" ..."))
+                 for step in steps(view, stabilities(view, session.kernel), 0, session.catalog.entity.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +148,8 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
         view, domain, entity = plan.table.view, plan.table.domain, session.catalog.entity.name
-        tree = tuple(replace(step, label=textwrap.shorten(step.label, LONGEST, placeholder=" ..."))
-                     for step in steps(view, stabilities(view, session.kernel), 0, entity))
         return Explanation(
-            entity=entity, steps=tree, rewrites=(), stages=(),
+            entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
             measurements=plan.measurements,
             expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the table"),),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",

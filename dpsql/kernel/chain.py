@@ -142,16 +142,16 @@ class Chain:
     # -- the next event
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
-               incidents: int | None) -> Event:
-        """The event of a charge, if it is allowed. Raises Closed or Busy where too many charges of its account failed or are
-        running, Refused where a limit would be exceeded."""
+               incidents: int | None, body: str | None) -> Event:
+        """The event of a charge, if it is allowed; `body` is what the kernel keeps with it. Raises Closed or Busy where too many
+        charges of its account failed or are running, Refused where a limit would be exceeded."""
         if incidents is not None:
             self._check_open(account, incidents)
         for analyst, limit in allows.items():
             spent = self.spent(account.budget, analyst)
             if not limit.allows(spent + charge):
                 raise Refused(analyst, spent)
-        return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge)
+        return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
         """The event of a charge's answer or incident."""

@@ -149,18 +149,19 @@ class Ledger:
         return self._salt
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str,
-               allows: Mapping[str | None, Limit], incidents: int | None = None) -> int:
+               allows: Mapping[str | None, Limit], incidents: int | None = None, body: str | None = None) -> int:
         """Record a charge durably if the limits allow it. Returns the number of the event.
 
         `allows` maps an analyst's name, and None for the total, to the limit that applies; `incidents` is how many charges of
-        the account may fail, None for any number. Raises, having recorded nothing, Refused where a limit would be exceeded,
-        Closed where too many failed, Busy where too many of the account run for too long.
+        the account may fail, None for any number; `body` is kept with the charge, for the kernel alone. Raises, having
+        recorded nothing, Refused where a limit would be exceeded, Closed where too many failed, Busy where too many of the
+        account run for too long.
         """
         self._check_anchor()
         self._ready()
         self._running.end_all()  # a ledger object serves one statement at a time, so the previous one is over
         seq = self._in_turn(lambda: self._charge(lambda: self._chain.charge(
-            account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents)))
+            account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body)))
         try:
             self._publish()
         except LedgerError:
@@ -211,6 +212,30 @@ class Ledger:
         rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? "
                           "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.named.analyst, data, mark)
         return [body for body, in rows]
+
+    def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
+        """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
+        rows = self._read("SELECT seq, body FROM events WHERE seq = (SELECT MAX(answers) FROM events WHERE kind = 'answer' AND "
+                          "digest = ? AND budget = ? AND normal(analyst) = ? AND data = ?)", digest, account.budget,
+                          account.named.analyst, data)
+        return rows[0] if rows else None
+
+    def newest(self, digest: str) -> tuple[str | None, str | None]:
+        """What the kernel keeps with the newest charge of this name, and its answer; None for what there is not."""
+        rows = self._read("SELECT seq, body FROM events WHERE kind = 'charge' AND digest = ? ORDER BY seq DESC LIMIT 1", digest)
+        if not rows:
+            return None, None
+        found = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND answers = CAST(? AS INTEGER)",
+                           digest, str(rows[0][0]))
+        return rows[0][1], found[0][0] if found else None
+
+    def answers(self, digest: str) -> list[str]:
+        """The stored answers of all charges of this name, oldest first."""
+        return [body for body, in self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? ORDER BY seq", digest)]
+
+    def alone(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """A context that one process, and one thread, is in at a time: others wait."""
+        return self._running.alone(name)
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""

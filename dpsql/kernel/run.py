@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dpsql.accounting.cost import FREE, Cost
+from dpsql.accounting.cost import FREE, NOTHING, Cost
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import INCIDENTS
@@ -21,9 +21,10 @@ from dpsql.errors import Error, Incident
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.online_models import next_progress, paid_for
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import Script, resumed, taken
-from dpsql.measurements import MEASUREMENTS, Release, Request
+from dpsql.measurements import MEASUREMENTS, ComparisonResult, Comparisons, Opening, Release, Request
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.source import Secure, Source
@@ -74,10 +75,39 @@ class Kernel:
             self._claims.relation(taken(view, held))
         script = self._begun(script, held)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
-                                  incidents=self.incidents)
+                                  incidents=self.incidents, body=self._opened())
+        return self._answered(seq, lambda: self._serve(script, cost), encode)
+
+    def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str) -> ComparisonResult | None:
+        """Compare counts with what an online model expects of them; None where all of its updates were made.
+
+        `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
+        then (`measurements.online_comparisons`). Comparisons of a model are made one after the other, and each is recorded, as
+        a charge of nothing, before rows are read.
+
+        Raises as `run` does, and ValueError where no such model was opened.
+        """
+        asked = taken(asked)
+        if type(asked) is not Comparisons:
+            raise TypeError("these are no comparisons")
+        certificate = self._borne_out(asked.plan)
+        with self._ledger.alone(f"model-{model}"):
+            series, opened = paid_for(self._ledger.answered(account, model, self.version))
+            asked.check(certificate, opened)
+            progress = next_progress(self._ledger.newest(series), opened, self._noise)
+            if progress is None:
+                return None
+            seq = self._ledger.charge(account, NOTHING, digest=series, data=self.version, sql=sql, allows={},
+                                      incidents=self.incidents, body=progress.as_json())
+            made: ComparisonResult = self._answered(
+                seq, lambda: asked.release(self._context(), certificate, opened, progress.shared), ComparisonResult.as_json)
+            return made
+
+    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str]) -> Any:
+        """Serve a charged statement, store its answer, and return it. Every fault becomes the same Incident."""
         answer, fault = None, None
         try:
-            answer = self._serve(script, cost)
+            answer = serve()
             self._ledger.answer(seq, encode(answer))
         except BaseException as caught:
             fault = KeyboardInterrupt() if isinstance(caught, KeyboardInterrupt) else Incident()
@@ -109,6 +139,7 @@ class Kernel:
         `held` were copied before and are not copied again, even if the original has changed since.
         """
         begun: Request | Exception
+        self._first = object(), ()
         try:
             begun = next(script)
         except Exception as fault:  # also StopIteration
@@ -122,6 +153,11 @@ class Kernel:
             except Exception:  # noqa: S110
                 pass
         return resumed(script, begun)
+
+    def _opened(self) -> str | None:
+        """What the statement pays for in advance, if its first request opens an online model."""
+        request, certificates = self._first
+        return request.opened(*certificates).as_json() if type(request) is Opening else None
 
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from dpsql.catalog.model import Domain, Table
 from dpsql.kernel.shapes import PARTS, RELATIONS, SUMMARIES
-from dpsql.measurements import MEASUREMENTS, VALUES, Request
+from dpsql.measurements import MEASUREMENTS, VALUES, Comparisons, Request
 from dpsql.measurements.listed import PLAIN
 from dpsql.plan.expr.facts import Facts
 from dpsql.types import Interval, Span, Type
@@ -26,7 +26,7 @@ from dpsql.workload.blocks import CLOSED
 
 Script: TypeAlias = Generator[Request, Any, Any]
 Any_ = TypeVar("Any_")
-MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Facts, Interval, Span}
+MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Comparisons, Facts, Interval, Span}
 """Frozen values, constructed again from their fields."""
 FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
 HANDED = CLOSED | {Table, Domain, Type}

@@ -41,6 +41,7 @@ from dpsql.measurements.flip_distance import (
 )
 from dpsql.measurements.frequent_keys import FrequentKeys, Keys
 from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.measurements.reading.request import Release, Request
 from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
 from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
@@ -59,7 +60,7 @@ from dpsql.workload.blocks import Block
 MEASUREMENTS = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
-    BalancedLevel, DegreeHistogram, FarthestMarginal, Partition, Tree,
+    BalancedLevel, DegreeHistogram, FarthestMarginal, Opening, Partition, Tree,
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
@@ -72,11 +73,11 @@ VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Targ
 __all__ = [
     "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
     "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
-    "Blocked", "Blocks", "Buckets", "DegreeHistogram", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin",
-    "ExtensionSums", "ExtensionWithin", "Failed", "Farthest", "FarthestMarginal", "FlipDistances", "Form",
+    "Blocked", "Blocks", "Buckets", "ComparisonResult", "Comparisons", "DegreeHistogram", "DiscreteGaussian",
+    "DiscreteLaplace", "DistinctWithin", "ExtensionSums", "ExtensionWithin", "Failed", "Farthest", "FarthestMarginal", "FlipDistances", "Form",
     "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule", "Keys", "Leaves", "MeasuredSums", "Noise",
-    "NoisyFlipDistance", "NoisySums", "Numbered", "Partition", "Race", "RecursiveSums", "Release", "Removed", "Request",
-    "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student",
+    "NoisyFlipDistance", "NoisySums", "Numbered", "Opening", "Partition", "Race", "RecursiveSums", "Release", "Removed",
+    "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth", "SmoothSum", "Smoothed", "Stopped", "Student",
     "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "apart", "moved", "score_range",
     "slack_of", "splits", "spread_of",
 ]

@@ -98,7 +98,7 @@ class SyntheticTable:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
                 "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
-        return json.dumps({**told, "columns": [_packed(column) for column in self.columns]})
+        return json.dumps({**told, "columns": [packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
         """A summary: what was measured, and how far the table is from it."""
@@ -115,16 +115,16 @@ def of_json(stored: str) -> SyntheticTable:
     told = json.loads(stored)
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
-        columns=tuple(map(_unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
+        columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]))
 
 
 def declared(table: SyntheticTable) -> Table:
     """The table as one that a policy declares public, with the values and ranges that its rows have."""
-    return Table(name=table.name, public=True, columns={column.name: _declared(column) for column in table.columns})
+    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns})
 
 
-def _declared(column: SyntheticColumn) -> Column:
+def declared_column(column: SyntheticColumn) -> Column:
     present: list[Any] = sorted({value for value in column.values if value is not None})
     ends = ANY_NUMBER
     if present and (column.type.numeric or column.type.temporal):
@@ -135,7 +135,7 @@ def _declared(column: SyntheticColumn) -> Column:
                   domain=Domain(tuple(present)) if len(present) <= MOST_LISTED else None)
 
 
-def _packed(column: SyntheticColumn) -> dict[str, Any]:
+def packed(column: SyntheticColumn) -> dict[str, Any]:
     """The distinct values, and which of them each row has."""
     listed = list(dict.fromkeys(column.values))
     place = {value: i for i, value in enumerate(listed)}
@@ -144,7 +144,7 @@ def _packed(column: SyntheticColumn) -> dict[str, Any]:
             "places": base64.b85encode(zlib.compress(places.tobytes())).decode()}
 
 
-def _unpacked(told: dict[str, Any]) -> SyntheticColumn:
+def unpacked(told: dict[str, Any]) -> SyntheticColumn:
     kind = Type(told["type"])
     listed = [_read(value, kind) for value in told["values"]]
     places = np.frombuffer(zlib.decompress(base64.b85decode(told["places"])), dtype="<u4")

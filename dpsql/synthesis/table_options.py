@@ -38,10 +38,10 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
     return SynthesisTerms(options=options, method=named_option(own.get("method"), methods),
-                          rows=_number(own.get("rows"), MOST_ROWS), bins=_number(own.get("bins"), MOST_BINS) or BINS)
+                          rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS) or BINS)
 
 
-def _number(option: Option | None, most: int) -> int | None:
+def number_option(option: Option | None, most: int) -> int | None:
     if option is None:
         return None
     if isinstance(option.value, bool) or not isinstance(option.value, int) or not 1 <= option.value <= most:

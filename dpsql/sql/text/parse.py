@@ -24,7 +24,7 @@ from dpsql.sql.text.accuracy_clause import take_goals
 from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
-from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Query, Show, Statement, Synthesize, Validate
+from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Explained, Query, Show, Statement
 from dpsql.sql.text.synthesis_clause import read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
 from dpsql.sql.text.validate_clause import read_check, read_validation
@@ -36,7 +36,8 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
             **dict.fromkeys(("=", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "THEN", "ELSE"), "a value")}
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
-_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE")
+_FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE",
+                "CREATE ONLINE MODEL")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
@@ -86,9 +87,9 @@ def _parse(text: str) -> Statement:
     return _asked(text, tokens, tokens[0])
 
 
-def _asked(text: str, tokens: Sequence[Token], before: Token) -> Query | Validate | Synthesize:
-    """A query, VALIDATE or CREATE SYNTHETIC TABLE: the statements that can be explained."""
-    if [token.text.upper() for token in tokens[:2]] == ["CREATE", "SYNTHETIC"]:
+def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
+    """A query, VALIDATE, CREATE SYNTHETIC TABLE or CREATE ONLINE MODEL: the statements that can be explained."""
+    if [token.text.upper() for token in tokens[:2]] in (["CREATE", "SYNTHETIC"], ["CREATE", "ONLINE"]):
         return read_synthesis(text, tokens, lambda part, last: _query(text, part, last))
     if tokens and tokens[0].text.upper() == "VALIDATE":
         return read_validation(text, tokens, lambda part, last: _query(text, part, last))

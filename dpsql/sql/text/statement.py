@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
@@ -56,9 +56,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN PRIVACY <query, VALIDATE or CREATE SYNTHETIC TABLE>: what would be done, spending nothing."""
+    """EXPLAIN PRIVACY <what can be explained>: what would be done, spending nothing."""
 
-    query: Query | Validate | Synthesize
+    query: Explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +109,17 @@ class Synthesize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenModel:
+    """CREATE ONLINE MODEL: a model of the rows of a query that is paid for once, and then asked for counts."""
+
+    name: str
+    query: Query
+    options: tuple[Option, ...] = ()
+    text: str = ""
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """SHOW BUDGET | RELEASES | TABLES."""
 
@@ -123,6 +134,7 @@ class Describe:
     span: Span
 
 
-Statement = Query | Validate | Synthesize | Explain | Show | Describe
+Explained: TypeAlias = Query | Validate | Synthesize | OpenModel
+Statement: TypeAlias = Explained | Explain | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""

@@ -1,4 +1,5 @@
-"""CREATE SYNTHETIC TABLE <name> AS SELECT <columns> FROM ... [WHERE ...] [OPTIONS (...)], read among the tokens."""
+"""CREATE SYNTHETIC TABLE, or ONLINE MODEL, <name> AS SELECT <columns> FROM ... [WHERE ...] [OPTIONS (...)], read among the
+tokens."""
 
 from __future__ import annotations
 
@@ -9,21 +10,24 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError
 from dpsql.sql.text.option_clause import read_clause
 from dpsql.sql.text.places import CLOSING, OPENING
-from dpsql.sql.text.statement import Option, Query, Synthesize
+from dpsql.sql.text.statement import OpenModel, Option, Query, Synthesize
 from dpsql.sql.text.tokens import place_of, shown
 from dpsql.types import Span
 
 FORM = "CREATE SYNTHETIC TABLE people_syn AS SELECT age, income FROM people OPTIONS (epsilon = 1)"
+ONLINE_FORM = "CREATE ONLINE MODEL people_model AS SELECT age, sex FROM people OPTIONS (epsilon = 1)"
 ReadQuery = Callable[[list[Token], Token], Query]
 
 
-def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synthesize:
+def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synthesize | OpenModel:
     """The statement; `query` reads the tokens of its query, given the token before them. Raises SqlError, located."""
-    for at, word in ((2, "TABLE"), (4, "AS")):
+    online = tokens[1].text.upper() == "ONLINE"
+    made, form, what = (OpenModel, ONLINE_FORM, "model") if online else (Synthesize, FORM, "table")
+    for at, word in ((2, what.upper()), (4, "AS")):
         if [token.text.upper() for token in tokens[at : at + 1]] != [word]:
-            raise SqlError(f"{word} is expected here", code="synthesis", span=_place(tokens, at), try_=FORM)
+            raise SqlError(f"{word} is expected here", code="synthesis", span=_place(tokens, at), try_=form)
         if at == 2 and (len(tokens) < 4 or tokens[3].token_type not in (TokenType.VAR, TokenType.IDENTIFIER)):
-            raise SqlError("the name of the new table is expected here", code="synthesis", span=_place(tokens, 3), try_=FORM)
+            raise SqlError(f"the name of the new {what} is expected here", code="synthesis", span=_place(tokens, 3), try_=form)
     end = _options_at(tokens)
     options: tuple[Option, ...] = ()
     if end < len(tokens):
@@ -31,14 +35,14 @@ def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synt
         options = tuple(found)
         if after < len(tokens):
             raise SqlError(f"{shown(tokens[after])} is not expected here", code="synthesis", span=_place(tokens, after),
-                           try_=FORM)
+                           try_=form)
     asked = query(list(tokens[5:end]), tokens[4])
     if asked.options:
-        raise SqlError("the options of a synthetic table stand at the end of its statement", code="options",
-                       span=asked.options[0].span, try_=FORM)
+        raise SqlError("the options of this statement stand at its end", code="options",
+                       span=asked.options[0].span, try_=form)
     if asked.goals:
-        raise SqlError("no accuracy is asked of a synthetic table", code="accuracy", span=asked.goals[0].span, try_=FORM)
-    return Synthesize(name=tokens[3].text, query=asked, options=options, text=text, span=place_of(tokens[3]))
+        raise SqlError("no accuracy is asked of this statement", code="accuracy", span=asked.goals[0].span, try_=form)
+    return made(name=tokens[3].text, query=asked, options=options, text=text, span=place_of(tokens[3]))
 
 
 def _options_at(tokens: Sequence[Token]) -> int:

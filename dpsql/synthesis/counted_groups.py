@@ -1,0 +1,58 @@
+"""Groups of rows whose counts are asked of an online model, and the counts that were measured, as the ledger keeps them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.models.joint_histogram import GroupCount, JointHistogram
+from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.workload.factors import Array
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountedGroups:
+    """For each combination of values of some columns, the last changing first, the number of its group, NOWHERE for none.
+
+    size  how many groups there are
+    """
+
+    columns: Columns
+    groups: NDArray[np.int64]
+    size: int
+
+    def counts(self, histogram: JointHistogram) -> Array:
+        """The count of each group in a histogram."""
+        inside = self.groups != NOWHERE
+        weights = histogram.marginal(self.columns).reshape(-1)[inside]
+        return np.bincount(self.groups[inside], weights=weights, minlength=self.size).astype(np.float64)
+
+    def after(self, first: int) -> CountedGroups:
+        """The groups from this one on."""
+        return replace(self, groups=np.maximum(self.groups - first, NOWHERE), size=self.size - first)
+
+    def as_text(self) -> str:
+        """A short text that `counts_of` reads."""
+        packed = base64.b85encode(zlib.compress(self.groups.astype("<i4").tobytes())).decode()
+        return json.dumps({"columns": self.columns, "groups": packed})
+
+
+def counts_of(answers: Iterable[str], domain: TableDomain) -> list[GroupCount]:
+    """The counts that were measured, from the stored answers to comparisons."""
+    found = []
+    for told in map(json.loads, answers):
+        if told["count"] is not None:
+            about = json.loads(told["about"])
+            columns = tuple(about["columns"])
+            groups = np.frombuffer(zlib.decompress(base64.b85decode(about["groups"])), dtype="<i4")
+            found.append(GroupCount(columns=columns, inside=(groups == told["near"]).reshape(domain.shape(columns)),
+                                    count=float(told["count"])))
+    return found

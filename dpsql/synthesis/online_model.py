@@ -1,0 +1,171 @@
+"""An online model: a public histogram that answers counts, and what was paid for to make it better where it is far off.
+
+What is stored is public: the columns, the histogram that the model began with, and the scales of noise.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpsql.accounting.cost import Cost
+from dpsql.measurements import Noise, Opening, Request
+from dpsql.mechanisms.additive_noise import bought, scale_of
+from dpsql.models.joint_histogram import JointHistogram, of_columns
+from dpsql.models.table_domain import TableDomain
+from dpsql.plan.expr.nodes import Value
+from dpsql.synthesis.column_forms import Form
+from dpsql.synthesis.method import CodedTable
+from dpsql.synthesis.methods.independent import Independent
+from dpsql.synthesis.online_options import OnlineTerms
+from dpsql.synthesis.synthetic_table import SyntheticColumn, packed, unpacked
+
+ONLINE_MARK = '{"online model": '  # with which the stored form of each begins, and of nothing else
+PLAIN_FIELDS = ("price", "total", "limit", "shared", "spread", "updates", "queries", "identity", "singles", "statement", "notes")
+START = Fraction(1, 10)  # of the price, for the columns by themselves
+EAGER = 0.75  # of what noise alone reaches: a lower limit finds more, and wastes some updates on noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineModel:
+    """A model as it was opened.
+
+    columns  the values of each column: of a column in bins, the least of each bin
+    singles  the noisy counts of each column's values
+    total    the estimated number of rows
+    limit    how far a count may be off before it is measured
+    shared   the scale of the noise that comparisons share; `spread`: the standard error of a measured count
+    updates  how many counts can be measured; `queries`: for how many counts the limit was chosen
+    identity of the statement that opened it
+    """
+
+    name: str
+    price: str
+    columns: tuple[SyntheticColumn, ...]
+    singles: tuple[tuple[float, ...], ...]
+    total: float
+    limit: int
+    shared: float
+    spread: float
+    updates: int
+    queries: int
+    identity: str
+    statement: str = ""
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def domain(self) -> TableDomain:
+        """The names of the columns, and how many values each has."""
+        return TableDomain(columns=tuple(each.name for each in self.columns),
+                           sizes=tuple(len(each.values) for each in self.columns))
+
+    @cached_property
+    def start(self) -> JointHistogram:
+        """Independent columns."""
+        return of_columns(self.domain, self.total, [np.array(single) for single in self.singles])
+
+    def reach(self, confidence: float) -> float:
+        """How far a count that was found near the model may be off."""
+        return reach(self.limit, self.shared, confidence)
+
+    def as_json(self) -> str:
+        """The stored form."""
+        return json.dumps({"online model": self.name, **{name: getattr(self, name) for name in PLAIN_FIELDS},
+                           "columns": [packed(column) for column in self.columns]})
+
+    def __str__(self) -> str:
+        return "\n".join([
+            f"{self.name}: an online model of {len(self.columns)} columns of about {self.total:,.0f} rows; cost {self.price}",
+            f"up to {self.updates:,} counts that are far from the model are measured: standard error {self.spread:,.3g}",
+            f"other counts are within {self.reach(0.95):,.0f} of the model with 95 % chance", *self.notes])
+
+
+def reach(limit: int, scale: float, confidence: float) -> float:
+    """How far a count may be off that was found near the model: the limit, and what the shared noise adds to it.
+
+    A count is near where its distance is at most limit + z - noise on both sides, and noise is never negative. Each z exceeds
+    scale * log(2 / (1 - confidence)) with half of the probability that is left.
+    """
+    return limit + scale * math.log(2 / (1 - confidence)) + 1
+
+
+def model_of_json(stored: str) -> OnlineModel:
+    """The model of a stored form."""
+    told = json.loads(stored)
+    return OnlineModel(
+        **{**{name: told[name] for name in PLAIN_FIELDS}, "name": told["online model"], "notes": tuple(told["notes"]),
+           "columns": tuple(map(unpacked, told["columns"])), "singles": tuple(map(tuple, told["singles"]))})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlinePlan:
+    """What an online model will cost, and what its answers will be worth."""
+
+    name: str
+    table: CodedTable
+    forms: tuple[Form, ...]
+    terms: OnlineTerms
+    allotted: Cost
+    adds: bool
+    statement: str
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def _each(self) -> Cost:
+        """The price of one update: half of it finds the count, half measures it."""
+        return self.allotted.part((1 - START) / (2 * self.terms.updates))
+
+    @cached_property
+    def opening(self) -> Opening:
+        """What is bought. The noise that comparisons share is drawn once for many of them, so that more of the price is spent on
+        the other: in the ratio that makes the largest noise of all about the smallest."""
+        rows = self.table.rows * (1 if self.adds else 2)
+        epsilon = self._each.as_epsilon
+        share = Fraction(1 / (1 + math.sqrt(math.log(2 * self.terms.queries)))).limit_denominator(1000)
+        return Opening(view=self.table.view, updates=self.terms.updates, noise=self.noise,
+                       scale_limit=scale_of(Fraction(rows) / (epsilon * share)),
+                       scale_query=scale_of(Fraction(rows) / (epsilon * (1 - share))))
+
+    def reach(self, confidence: float) -> float:
+        """How far a count that is found near the model may be off."""
+        return reach(self.limit, self.opening.scale_limit, confidence)
+
+    @property
+    def noise(self) -> Noise:
+        """Of a measured count."""
+        return bought(self.table.rows, self._each)
+
+    @property
+    def limit(self) -> int:
+        """A part of what the noise of all comparisons reaches, so that few updates are wasted on counts that are near."""
+        return math.ceil(EAGER * self.opening.scale_query * math.log(2 * self.terms.queries))
+
+    @property
+    def independent_error(self) -> float:
+        """The standard error of a count, were all of the queries answered by noise of their own for the same price."""
+        return math.sqrt(bought(self.table.rows, self.allotted.part(Fraction(1, self.terms.queries))).variance)
+
+    def steps(self, identity: str) -> Generator[Request, Any, OnlineModel]:
+        """Opens the model, and measures the columns one by one, with which it begins."""
+        yield self.opening
+        measured = yield from Independent().measure(self.table, self.allotted.part(START))
+        network, domain = measured.network, self.table.domain
+        columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(lowest(form, coded.values)))
+                        for form, coded in zip(self.forms, self.table.columns, strict=True))
+        return OnlineModel(
+            name=self.name, price=str(self.terms.options.price), columns=columns, total=max(network.total, 1.0), limit=self.limit,
+            singles=tuple(tuple(network.marginal((column,)).tolist()) for column in domain.columns),
+            shared=self.opening.scale_limit, spread=math.sqrt(self.noise.variance), updates=self.terms.updates,
+            queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
+
+
+def lowest(form: Form, listed: Sequence[Value]) -> list[Value]:
+    """The listed values of a column as values of its type: of a bin its least."""
+    return form.values(listed, np.arange(len(listed)), np.zeros(len(listed)))

@@ -1,0 +1,44 @@
+"""OPTIONS of CREATE ONLINE MODEL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.catalog.price import Price
+from dpsql.planning.options import Options, named_option, own_options, read_options
+from dpsql.sql.text.statement import Option
+from dpsql.synthesis.table_options import BINS, MOST_BINS, SHARED, number_option
+
+ONLINE_METHODS = ("pmw",)
+OWN = ("method", "queries", "updates", "bins")
+QUERIES, MOST_QUERIES = 1000, 10**9
+UPDATES, MOST_UPDATES = 60, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineTerms:
+    """The choices of one online model.
+
+    options  price and limit on rows, as of a SELECT
+    queries  how many counts are going to be asked, about
+    updates  how many of them may be measured
+    bins     into how many parts the range of a column of numbers is cut
+    """
+
+    options: Options
+    queries: int = QUERIES
+    updates: int = UPDATES
+    bins: int = BINS
+
+
+def read_online_terms(given: Sequence[Option], *, default: Price | None) -> OnlineTerms:
+    """Raises OptionError, located, for an unknown name, a repeated one, or an impossible value."""
+    own = own_options(given, OWN, SHARED, "an online model")
+    options = read_options([option for option in given if option.name in SHARED], default=default,
+                           confidence=Fraction(19, 20), known=())
+    named_option(own.get("method"), ONLINE_METHODS)
+    return OnlineTerms(options=options, queries=number_option(own.get("queries"), MOST_QUERIES) or QUERIES,
+                       updates=number_option(own.get("updates"), MOST_UPDATES) or UPDATES,
+                       bins=number_option(own.get("bins"), MOST_BINS) or BINS)
