@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 from dpsql.accounting.cost import ATTO, NANO
 from dpsql.answers.spending import Spending, percent
@@ -24,12 +25,13 @@ class Listing:
     rows: tuple[tuple[Value, ...], ...]
 
 
-def listed_tables(catalog: Catalog) -> Listing:
-    """The tables that statements may use."""
+def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Listing:
+    """The tables that statements may use, and the columns of online models by their names."""
     rows = []
     for table in catalog.tables.values():
         limit = "" if table.public else "no limit" if table.rows is None else str(table.rows)
         rows.append((table.name, "public" if table.public else "private", limit, ", ".join(table.columns)))
+    rows += [(name, "online model", "", ", ".join(columns)) for name, columns in models.items()]
     return Listing(columns=(("table", Type.VARCHAR), ("kind", Type.VARCHAR), (f"rows per {catalog.entity.name}", Type.VARCHAR),
                             ("columns", Type.VARCHAR)), rows=tuple(rows))
 

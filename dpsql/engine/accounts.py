@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.accounting.cost import NOTHING
 from dpsql.answers.spending import Spending, spending
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Entry
@@ -11,7 +12,7 @@ def budget_of(session: Session) -> Spending:
     """The state of the session's budget, with the ledger read anew."""
     session.ledger.refresh()
     names = (None, session.analyst)
-    entries = session.ledger.entries(session.budget.name)
+    entries = [entry for entry in session.ledger.entries(session.budget.name) if entry.charge != NOTHING]  # not of online models
     last = next((entry.charge for entry in reversed(entries) if entry.account == session.account.named), None)
     return spending(session.budget, session.analyst, {name: session.ledger.spent(session.budget.name, name) for name in names},
                     [entry.charge for entry in entries], len(session.ledger.failed(session.account)), last=last)

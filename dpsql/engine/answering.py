@@ -14,6 +14,7 @@ from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
+from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import beside
 from dpsql.errors import ProgrammingError
 from dpsql.planning.explain import Explanation
@@ -45,7 +46,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         case Show(what="releases"):
             return listed_releases(releases_of(session))
         case Show():
-            return listed_tables(beside(session).catalog)
+            return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
         case Describe(table=table, span=span):
             return described(session.catalog, table, span, text)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from sqlglot import exp
+
 from dpsql.answers.answer import Answer
 from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
@@ -63,7 +65,9 @@ def decide(query: Explained, session: Session, parameters: Parameters = ()) -> P
         return synthesis(query, session, parameters)
     if isinstance(query, OpenModel):
         return opening(query, session, parameters)
-    online = asked_online(query, session, parameters)
+    known = {name.lower() for name in session.catalog.tables}
+    others = {table.name.lower() for table in query.tree.find_all(exp.Table)} - known
+    online = asked_online(query, others, session, parameters) if others else None
     if online is not None:
         return online
     problem: SqlError | Unsupported

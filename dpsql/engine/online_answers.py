@@ -7,7 +7,7 @@ these combinations each count is about; the counts come from the model in place 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -19,13 +19,14 @@ from dpsql.answers.answer import Answer
 from dpsql.catalog.model import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import finished, located, open_account
-from dpsql.engine.online_models import OpeningStatement, models, opening
+from dpsql.engine.online_models import OpeningStatement, opening
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to
+from dpsql.engine.stored_models import models
 from dpsql.errors import SqlError, Unsupported
 from dpsql.estimates import Ends, Estimate, NoiseTerm
-from dpsql.kernel.online_models import paid_for
+from dpsql.kernel.model_progress import paid_for
 from dpsql.measurements import Axis, ComparisonResult, Comparisons
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns
@@ -41,25 +42,24 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel, Query
 from dpsql.synthesis.counted_groups import NOWHERE, CountedGroups, counts_of
 from dpsql.synthesis.online_model import OnlineModel
-from dpsql.synthesis.synthetic_table import declared_column
+from dpsql.synthesis.synthetic_table import SyntheticColumn, declared_column
 from dpsql.types import Type
 
 CELL = "the cell"  # the column that numbers the combinations of values
 FORM = "SELECT sex, COUNT(*) FROM people_model WHERE age > 40 GROUP BY sex"
 
 
-def asked_online(query: Query, session: Session, parameters: Parameters) -> OnlineStatement | None:
-    """The plan of a query over an online model of the account; None for any other query. Raises a located error."""
-    named = {table.name.lower(): table for table in query.tree.find_all(exp.Table)}
-    if not named or named.keys() <= {name.lower() for name in session.catalog.tables}:
-        return None
-    model = next((made for name, made in models(session).items() if name.lower() in named), None)
+def asked_online(query: Query, names: Set[str], session: Session, parameters: Parameters) -> OnlineStatement | None:
+    """The plan of a query, if one of these names, which it has for tables, is that of an online model of the account; else None.
+    Raises a located error."""
+    model = next((made for name, made in models(session).items() if name.lower() in names), None)
     if model is None:
         return None
     with located(query.text):
         tree = _plain(query, model)
+        bound_to(query, _declaring(model, model.columns, session), parameters)  # first of all, whether it has these columns
         inside = _named_columns(tree, model)
-        session = _beside(model, inside, session)
+        session = _holding(model, inside, session)
         question, options = bound_to(query, session, parameters)
         _check(question, query)
         again = tree.copy()
@@ -75,15 +75,10 @@ def asked_online(query: Query, session: Session, parameters: Parameters) -> Onli
 def _plain(query: Query, model: OnlineModel) -> exp.Select:
     """The tree, if it is a SELECT from the model alone."""
     tree = query.tree
-    others = [part for part in (exp.Subquery, exp.Join, exp.With, exp.Window, exp.Distinct) if tree.find(part) is not None]
+    others = [part for part in (exp.Subquery, exp.Join, exp.With, exp.Window) if tree.find(part) is not None]
     if not isinstance(tree, exp.Select) or others or sum(1 for _ in tree.find_all(exp.Table)) != 1:
         raise Unsupported(f"{model.name} is an online model, which answers counts of its rows by groups", code="online",
                           span=span_of(tree), subject=model.name, try_=FORM.replace("people_model", model.name))
-    group = tree.args.get("group")
-    if group is not None and (not group.expressions or any(group.args.get(part) for part in (
-            "grouping_sets", "cube", "rollup", "totals", "all"))):
-        raise Unsupported("an online model answers one set of groups at a time", code="online", span=span_of(group),
-                          try_=FORM.replace("people_model", model.name))
     priced = next((option for option in query.options if option.name != "confidence"), None)
     if priced is not None or query.goals:
         span = priced.span if priced is not None else query.goals[0].span
@@ -98,17 +93,21 @@ def _named_columns(tree: exp.Select, model: OnlineModel) -> Columns:
     return tuple(each.name for each in model.columns if each.name.lower() in found)
 
 
-def _beside(model: OnlineModel, inside: Columns, session: Session) -> Session:
-    """The session in which the model is a public table of the combinations of values of these columns."""
+def _declaring(model: OnlineModel, columns: Sequence[SyntheticColumn], session: Session) -> Session:
+    """The session in which the model is a public table of these columns."""
+    table = Table(name=model.name, public=True, columns={each.name: declared_column(each) for each in columns})
+    return replace(session, catalog=replace(session.catalog, tables={**session.catalog.tables, model.name: table}))
+
+
+def _holding(model: OnlineModel, inside: Columns, session: Session) -> Session:
+    """The session in which the model is a public table of the combinations of values of these columns, with their numbers."""
     chosen = [column for column in model.columns if column.name in inside]
     rows = [*product(*(column.values for column in chosen))]
     held = {column.name: (column.type.value, [row[at] for row in rows]) for at, column in enumerate(chosen)}
     session.kernel.hold(model.name, f"{model.identity} {' '.join(map(str, map(model.domain.columns.index, inside)))}",
                         {**held, CELL: (Type.BIGINT.value, list(range(len(rows))))})
-    numbers = replace(model.columns[0], name=CELL, type=Type.BIGINT, values=tuple(range(len(rows))))
-    table = Table(name=model.name, public=True, columns={
-        each.name: declared_column(each) for each in (*(chosen or ()), numbers)})
-    return replace(session, catalog=replace(session.catalog, tables={**session.catalog.tables, model.name: table}))
+    numbers = SyntheticColumn(name=CELL, type=Type.BIGINT, values=tuple(range(len(rows))))
+    return _declaring(model, [*chosen, numbers], session)
 
 
 def _check(question: Question, query: Query) -> None:
@@ -117,6 +116,10 @@ def _check(question: Question, query: Query) -> None:
         if call.function != "count" or call.over is not None:
             raise Unsupported("an online model answers counts of rows", code="online", span=call.span, subject=call.text,
                               try_="COUNT(*), with FILTER (WHERE ...) if need be, or a synthetic table")
+    group = query.tree.args.get("group")
+    if question.sets is not None or (group is not None and not group.expressions):
+        raise Unsupported("an online model answers one set of groups at a time, whose columns are named", code="online",
+                          span=span_of(group or query.tree), try_=FORM)
     if not question.aggregates or question.scalars:
         raise Unsupported("an online model answers counts of rows", code="online", span=span_of(query.tree), try_=FORM)
 

@@ -12,6 +12,7 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
+from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import beside, coded_question, limited_rows, rows_left_out, shortened
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.identity import digest
@@ -21,7 +22,7 @@ from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel
 from dpsql.synthesis.method import CodedColumn, CodedTable
-from dpsql.synthesis.online_model import ONLINE_MARK, OnlineModel, OnlinePlan, model_of_json
+from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import read_online_terms
 from dpsql.types import Span
 
@@ -47,9 +48,10 @@ def opening(statement: OpenModel, session: Session, parameters: Parameters = ())
                           allotted=budgets_by_account(price)[-1].part(Fraction(1)), statement=statement.text,
                           notes=rows_left_out(question, view, session))
         made = OpeningStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
-        taken = {name.lower() for name in (*beside(session).catalog.tables, *session.catalog.undeclared, *models(session))}
-        if statement.name.lower() in taken and not made.is_stored:
-            raise SqlError(f"there is a table or a model {statement.name} already", code="synthesis", span=statement.span,
+        online = statement.name.lower() in {name.lower() for name in models(session)}
+        tables = {name.lower() for name in (*beside(session).catalog.tables, *session.catalog.undeclared)}
+        if (online or statement.name.lower() in tables) and not made.is_stored:
+            raise SqlError(f"there is {'an online model' if online else 'a table'} {statement.name} already", code="synthesis", span=statement.span,
                            subject=statement.name, try_=f"{statement.name}_2")
         return made
 
@@ -103,9 +105,3 @@ class OpeningStatement(Charged[OnlineModel]):
     def bill(self) -> Bill:
         return Bill(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
                     views=(self.plan.table.view,))
-
-
-def models(session: Session) -> dict[str, OnlineModel]:
-    """The online models of the session's account, by name."""
-    bodies = session.ledger.holding(session.account, session.kernel.version, ONLINE_MARK)
-    return {made.name: made for made in map(model_of_json, (body for body in bodies if body.startswith(ONLINE_MARK)))}

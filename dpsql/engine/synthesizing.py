@@ -17,6 +17,7 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
+from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.identity import digest
@@ -170,8 +171,9 @@ class SynthesisStatement(Charged[SyntheticTable]):
 def check_name(made: SynthesisStatement, span: Span | None) -> None:
     """Raises SqlError where a table has this name, unless it was made by this very statement."""
     name, catalog = made.plan.name, beside(made.session).catalog
-    if name.lower() in _names(catalog) and not made.is_stored:
-        raise SqlError(f"there is a table {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
+    online = name.lower() in {model.lower() for model in models(made.session)}
+    if (online or name.lower() in _names(catalog)) and not made.is_stored:
+        raise SqlError(f"there is {'an online model' if online else 'a table'} {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
 
 
 def beside(session: Session) -> Session:

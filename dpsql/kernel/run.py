@@ -21,7 +21,7 @@ from dpsql.errors import Error, Incident
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.online_models import next_progress, paid_for
+from dpsql.kernel.model_progress import next_progress, paid_for
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import Script, resumed, taken
 from dpsql.measurements import MEASUREMENTS, ComparisonResult, Comparisons, Opening, Release, Request
