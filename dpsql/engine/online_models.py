@@ -12,9 +12,8 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
-from dpsql.engine.stored_models import models
-from dpsql.engine.synthesizing import beside, coded_question, limited_rows, rows_left_out, shortened
-from dpsql.errors import SqlError, Unsupported
+from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, rows_left_out, shortened
+from dpsql.errors import Unsupported
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.explain import Expected, Explanation, Measurement
@@ -23,7 +22,7 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel
 from dpsql.synthesis.method import CodedColumn, CodedTable
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
-from dpsql.synthesis.online_options import read_online_terms
+from dpsql.synthesis.online_options import read_online_terms, usual_updates
 from dpsql.types import Span
 
 MOST_CELLS = 2**20  # of the histogram of a model
@@ -44,15 +43,12 @@ def opening(statement: OpenModel, session: Session, parameters: Parameters = ())
             CodedColumn(column=key.column, name=form.name, values=key.values)
             for key, form in zip(question.keys, forms, strict=True)))
         _check_size(table, span_of(statement.query.tree))
-        plan = OnlinePlan(name=statement.name, table=table, forms=forms, terms=terms, adds=bool(known.owners),
-                          allotted=budgets_by_account(price)[-1].part(Fraction(1)), statement=statement.text,
+        allotted = budgets_by_account(price)[-1].part(Fraction(1))
+        plan = OnlinePlan(name=statement.name, table=table, forms=forms, terms=terms, adds=bool(known.owners), allotted=allotted,
+                          updates=terms.updates or usual_updates(allotted), statement=statement.text,
                           notes=rows_left_out(question, view, session))
         made = OpeningStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
-        online = statement.name.lower() in {name.lower() for name in models(session)}
-        tables = {name.lower() for name in (*beside(session).catalog.tables, *session.catalog.undeclared)}
-        if (online or statement.name.lower() in tables) and not made.is_stored:
-            raise SqlError(f"there is {'an online model' if online else 'a table'} {statement.name} already", code="synthesis", span=statement.span,
-                           subject=statement.name, try_=f"{statement.name}_2")
+        check_name(statement.name, made, statement.span)
         return made
 
 
@@ -79,7 +75,7 @@ class OpeningStatement(Charged[OnlineModel]):
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
-        domain, updates, reach = plan.table.domain, plan.terms.updates, plan.reach(0.95)
+        domain, updates, reach = plan.table.domain, plan.updates, plan.reach(0.95)
         alone, spread = 1.96 * plan.independent_error, 1.96 * math.sqrt(plan.noise.variance)
         pays = ("a model pays" if alone >= reach else "a model does not pay; it would for more counts, as in queries = 100000")
         told = (f"up to {updates:,} counts that are far from the model: within {spread:,.4g}",

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from sqlglot import exp
 
@@ -75,7 +76,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         plan = TablePlan(name=statement.name, table=table, forms=forms, method=METHODS[name], terms=terms, allotted=allotted,
                          statement=statement.text, notes=rows_left_out(question, view, session))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
-        check_name(made, statement.span)
+        check_name(statement.name, made, statement.span)
         return made
 
 
@@ -168,12 +169,12 @@ class SynthesisStatement(Charged[SyntheticTable]):
                     views=(self.plan.table.view,))
 
 
-def check_name(made: SynthesisStatement, span: Span | None) -> None:
-    """Raises SqlError where a table has this name, unless it was made by this very statement."""
-    name, catalog = made.plan.name, beside(made.session).catalog
+def check_name(name: str, made: Charged[Any], span: Span | None) -> None:
+    """Raises SqlError where a table or an online model has this name, unless it was made by this very statement."""
     online = name.lower() in {model.lower() for model in models(made.session)}
-    if (online or name.lower() in _names(catalog)) and not made.is_stored:
-        raise SqlError(f"there is {'an online model' if online else 'a table'} {name} already", code="synthesis", span=span, subject=name, try_=f"{name}_2")
+    if (online or name.lower() in _names(beside(made.session).catalog)) and not made.is_stored:
+        raise SqlError(f"there is {'an online model' if online else 'a table'} {name} already", code="synthesis", span=span,
+                       subject=name, try_=f"{name}_2")
 
 
 def beside(session: Session) -> Session:

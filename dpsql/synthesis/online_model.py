@@ -113,6 +113,7 @@ class OnlinePlan:
     forms: tuple[Form, ...]
     terms: OnlineTerms
     allotted: Cost
+    updates: int
     adds: bool
     statement: str
     notes: tuple[str, ...] = ()
@@ -120,7 +121,7 @@ class OnlinePlan:
     @cached_property
     def _each(self) -> Cost:
         """The price of one update: half of it finds the count, half measures it."""
-        return self.allotted.part((1 - START) / (2 * self.terms.updates))
+        return self.allotted.part((1 - START) / (2 * self.updates))
 
     @cached_property
     def opening(self) -> Opening:
@@ -129,7 +130,7 @@ class OnlinePlan:
         rows = self.table.rows * (1 if self.adds else 2)
         epsilon = self._each.as_epsilon
         share = Fraction(1 / (1 + math.sqrt(math.log(2 * self.terms.queries)))).limit_denominator(1000)
-        return Opening(view=self.table.view, updates=self.terms.updates, noise=self.noise,
+        return Opening(view=self.table.view, updates=self.updates, noise=self.noise,
                        scale_limit=scale_of(Fraction(rows) / (epsilon * share)),
                        scale_query=scale_of(Fraction(rows) / (epsilon * (1 - share))))
 
@@ -162,7 +163,7 @@ class OnlinePlan:
         return OnlineModel(
             name=self.name, price=str(self.terms.options.price), columns=columns, total=max(network.total, 1.0), limit=self.limit,
             singles=tuple(tuple(network.marginal((column,)).tolist()) for column in domain.columns),
-            shared=self.opening.scale_limit, spread=math.sqrt(self.noise.variance), updates=self.terms.updates,
+            shared=self.opening.scale_limit, spread=math.sqrt(self.noise.variance), updates=self.updates,
             queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
 
 

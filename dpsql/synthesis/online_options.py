@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpsql.accounting.cost import Cost
 from dpsql.catalog.price import Price
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
@@ -14,7 +15,9 @@ from dpsql.synthesis.table_options import BINS, MOST_BINS, SHARED, number_option
 ONLINE_METHODS = ("pmw",)
 OWN = ("method", "queries", "updates", "bins")
 QUERIES, MOST_QUERIES = 1000, 10**9
-UPDATES, MOST_UPDATES = 60, 1000
+MOST_UPDATES = 1000
+FEW, MANY = 20, 60  # updates, for a small and a larger price
+LARGE = Fraction(1, 1000)  # rho of a price for which there are many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +26,19 @@ class OnlineTerms:
 
     options  price and limit on rows, as of a SELECT
     queries  how many counts are going to be asked, about
-    updates  how many of them may be measured
+    updates  how many of them may be measured; None: as many as suit the price
     bins     into how many parts the range of a column of numbers is cut
     """
 
     options: Options
     queries: int = QUERIES
-    updates: int = UPDATES
+    updates: int | None = None
     bins: int = BINS
+
+
+def usual_updates(price: Cost) -> int:
+    """How many updates a price should buy: the more, the better the model becomes, and the less exact are all of its answers."""
+    return MANY if price.epsilon is None and price.rho >= LARGE else FEW
 
 
 def read_online_terms(given: Sequence[Option], *, default: Price | None) -> OnlineTerms:
@@ -40,5 +48,5 @@ def read_online_terms(given: Sequence[Option], *, default: Price | None) -> Onli
                            confidence=Fraction(19, 20), known=())
     named_option(own.get("method"), ONLINE_METHODS)
     return OnlineTerms(options=options, queries=number_option(own.get("queries"), MOST_QUERIES) or QUERIES,
-                       updates=number_option(own.get("updates"), MOST_UPDATES) or UPDATES,
+                       updates=number_option(own.get("updates"), MOST_UPDATES),
                        bins=number_option(own.get("bins"), MOST_BINS) or BINS)
