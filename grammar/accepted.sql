@@ -61,6 +61,13 @@ CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 3000
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
 
+-- # open_model
+
+CREATE ONLINE MODEL modelled AS SELECT sex, age // 10 AS decade FROM people WHERE age > 10;
+create online model "modelled visits" as select clinic, year, sex from visits join people using (person_id)
+    options (epsilon = 2, method = 'pmw', queries = 5000, updates = 30, max_rows = 2);
+EXPLAIN PRIVACY CREATE ONLINE MODEL modelled_next AS SELECT sex FROM people OPTIONS (rho = 0.01, bins = 4);
+
 -- # accuracy
 
 SELECT COUNT(*) FROM people ERROR WITHIN 10;

@@ -1309,8 +1309,14 @@ CREATE SYNTHETIC TABLE made SELECT sex FROM people
 -- SqlError synthesis: WHERE is not expected here
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (rows = 3) WHERE age > 3
 
--- SqlError options: the options of a synthetic table stand at the end of its statement
+-- SqlError options: the options of this statement stand at its end
 CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) sex FROM people
 
--- SqlError accuracy: no accuracy is asked of a synthetic table
+-- SqlError accuracy: no accuracy is asked of this statement
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
+
+-- SqlError synthesis: MODEL is expected here
+CREATE ONLINE TABLE modelled AS SELECT sex FROM people
+
+-- SqlError synthesis: the name of the new model is expected here
+CREATE ONLINE MODEL AS SELECT sex FROM people

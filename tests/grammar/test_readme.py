@@ -18,7 +18,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.sql.text.border import ACCEPTED
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
-from dpsql.sql.text.statement import Synthesize, Validate
+from dpsql.sql.text.statement import OpenModel, Synthesize, Validate
 from dpsql.sql.text.syntax import WORDS
 
 README = FOLDER / "README.md"
@@ -64,7 +64,7 @@ BLOCKS = re.findall(r"```sql\n(.*?)```", README.read_text(encoding="utf-8"), fla
 @pytest.mark.parametrize("statement", [statement for block in BLOCKS for statement in split(block)])
 def test_examples_are_sentences_and_are_bound(a_bench: Bench, statement: str) -> None:
     grammar().parse(statement)
-    if not isinstance(parse(statement), Validate | Synthesize):  # which need more: see tests/validation and tests/synthesis
+    if not isinstance(parse(statement), Validate | Synthesize | OpenModel):  # which need more: see tests/validation and tests/synthesis
         given = values(a_bench.query(statement).parameters)
         try:
             a_bench.bind(statement, given)
