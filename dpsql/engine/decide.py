@@ -64,7 +64,7 @@ def decide(query: Explained, session: Session, parameters: Parameters = ()) -> P
     if isinstance(query, Synthesize):
         return synthesis(query, session, parameters)
     if isinstance(query, OpenModel):
-        return opening(query, session, parameters)
+        return opening(query, session)
     known = {name.lower() for name in session.catalog.tables}
     others = {table.name.lower() for table in query.tree.find_all(exp.Table)} - known
     online = asked_online(query, others, session, parameters) if others else None

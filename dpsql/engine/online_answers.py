@@ -19,7 +19,7 @@ from dpsql.answers.answer import Answer
 from dpsql.catalog.model import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import finished, located, open_account
-from dpsql.engine.online_models import OpeningStatement, opening
+from dpsql.engine.online_models import coded_rows
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to
@@ -41,7 +41,9 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel, Query
 from dpsql.synthesis.counted_groups import NOWHERE, CountedGroups, counts_of
-from dpsql.synthesis.online_model import OnlineModel
+from dpsql.synthesis.method import CodedTable
+from dpsql.synthesis.online_model import OnlineModel, shown_columns
+from dpsql.synthesis.online_options import read_online_terms
 from dpsql.synthesis.synthetic_table import SyntheticColumn, declared_column
 from dpsql.types import Type
 
@@ -156,39 +158,49 @@ class OnlineStatement:
 
     def explain(self) -> Explanation:
         model, used = self.model, len(self._found())
+        if not model.updates:
+            return self._explained((f"counts are within {model.reach(0.95):,.4g}",))
         left = max(model.updates - used, 0)
+        return self._explained((
+            f"{sum(each.size for each in self.groups):,} counts are compared with the model",
+            f"those that are within {model.reach(0.95):,.4g} of it are answered by it",
+            f"others are measured: {left:,} of {model.updates:,} are left" if left else
+            "none can be measured any more, so no accuracy is promised"), (
+            Expected(aggregate="COUNT(*) that is measured", error=model.spread, named=""),))
+
+    def _explained(self, stages: tuple[str, ...], expected: tuple[Expected, ...] = ()) -> Explanation:
         return Explanation(
-            entity=self.session.catalog.entity.name, steps=(), rewrites=(), measurements=(),
-            stages=(f"{sum(each.size for each in self.groups):,} counts are compared with the model",
-                    f"those that are within {model.reach(0.95):,.4g} of it are answered by it",
-                    f"others are measured: {left:,} of {model.updates:,} are left" if left else
-                    "none can be measured any more, so no accuracy is promised"),
-            expected=(Expected(aggregate="COUNT(*) that is measured", error=model.spread, named=""),),
+            entity=self.session.catalog.entity.name, steps=(), rewrites=(), measurements=(), stages=stages, expected=expected,
             groups=f"{len(self.cells):,}", cost="nothing: the model was paid for when it was made",
             left=tuple(left_in_budget(self.session)))
 
     def answer(self) -> Answer:
         with located(self.text), open_account(self.text, self.session):
-            opened = self._opening()
-            made = [self._asked(groups, opened) for groups in self.groups]
+            table = self._private()
+            made = [self._asked(groups, table) for groups in self.groups]
         told = {call.id: estimate for call, (estimate, _) in zip(self.question.aggregates, made, strict=True)}
         notes = tuple(dict.fromkeys(note for _, notes in made for note in notes))
         return finished(self.question, self.options, Released(cells=self.cells, aggregates=told, notes=notes), self.session)
 
-    def _opening(self) -> OpeningStatement:
-        """The statement that opened the model, planned again: it has the private rows and the columns that were coded."""
+    def _private(self) -> CodedTable:
+        """The private rows and the columns that were coded, from the statement that opened the model. Raises a located error."""
         statement = parse(self.model.statement)
         assert isinstance(statement, OpenModel)
         tables = {name: table for name, table in self.session.catalog.tables.items() if name != self.model.name}
-        made = opening(statement, replace(self.session, catalog=replace(self.session.catalog, tables=tables)))
-        if tuple(len(each.values) for each in made.plan.table.columns) != self.model.domain.sizes:
+        session = replace(self.session, catalog=replace(self.session.catalog, tables=tables))
+        with located(self.model.statement, f"the statement that made {self.model.name}"):
+            terms = read_online_terms(statement.options, default=None)
+            _, table, forms, _ = coded_rows(statement, terms, session)
+        if shown_columns(table, forms) != self.model.columns:
             raise SqlError(f"the policy lists other values than when {self.model.name} was made", code="online",
                            subject=self.model.name, try_="another CREATE ONLINE MODEL")
-        return made
+        return table
 
     def _found(self) -> list[GroupCount]:
         """The counts that were measured, in the order of their measurements."""
         session = self.session
+        if not self.model.updates:
+            return []
         series, _ = paid_for(session.ledger.answered(session.account, self.model.identity, session.kernel.version))
         return counts_of(session.ledger.answers(series), self.model.domain)
 
@@ -200,12 +212,12 @@ class OnlineStatement:
         made: JointHistogram = self.session.online[key]
         return made
 
-    def _asked(self, groups: CountedGroups, opened: OpeningStatement) -> tuple[Estimate, tuple[str, ...]]:
+    def _asked(self, groups: CountedGroups, table: CodedTable) -> tuple[Estimate, tuple[str, ...]]:
         """The counts of all groups, with their errors."""
         values, kinds, at = np.zeros(groups.size), np.full(groups.size, "", dtype="<U8"), 0
         while at < groups.size:
             expected = np.rint(groups.counts(self._histogram(self._found())))
-            result = self._compared(groups.after(at), expected[at:], opened)
+            result = self._compared(groups.after(at), expected[at:], table)
             near = groups.size - at if result is None else result.near
             values[at : at + near], kinds[at : at + near] = expected[at : at + near], "model" if result is None else "near"
             at += near
@@ -214,9 +226,10 @@ class OnlineStatement:
                 at += 1
         return self._estimate(values, kinds), tuple(self._notes(kinds))
 
-    def _compared(self, groups: CountedGroups, expected: np.ndarray[Any, np.dtype[np.float64]], opened: OpeningStatement) -> (
+    def _compared(self, groups: CountedGroups, expected: np.ndarray[Any, np.dtype[np.float64]], table: CodedTable) -> (
             ComparisonResult | None):
-        table = opened.plan.table
+        if not self.model.updates:  # all of it is answered by the model, within what was told
+            return ComparisonResult(near=groups.size, count=None, about="")
         columns = {each.name: each for each in table.columns}
         return self.session.kernel.compare(
             Comparisons(view=table.view, limit=self.model.limit, groups=tuple(groups.groups.tolist()), about=groups.as_text(),

@@ -28,7 +28,7 @@ class FarthestMarginal:
 
     marginals  for each candidate the places of its axes
     expected   for each candidate the expected count of each cell, the last axis changing first; in units of 1 / grain rows
-    weights    of each candidate, 1 or more
+    weights    of each candidate; with a negative one a candidate is likely whose counts are near the expected ones
     penalties  of each candidate, in the same units: for instance the distance that noise alone would make
 
     Candidate i is drawn with probability proportional to exp(s_i / scale), for the score
@@ -37,7 +37,7 @@ class FarthestMarginal:
 
     Cost. The cell of a row in a marginal is a function of the row alone, so one row moves one count of each marginal by 1 at
     most. An entity of k rows moves the sum of distances by at most grain k (triangle inequality), and each score by at most D =
-    grain k max(weights); expected counts, weights and penalties are public. So differences of scores change by at most 2 D, as
+    grain k max(|weights|); expected counts, weights and penalties are public. So differences of scores change by at most 2 D, as
     `noise.choice` needs. Distances from the best score are cut off at a public number C: max(s_i, best - C) moves by at most D
     too, as the best score does, and subtracting the best score from all of them does not change the draw. What is left is small
     enough for floats to hold it exactly.
@@ -75,9 +75,10 @@ class FarthestMarginal:
         check_columns([axis.column for axis in self.axes])
         check_scale(self.scale)
         whole(self.grain, 1, MOST_SCORE, "the grain of scores")
-        _all_whole(self.weights, 1)
-        for numbers in (self.penalties, *self.expected):
+        for numbers in (self.weights, self.penalties, *self.expected):
             _all_whole(numbers, -MOST_SCORE)
+        if 0 in self.weights:
+            raise ValueError("a candidate without a weight has no score")
         if not len(self.marginals) == len(self.expected) == len(self.weights) == len(self.penalties):
             raise ValueError("every candidate needs expected counts, a weight and a penalty")
         for places, counts in zip(self.marginals, self.expected, strict=True):
@@ -88,7 +89,7 @@ class FarthestMarginal:
                 raise ValueError(f"a count is expected of every cell of a candidate, which has at most {LARGEST}")
         if certificate.below.public:
             return FREE
-        return choice_cost(2 * self.grain * certificate.l1 * max(self.weights), self.scale, flip=False)
+        return choice_cost(2 * self.grain * certificate.l1 * max(map(abs, self.weights)), self.scale, flip=False)
 
     def release(self, context: Context, certificate: Certificate) -> Farthest:
         """Draw a candidate; see `FarthestMarginal` for the score and its proof."""

@@ -20,7 +20,7 @@ from dpsql.measurements import Noise, Opening, Request
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
-from dpsql.plan.expr.nodes import Value
+from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.independent import Independent
@@ -28,7 +28,8 @@ from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.synthesis.synthetic_table import SyntheticColumn, packed, unpacked
 
 ONLINE_MARK = '{"online model": '  # with which the stored form of each begins, and of nothing else
-PLAIN_FIELDS = ("price", "total", "limit", "shared", "spread", "updates", "queries", "identity", "singles", "statement", "notes")
+PLAIN_FIELDS = ("price", "total", "limit", "shared", "spread", "updates", "queries", "identity", "singles", "cells", "statement",
+                "notes")
 START = Fraction(1, 10)  # of the price, for the columns by themselves
 EAGER = 0.75  # of what noise alone reaches: a lower limit finds more, and wastes some updates on noise
 
@@ -44,6 +45,7 @@ class OnlineModel:
     shared   the scale of the noise that comparisons share; `spread`: the standard error of a measured count
     updates  how many counts can be measured; `queries`: for how many counts the limit was chosen
     identity of the statement that opened it
+    cells    the counts of all combinations of values, if the model does not begin with independent columns
     """
 
     name: str
@@ -57,6 +59,7 @@ class OnlineModel:
     updates: int
     queries: int
     identity: str
+    cells: tuple[float, ...] = ()
     statement: str = ""
     notes: tuple[str, ...] = ()
 
@@ -68,7 +71,9 @@ class OnlineModel:
 
     @cached_property
     def start(self) -> JointHistogram:
-        """Independent columns."""
+        """What the model begins with."""
+        if self.cells:
+            return JointHistogram(domain=self.domain, counts=np.array(self.cells).reshape(self.domain.sizes))
         return of_columns(self.domain, self.total, [np.array(single) for single in self.singles])
 
     def reach(self, confidence: float) -> float:
@@ -81,8 +86,12 @@ class OnlineModel:
                            "columns": [packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
+        heading = (f"{self.name}: an online model of {len(self.columns)} columns of about {self.total:,.0f} rows; "
+                   f"cost {self.price}")
+        if not self.updates:
+            return "\n".join([heading, f"counts are within {self.reach(0.95):,.0f} with 95 % chance", *self.notes])
         return "\n".join([
-            f"{self.name}: an online model of {len(self.columns)} columns of about {self.total:,.0f} rows; cost {self.price}",
+            heading,
             f"up to {self.updates:,} counts that are far from the model are measured: standard error {self.spread:,.3g}",
             f"other counts are within {self.reach(0.95):,.0f} of the model with 95 % chance", *self.notes])
 
@@ -101,7 +110,8 @@ def model_of_json(stored: str) -> OnlineModel:
     told = json.loads(stored)
     return OnlineModel(
         **{**{name: told[name] for name in PLAIN_FIELDS}, "name": told["online model"], "notes": tuple(told["notes"]),
-           "columns": tuple(map(unpacked, told["columns"])), "singles": tuple(map(tuple, told["singles"]))})
+           "cells": tuple(told["cells"]), "columns": tuple(map(unpacked, told["columns"])),
+           "singles": tuple(map(tuple, told["singles"]))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +127,7 @@ class OnlinePlan:
     adds: bool
     statement: str
     notes: tuple[str, ...] = ()
+    method: str = "pmw"
 
     @cached_property
     def _each(self) -> Cost:
@@ -149,24 +160,37 @@ class OnlinePlan:
         return math.ceil(EAGER * self.opening.scale_query * math.log(2 * self.terms.queries))
 
     @property
-    def independent_error(self) -> float:
-        """The standard error of a count, were all of the queries answered by noise of their own for the same price."""
-        return math.sqrt(bought(self.table.rows, self.allotted.part(Fraction(1, self.terms.queries))).variance)
+    def told(self) -> tuple[str, ...]:
+        """What EXPLAIN says of its answers, with noise for every count beside it."""
+        queries, updates = self.terms.queries, self.updates
+        alone = 1.96 * math.sqrt(bought(self.table.rows, self.allotted.part(Fraction(1, queries))).variance)
+        pays = "pays" if alone >= self.reach(0.95) else "does not pay; it would for more counts, as in queries = 100000"
+        return ("the columns one by one, and counts that are far from the model",
+                f"up to {updates:,} counts that are far from the model: within {1.96 * math.sqrt(self.noise.variance):,.4g}",
+                f"other counts: within {self.reach(0.95):,.4g} of the model",
+                f"{queries:,} counts with noise of their own, for the same price: within {alone:,.4g}, so a model {pays}",
+                f"after {updates:,} of the first kind, the model answers by itself, and no accuracy is promised")
+
+    @property
+    def expected(self) -> Expected:
+        """The error that is known before anything is measured."""
+        return Expected(aggregate="COUNT(*) that is measured", error=math.sqrt(self.noise.variance), named="")
 
     def steps(self, identity: str) -> Generator[Request, Any, OnlineModel]:
         """Opens the model, and measures the columns one by one, with which it begins."""
         yield self.opening
         measured = yield from Independent().measure(self.table, self.allotted.part(START))
         network, domain = measured.network, self.table.domain
-        columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(lowest(form, coded.values)))
-                        for form, coded in zip(self.forms, self.table.columns, strict=True))
         return OnlineModel(
-            name=self.name, price=str(self.terms.options.price), columns=columns, total=max(network.total, 1.0), limit=self.limit,
+            name=self.name, price=str(self.terms.options.price), columns=shown_columns(self.table, self.forms),
+            total=max(network.total, 1.0), limit=self.limit,
             singles=tuple(tuple(network.marginal((column,)).tolist()) for column in domain.columns),
             shared=self.opening.scale_limit, spread=math.sqrt(self.noise.variance), updates=self.updates,
             queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
 
 
-def lowest(form: Form, listed: Sequence[Value]) -> list[Value]:
-    """The listed values of a column as values of its type: of a bin its least."""
-    return form.values(listed, np.arange(len(listed)), np.zeros(len(listed)))
+def shown_columns(table: CodedTable, forms: Sequence[Form]) -> tuple[SyntheticColumn, ...]:
+    """The columns with their listed values as values of their types: of a bin its least."""
+    return tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
+        form.values(coded.values, np.arange(len(coded.values)), np.zeros(len(coded.values)))))
+        for form, coded in zip(forms, table.columns, strict=True))

@@ -12,7 +12,7 @@ from dpsql.planning.options import Options, named_option, own_options, read_opti
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.table_options import BINS, MOST_BINS, SHARED, number_option
 
-ONLINE_METHODS = ("pmw",)
+ONLINE_METHODS = ("pmw", "net")
 OWN = ("method", "queries", "updates", "bins")
 QUERIES, MOST_QUERIES = 1000, 10**9
 MOST_UPDATES = 1000
@@ -25,12 +25,14 @@ class OnlineTerms:
     """The choices of one online model.
 
     options  price and limit on rows, as of a SELECT
+    method   how counts are answered: 'pmw' or 'net'
     queries  how many counts are going to be asked, about
     updates  how many of them may be measured; None: as many as suit the price
     bins     into how many parts the range of a column of numbers is cut
     """
 
     options: Options
+    method: str = ONLINE_METHODS[0]
     queries: int = QUERIES
     updates: int | None = None
     bins: int = BINS
@@ -46,7 +48,8 @@ def read_online_terms(given: Sequence[Option], *, default: Price | None) -> Onli
     own = own_options(given, OWN, SHARED, "an online model")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    named_option(own.get("method"), ONLINE_METHODS)
-    return OnlineTerms(options=options, queries=number_option(own.get("queries"), MOST_QUERIES) or QUERIES,
+    method = named_option(own.get("method"), ONLINE_METHODS)
+    return OnlineTerms(options=options, method=ONLINE_METHODS[0] if method == "auto" else method,
+                       queries=number_option(own.get("queries"), MOST_QUERIES) or QUERIES,
                        updates=number_option(own.get("updates"), MOST_UPDATES),
                        bins=number_option(own.get("bins"), MOST_BINS) or BINS)

@@ -53,7 +53,7 @@ class Database(Cells):
 def request_of(draw: random.Random, **given: Any) -> FarthestMarginal:
     cells = [math.prod(SIZES[place] for place in places) for places in MARGINALS]
     made: dict[str, Any] = {"expected": tuple(tuple(draw.randint(-1, 5) for _ in range(size)) for size in cells),
-                            "weights": tuple(draw.randint(1, 3) for _ in cells), "penalties": tuple(draw.randint(-9, 9) for _ in cells),
+                            "weights": tuple(draw.choice([-2, -1, 1, 2, 3]) for _ in cells), "penalties": tuple(draw.randint(-9, 9) for _ in cells),
                             "scale": draw.choice([0.3, 2.0, 5.0]), "grain": draw.choice([1, 2])}
     return FarthestMarginal(view=VIEW, axes=AXES, marginals=MARGINALS, **{**made, **given})
 

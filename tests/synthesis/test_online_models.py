@@ -146,3 +146,36 @@ def test_counts_out_of_reach_leave_every_cell_possible() -> None:
         made = start.agreeing([GroupCount(columns=("a",), inside=one, count=count), GroupCount(columns=("a",), inside=every, count=count),
                                GroupCount(columns=("a",), inside=~every, count=count)])
         assert made.total == pytest.approx(100) and made.counts.min() > 0 and np.isfinite(made.counts).all()
+
+
+NET = "CREATE ONLINE MODEL small AS SELECT female, physical_limitation FROM people OPTIONS (epsilon = 2, method = 'net')"
+
+
+def test_the_net_mechanism_chooses_a_small_table(connection: dpsql.Connection, place: Path) -> None:
+    model = connection.execute(NET).model
+    left = spent(connection)
+    assert model is not None and model.updates == 0
+    found = connection.execute("SELECT female, COUNT(*) FROM small GROUP BY female")
+    answer = dict(found.fetchall())
+    import duckdb
+
+    with duckdb.connect() as made:
+        exact = dict(made.execute(f"SELECT female, COUNT(*) FROM '{place / 'people.parquet'}' WHERE physical_limitation IS NOT NULL "
+                                  "OR TRUE GROUP BY ALL").fetchall())
+    for value, count in answer.items():
+        assert abs(count - exact[value]) <= model.reach(0.95)
+    assert all(ends[1] is not None and ends[1][1] - ends[1][0] <= 2 * model.reach(0.95) for ends in found.intervals)
+    assert spent(connection) == left and found.cost == ""
+    assert "tables of" in str(connection.explain(NET))
+    with pytest.raises(dpsql.Error, match="tables of two rows, more than 5,000") as refused:
+        connection.execute("CREATE ONLINE MODEL large AS SELECT health, plan, female FROM people OPTIONS (epsilon = 1, method = 'net')")
+    assert refused.value.span is not None and spent(connection) == left
+
+
+def test_all_small_tables_are_candidates() -> None:
+    from dpsql.synthesis.net_mechanism import _compositions, candidates
+
+    for cells, rows in ((1, 5), (2, 7), (4, 6), (7, 3)):
+        found = _compositions(cells, rows)
+        assert found.shape == (candidates(cells, rows), cells) and (found.sum(axis=1) == rows).all() and found.min() >= 0
+        assert len({tuple(row) for row in found.tolist()}) == len(found)
