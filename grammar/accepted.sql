@@ -248,7 +248,6 @@ SELECT COUNT(*) FROM people p WHERE p.age > 3;
 SELECT AVG(a) FROM people AS p(id, h, s, a);
 FROM people SELECT COUNT(*);
 FROM people SELECT sex, COUNT(*) WHERE age > 3 GROUP BY sex;
-SELECT COUNT(*) FROM (people);
 SELECT COUNT(*) FROM (SELECT * FROM people);
 SELECT AVG(a) FROM (SELECT age AS a, sex FROM people WHERE active) AS t WHERE sex = 'f';
 SELECT SUM(x) FROM (SELECT age, income FROM people) AS t(x, y);
