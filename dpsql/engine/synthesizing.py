@@ -35,7 +35,7 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
-from dpsql.synthesis.method import CodedColumn, CodedTable
+from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.methods.all_methods import METHODS, USUAL
 from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import read_terms
@@ -73,8 +73,14 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
             CodedColumn(column=key.column, name=form.name, values=key.values)
             for key, form in zip(question.keys, forms, strict=True)))
         name = USUAL if terms.method == "auto" else terms.method
-        plan = TablePlan(name=statement.name, table=table, forms=forms, method=METHODS[name], terms=terms, allotted=allotted,
-                         statement=statement.text, notes=rows_left_out(question, view, session))
+        task, method = SynthesisTask(table=table, price=allotted, workload=marginals_of(table.domain)), METHODS[name]
+        refusal = method.refusal(task)
+        if refusal is not None:
+            place = next((option.span for option in statement.options if option.name == "method"), statement.span)
+            raise Unsupported(f"{name} cannot make this table: {refusal.why}", code="synthesis", span=place, subject=name,
+                              try_=refusal.try_)
+        plan = TablePlan(name=statement.name, task=task, forms=forms, method=method, terms=terms, statement=statement.text,
+                         notes=rows_left_out(question, view, session))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
         check_name(statement.name, made, statement.span)
         return made
@@ -149,7 +155,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
-        view, domain, entity = plan.table.view, plan.table.domain, session.catalog.entity.name
+        view, domain, entity = plan.task.table.view, plan.task.table.domain, session.catalog.entity.name
         return Explanation(
             entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
             measurements=plan.measurements,
@@ -165,8 +171,8 @@ class SynthesisStatement(Charged[SyntheticTable]):
         return of_json(stored)
 
     def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.allotted, options=self.plan.terms.options,
-                    views=(self.plan.table.view,))
+        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.task.price, options=self.plan.terms.options,
+                    views=(self.plan.task.table.view,))
 
 
 def check_name(name: str, made: Charged[Any], span: Span | None) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpsql.models.junction_tree import JunctionTree
+from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
@@ -61,6 +62,28 @@ class MarkovNetwork:
             if np.shape(weight) != self.domain.shape([column]):
                 raise ValueError(f"{column} has {self.domain.cells([column])} values, each with a weight")
         return self.total * float(self._along_tree((), weights))
+
+    def draw(self, rows: int, generator: UniformDraws) -> Places:
+        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
+        values are 0, ..., size - 1. Raises ValueError where the number of rows is negative.
+
+        Columns are drawn one after the other, see `sampling`: cliques from the root of the junction tree down, and within a
+        clique small columns first.
+        """
+        if rows < 0:
+            raise ValueError("the number of rows is not negative")
+        size = self.domain.cells
+        drawn: dict[str, Places] = {}
+        for clique in self.tree.cliques:
+            given = clique.separator
+            for column in sorted(clique.residual, key=lambda each: size([each])):
+                group = np.zeros(rows, dtype=np.int64)
+                for earlier in given:
+                    group = group * size([earlier]) + drawn[earlier]
+                chances = self.marginal((*given, column)).reshape(-1, size([column]))
+                drawn[column] = conditional(chances, group, generator)
+                given = (*given, column)
+        return np.stack([drawn[column] for column in self.domain.columns], axis=1)
 
     @cached_property
     def conditionals(self) -> tuple[Array, ...]:

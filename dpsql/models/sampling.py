@@ -1,9 +1,8 @@
-"""Draws a table from a graphical model, with far less error than independent rows would have.
+"""Draws a column of a table, given the columns that are drawn already, with far less error than independent rows would have.
 
-Columns are drawn one after the other: cliques from the root of the junction tree down, and within a clique small columns first.
-Rows with the same values of the separator, and of what is drawn of the clique already, are one group. In each group the next
-column is drawn by systematic sampling: n points at distance 1/n, from a random first one, are looked up in the cumulative
-distribution of the column given these values, so that each value occurs its expected number of times, rounded down or up.
+Rows with the same values of the given columns are one group. In each group the new column is drawn by systematic sampling: n
+points at distance 1/n, from a random first one, are looked up in the cumulative distribution of the column given these values, so
+that each value occurs its expected number of times, rounded down or up.
 
 Systematic sampling sorts a group by the new column. Unless the rows of the group are in random order, siblings in the tree would
 be sorted alike, and columns that are independent given the separator would depend on each other as strongly as they can. The
@@ -18,7 +17,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.models.markov_network import MarkovNetwork
 from dpsql.workload.factors import Array
 
 Places = NDArray[np.int64]
@@ -31,26 +29,7 @@ class UniformDraws(Protocol):
         """So many independent numbers, uniform in [0, 1)."""
 
 
-def draw(network: MarkovNetwork, rows: int, generator: UniformDraws) -> Places:
-    """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its values
-    are 0, ..., size - 1. Raises ValueError where the number of rows is negative."""
-    if rows < 0:
-        raise ValueError("the number of rows is not negative")
-    domain = network.domain
-    drawn: dict[str, Places] = {}
-    for clique in network.tree.cliques:
-        given = clique.separator
-        for column in sorted(clique.residual, key=lambda each: domain.cells([each])):
-            group = np.zeros(rows, dtype=np.int64)
-            for earlier in given:
-                group = group * domain.cells([earlier]) + drawn[earlier]
-            chances = network.marginal((*given, column)).reshape(-1, domain.cells([column]))
-            drawn[column] = _conditional(chances, group, generator)
-            given = (*given, column)
-    return np.stack([drawn[column] for column in domain.columns], axis=1)
-
-
-def _conditional(chances: Array, groups: Places, generator: UniformDraws) -> Places:
+def conditional(chances: Array, groups: Places, generator: UniformDraws) -> Places:
     """A value for each row, by the chances of its group, which need not add up to 1."""
     present, group = np.unique(groups, return_inverse=True)
     sums = chances[present].cumsum(axis=1)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
-from typing import Any, Protocol
+from itertools import combinations, product
+from typing import Any, ClassVar, Protocol
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Request
-from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.models.table_model import TableModel
 from dpsql.plan.cells import Cells
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node
@@ -33,10 +34,11 @@ class Measured:
     """
 
     marginals: tuple[MarginalMeasurement, ...]
-    network: MarkovNetwork
+    model: TableModel
 
 
 Measuring = Generator[Request, Any, Measured]
+WIDTH = 3  # columns of the marginals that a table should be good at, where none are named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +79,49 @@ class CodedTable:
         return tuple(product(*(by_name[name].values for name in columns)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class SynthesisTask:
+    """What a method is given; all of it is public but the rows that `table.view` stands for.
+
+    price     of all requests together, at most
+    workload  the marginals that the synthetic table should be good at, each as much as the others
+    known     marginals of the same rows that the same account was given before, which cost nothing
+    public    rows of a public table like the private one, as places in the lists of values; None where none is named
+    """
+
+    table: CodedTable
+    price: Cost
+    workload: tuple[Columns, ...]
+    known: tuple[MarginalMeasurement, ...] = ()
+    public: Places | None = None
+
+
+def marginals_of(domain: TableDomain, width: int = WIDTH) -> tuple[Columns, ...]:
+    """All marginals of so many columns, or the one of all columns where there are fewer."""
+    return tuple(combinations(domain.columns, min(width, len(domain.columns))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impossible:
+    """Why a method cannot do what is asked, and what to write in its place."""
+
+    why: str
+    try_: str
+
+
 class Method(Protocol):
     """One way to choose marginals and measure them."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
 
-    def measure(self, table: CodedTable, price: Cost) -> Measuring:
-        """Measures marginals for this price in all, at most."""
+    def refusal(self, task: SynthesisTask) -> Impossible | None:
+        """Why the method cannot do this, from public facts only; None where it can."""
+        return None
+
+    def measure(self, task: SynthesisTask) -> Measuring:
+        """Measures marginals for the price of the task in all, at most."""
         ...
 
-    def told(self, table: CodedTable, price: Cost) -> tuple[str, ...]:
+    def told(self, task: SynthesisTask) -> tuple[str, ...]:
         """What will be measured, a line for each stage: from public facts only."""
         ...

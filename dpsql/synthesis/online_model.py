@@ -22,7 +22,7 @@ from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import CodedTable
+from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.synthesis.synthetic_table import SyntheticColumn, packed, unpacked
@@ -179,12 +179,13 @@ class OnlinePlan:
     def steps(self, identity: str) -> Generator[Request, Any, OnlineModel]:
         """Opens the model, and measures the columns one by one, with which it begins."""
         yield self.opening
-        measured = yield from Independent().measure(self.table, self.allotted.part(START))
-        network, domain = measured.network, self.table.domain
+        measured = yield from Independent().measure(SynthesisTask(
+            table=self.table, price=self.allotted.part(START), workload=()))
+        model, domain = measured.model, self.table.domain
         return OnlineModel(
             name=self.name, price=str(self.terms.options.price), columns=shown_columns(self.table, self.forms),
-            total=max(network.total, 1.0), limit=self.limit,
-            singles=tuple(tuple(network.marginal((column,)).tolist()) for column in domain.columns),
+            total=max(model.total, 1.0), limit=self.limit,
+            singles=tuple(tuple(model.marginal((column,)).tolist()) for column in domain.columns),
             shared=self.opening.scale_limit, spread=math.sqrt(self.noise.variance), updates=self.updates,
             queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
 

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import amount
 from dpsql.answers.simulation import Simulation
 from dpsql.measurements import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.models.sampling import draw
 from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import CodedTable, Method
+from dpsql.synthesis.method import Method, SynthesisTask
 from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 
@@ -29,41 +27,40 @@ class TablePlan:
     """What will be measured, by which method and for which price, and how the columns are drawn from it."""
 
     name: str
-    table: CodedTable
+    task: SynthesisTask
     forms: tuple[Form, ...]
     method: Method
     terms: SynthesisTerms
-    allotted: Cost
     statement: str
     notes: tuple[str, ...] = ()
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
-        return tuple(Measurement(what=line, aggregates=(self.name,), price=amount(self.allotted), mechanism=self.method.name,
+        return tuple(Measurement(what=line, aggregates=(self.name,), price=amount(self.task.price), mechanism=self.method.name,
                                  noise="discrete, on counts", against={})
-                     for line in self.method.told(self.table, self.allotted))
+                     for line in self.method.told(self.task))
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
         the statement."""
-        measured = yield from self.method.measure(self.table, self.allotted)
-        network = measured.network
-        rows = self.terms.rows if self.terms.rows is not None else min(max(round(network.total), 1), MOST_ROWS)
+        measured = yield from self.method.measure(self.task)
+        model, coded_columns = measured.model, self.task.table.columns
+        rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
-        places = draw(network, rows, draws)
+        places = model.draw(rows, draws)
         columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
-            for at, (form, coded) in enumerate(zip(self.forms, self.table.columns, strict=True)))
+            for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True)))
         return SyntheticTable(
-            name=self.name, method=self.method.name, price=str(self.terms.options.price), total=network.total, columns=columns,
-            marginals=tuple(self._told(each, places, network.total) for each in measured.marginals), notes=self.notes,
+            name=self.name, method=self.method.name, price=str(self.terms.options.price), total=model.total, columns=columns,
+            marginals=tuple(self._told(each, places, model.total) for each in measured.marginals), notes=self.notes,
             statement=self.statement)
 
     def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
         """How far the drawn rows are from what was measured."""
-        at = [self.table.domain.columns.index(column) for column in measured.columns]
-        shape = self.table.domain.shape(measured.columns)
+        domain = self.task.table.domain
+        at, shape = [domain.columns.index(column) for column in measured.columns], domain.shape(measured.columns)
         cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
         counts = np.bincount(cells, minlength=measured.values.size)
         off = np.abs(counts * (total / len(places)) - np.asarray(measured.values).ravel()).mean()

@@ -32,7 +32,6 @@ from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.models.sampling import draw
 from dpsql.models.table_domain import Columns, TableDomain
 
 RHO = 0.014973  # of epsilon = 1 and delta = 1e-9
@@ -139,7 +138,7 @@ def lines(data: Table, rho: float) -> Iterator[list[str]]:
         start = time.process_time()
         network = mechanism(data, rho)
         fitted = time.process_time()
-        drawn = Table(data.domain, draw(network, round(network.total), data.generator), data.generator)
+        drawn = Table(data.domain, network.draw(round(network.total), data.generator), data.generator)
         seconds = time.process_time()
         yield [name, str(len(network.tree.cliques)), str(sum(table.size for table in network.probabilities)),
                errors(data, lambda columns: network.marginal(columns) / network.total),

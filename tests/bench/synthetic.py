@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, total_variation
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.models.sampling import draw
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.methods.all_methods import METHODS
 
@@ -49,7 +48,7 @@ def lines(data: Coded, price: Cost, names: list[str], runs: int) -> Iterator[lis
             start = time.process_time()
             measured = data.measured(METHODS[name], price)
             asked = time.process_time()
-            drawn = draw(measured.network, max(round(measured.network.total), 1), np.random.default_rng(run))
+            drawn = measured.model.draw(max(round(measured.model.total), 1), np.random.default_rng(run))
             ended = time.process_time()
             errors = [total_variation(data.domain, data.places, drawn, size) for size in range(1, min(4, len(data.domain.columns) + 1))]
             yield [name, str(len(data.asked)), " / ".join(f"{error:.4f}".lstrip("0") for error in errors), f"{asked - start:.2f}",

@@ -12,7 +12,6 @@ from support.networks import MIXED, SHAPES, network
 from dpsql.models.belief_propagation import Propagation
 from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
-from dpsql.models.sampling import draw
 from dpsql.models.table_domain import Columns, TableDomain
 
 ROWS = 4000
@@ -39,7 +38,7 @@ def of_independent_rows(made: MarkovNetwork, columns: Columns, rows: int = ROWS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_marginals_are_those_of_the_model(shape: str) -> None:
     made = network(MIXED, SHAPES[shape], seed=6)
-    tables = [draw(made, ROWS, np.random.default_rng(seed)) for seed in range(10)]
+    tables = [made.draw(ROWS, np.random.default_rng(seed)) for seed in range(10)]
     for rows in tables:
         assert rows.shape == (ROWS, 6) and rows.dtype == np.int64 and (rows >= 0).all() and (rows < MIXED.sizes).all()
     for clique in made.tree.cliques:
@@ -57,7 +56,7 @@ def test_siblings_are_independent_given_their_parent(seed: int) -> None:
     which would be at a distance of about 0.6."""
     domain = TableDomain(("parent", "left", "right"), (3, 20, 20))
     made = network(domain, [("parent", "left"), ("parent", "right")], seed=seed)
-    rows = draw(made, ROWS, np.random.default_rng(seed))
+    rows = made.draw(ROWS, np.random.default_rng(seed))
     assert distance(made, rows, ("left", "right")) <= 1.1 * of_independent_rows(made, ("left", "right"))
     assert distance(made, rows, domain.columns) <= 1.1 * of_independent_rows(made, domain.columns)
 
@@ -74,7 +73,7 @@ def test_many_groups_of_one_row_spread_like_one_group() -> None:
     chances = np.log(np.concatenate([np.arange(1.0, 11), np.arange(2.0, 14)]))
     made = MarkovNetwork(domain=domain, total=1, tree=tree, probabilities=tuple(model.marginals(chances)[1]), potentials={})
     for seed in range(5):
-        rows = draw(made, 5000, np.random.default_rng(seed))
+        rows = made.draw(5000, np.random.default_rng(seed))
         for column in ("child", "other"):
             assert distance(made, rows, (column,)) <= 0.3 * of_independent_rows(made, (column,), 5000)
 
@@ -84,10 +83,10 @@ def test_few_rows_and_empty_groups(rows: int) -> None:
     """Most values of the separators occur in no row."""
     domain = TableDomain(("a", "b", "c"), (50, 40, 30))
     made = network(domain, [("a", "b"), ("b", "c")])
-    drawn = draw(made, rows, np.random.default_rng(0))
+    drawn = made.draw(rows, np.random.default_rng(0))
     assert drawn.shape == (rows, 3) and (drawn >= 0).all() and (drawn < domain.sizes).all()
     with pytest.raises(ValueError, match="negative"):
-        draw(made, -1, np.random.default_rng(0))
+        made.draw(-1, np.random.default_rng(0))
 
 
 def test_every_cell_is_drawn_as_often_as_it_should_be() -> None:
@@ -95,7 +94,7 @@ def test_every_cell_is_drawn_as_often_as_it_should_be() -> None:
     domain = TableDomain(("a", "b"), (3, 4))
     made = network(domain, [("a", "b")], total=1)
     generator = np.random.default_rng(8)
-    mean = np.mean([shares(domain, draw(made, 3, generator), ("a", "b")) for _ in range(3000)], axis=0)
+    mean = np.mean([shares(domain, made.draw(3, generator), ("a", "b")) for _ in range(3000)], axis=0)
     truth = made.marginal(("a", "b"))
     assert (np.abs(mean - truth) <= 5 * np.sqrt(truth / 9000)).all()
 
@@ -112,12 +111,12 @@ def test_cells_of_probability_zero_are_never_drawn() -> None:
     model = Propagation(domain=star, tree=tree, factors=[("a",)], impossible=zeros | {("a", "c"): np.tile([0, 0, 1], (3000, 1))})
     both = MarkovNetwork(domain=star, total=1, tree=tree, probabilities=tuple(model.marginals(np.zeros(3000))[1]), potentials={})
     for seed in range(3):
-        assert set(draw(made, 30_000, np.random.default_rng(seed))[:, 1]) == {1, 3}
-        drawn = draw(both, 30_000, np.random.default_rng(seed))
+        assert set(made.draw(30_000, np.random.default_rng(seed))[:, 1]) == {1, 3}
+        drawn = both.draw(30_000, np.random.default_rng(seed))
         assert set(drawn[:, 1]) == {1, 3} and set(drawn[:, 2]) == {0, 1}
 
 
 def test_the_same_seed_draws_the_same_table() -> None:
     made = network(MIXED, SHAPES["cycle"])
-    first, second, other = (draw(made, 100, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    first, second, other = (made.draw(100, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert (first == second).all() and (first != other).any()

@@ -18,7 +18,7 @@ from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.plan.node import Node
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.synthesis.method import CodedColumn, CodedTable, Measured, Method
+from dpsql.synthesis.method import CodedColumn, CodedTable, Measured, Method, SynthesisTask, marginals_of
 from dpsql.types import Type
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -56,11 +56,15 @@ class Coded:
         scan = Scan(table=declared, columns=tuple((name, name) for name in names), owners=("id",))
         return scan if self.rows == 1 else Truncate(input=scan, rows=self.rows, owner="id", order=tuple(names[1:]))
 
+    def task(self, price: Cost, **more: Any) -> SynthesisTask:
+        """Of this table, for this price."""
+        return SynthesisTask(**{"table": self.table, "price": price, "workload": marginals_of(self.domain), **more})
+
     def measured(self, method: Method, price: Cost) -> Measured:
         """What a method measures, by the kernel's own certificates, costs and releases; nothing is recorded. `asked` keeps the
         requests and their costs. Raises RuntimeError, as the kernel does, where more is asked for than the price."""
         self.asked.clear()
-        steps, spent, context = method.measure(self.table, price), FREE, self.kernel._context()
+        steps, spent, context = method.measure(self.task(price)), FREE, self.kernel._context()
         try:
             request = next(steps)
             while True:

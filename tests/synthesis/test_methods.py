@@ -17,7 +17,6 @@ from support.coded_tables import Coded, Places, total_variation
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.measurements import FarthestMarginal, NoisySums
-from dpsql.models.sampling import draw
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.method import Method
 from dpsql.synthesis.methods import mst
@@ -128,14 +127,14 @@ def test_tables_of_one_or_two_columns(name: str, at: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_column_of_one_value(name: str) -> None:
     table = Coded(TableDomain(("one", "a", "b"), (1, 3, 4)), np.insert(places()[:, :2], 0, 0, axis=1))
-    network = table.measured(METHODS[name], PRICES["rho"]).network
+    network = table.measured(METHODS[name], PRICES["rho"]).model
     assert network.marginal(("one",)).sum() == pytest.approx(4000, rel=0.1)
 
 
 def test_a_table_without_rows_has_a_model() -> None:
     table = Coded(DOMAIN, np.zeros((0, 5), dtype=np.int64))
     for name in METHODS:
-        assert table.measured(METHODS[name], PRICES["rho"]).network.total < 200
+        assert table.measured(METHODS[name], PRICES["rho"]).model.total < 200
 
 
 # -- what is chosen
@@ -171,7 +170,7 @@ def test_aim_halves_its_noise_where_nothing_more_is_learned_and_keeps_within_its
         assert variances[0] == variances[4] and any(
             earlier / later == pytest.approx(4, rel=0.01) for earlier, later in zip(variances[5:], variances[6:], strict=False))
         assert ("a", "b") in columns_of(found) or ("a", "b", "c") in columns_of(found)
-        assert sum(table.size for table in made.network.probabilities) <= 60
+        assert sum(table.size for table in made.model.probabilities) <= 60
     larger = table.measured(AdaptiveMarginals(), concentrated(Fraction(100))).marginals
     assert max(len(each.columns) for each in larger) == 3
 
@@ -207,8 +206,8 @@ def test_what_is_asked_follows_from_what_was_released() -> None:
 @pytest.mark.parametrize("account", PRICES)
 def test_marginals_of_pairs_are_nearer_than_those_of_independent_columns(account: str) -> None:
     def error(method: Method, size: int) -> float:
-        network = data().measured(method, PRICES[account]).network
-        return total_variation(DOMAIN, places(), draw(network, len(places()), np.random.default_rng(1)), size)
+        network = data().measured(method, PRICES[account]).model
+        return total_variation(DOMAIN, places(), network.draw(len(places()), np.random.default_rng(1)), size)
 
     apart = error(Independent(), 2)
     assert error(SpanningTree(), 2) < 0.6 * apart and error(AdaptiveMarginals(), 2) < 0.5 * apart
@@ -222,7 +221,7 @@ def test_marginals_of_pairs_are_nearer_than_those_of_independent_columns(account
 @pytest.mark.parametrize("name", METHODS)
 def test_stages_tell_the_noise_of_what_is_measured(name: str, account: str) -> None:
     table, price = data(), PRICES[account]
-    told = METHODS[name].told(table.table, price)
+    told = METHODS[name].told(table.task(price))
     found = table.measured(METHODS[name], price).marginals
     errors = {f"{math.sqrt(each.variance):.3g}" for each in found}
     numbers = {line.partition("standard error ")[2].split()[0] for line in told if "standard error" in line}

@@ -207,7 +207,7 @@ def test_a_name_is_given_once(connection: dpsql.Connection) -> None:
 
 def test_what_fails_after_the_charge_leaves_no_table(connection: dpsql.Connection) -> None:
     left = spent(connection)
-    with patch("dpsql.synthesis.table_plan.draw", side_effect=ValueError("no")), pytest.raises(dpsql.Incident):
+    with patch("dpsql.models.markov_network.MarkovNetwork.draw", side_effect=ValueError("no")), pytest.raises(dpsql.Incident):
         connection.execute(MAKE)
     assert spent(connection) != left
     with pytest.raises(dpsql.Error, match="there is no table made"):

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.synthesis.method import CodedTable, Measured, Measuring
+from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
@@ -50,19 +51,20 @@ WIDTH = 3  # columns of the marginals that count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveMarginals:
+class AdaptiveMarginals(Method):
     """AIM. `cells`: of the model, at most. `rounds`: for each column, before noise is halved."""
 
     cells: int = MOST_CELLS
     rounds: int = ROUNDS
-    name: str = "aim"
+    name: ClassVar[str] = "aim"
 
-    def measure(self, table: CodedTable, price: Cost) -> Measuring:
+    def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then what the model describes worst, until the price is spent."""
+        table, price = task.table, task.price
         domain = table.domain
         candidates = [each for each in downward_closure(domain) if domain.cells(each.columns) <= self.cells]
         if max((len(each.columns) for each in candidates), default=1) == 1:
-            return (yield from Independent().measure(table, price))
+            return (yield from Independent().measure(task))
         share = Fraction(1, self.rounds * len(domain.columns))
         found, spent = [], Fraction(0)
         for column in domain.columns:
@@ -83,7 +85,7 @@ class AdaptiveMarginals:
             network = fit(domain, found, start=network)
             if np.abs(network.marginal(chosen.columns) - before).sum() <= LEARNED * noise * before.size:
                 share *= 2 if price.epsilon is not None else 4
-        return Measured(marginals=tuple(found), network=network)
+        return Measured(marginals=tuple(found), model=network)
 
     def _tried(self, table: CodedTable, candidates: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
                noise: float, room: float, choosing: Cost) -> list[Candidate]:
@@ -94,10 +96,11 @@ class AdaptiveMarginals:
             domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
         return tried or [candidates[0]]
 
-    def told(self, table: CodedTable, price: Cost) -> tuple[str, ...]:
+    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+        table, price = task.table, task.price
         number = len(table.columns)
         if number == 1:
-            return Independent().told(table, price)
+            return Independent().told(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))
         most = math.floor(number * (self.rounds - 1 + CHOOSING))
         return (singles_stage(table, each),

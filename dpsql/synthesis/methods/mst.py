@@ -14,16 +14,17 @@ data, Journal of Privacy and Confidentiality 2021.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.measurements import Request
-from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.method import CodedTable, Measured, Measuring
+from dpsql.models.table_model import TableModel
+from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
@@ -33,27 +34,28 @@ THIRD = Fraction(1, 3)
 MOST_CELLS = 2**17  # of a pair; columns that only larger pairs link stay independent
 
 
-class SpanningTree:
+class SpanningTree(Method):
     """MST. Tables of one column have no pairs, and all of the price is for the column; one pair needs no choice."""
 
     name = "mst"
 
-    def measure(self, table: CodedTable, price: Cost) -> Measuring:
+    def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then the pairs of a spanning tree."""
+        table, price = task.table, task.price
         if not any(pairs(table)):
-            return (yield from Independent().measure(table, price))
-        singles = yield from Independent().measure(table, price.part(THIRD))
-        tree = yield from self._tree(table, singles.network, price)
+            return (yield from Independent().measure(task))
+        singles = yield from Independent().measure(replace(task, price=price.part(THIRD)))
+        tree = yield from self._tree(table, singles.model, price)
         found = list(singles.marginals)
         for pair in tree:
             found.append((yield from counted(table, pair, self._each(table, price, len(tree)))))
-        return Measured(marginals=tuple(found), network=fit(table.domain, found))
+        return Measured(marginals=tuple(found), model=fit(table.domain, found))
 
     def _each(self, table: CodedTable, price: Cost, edges: int) -> Cost:
         """The price of one pair's counts. With two columns nothing is chosen."""
         return price.part((THIRD if len(table.columns) > 2 else 2 * THIRD) / max(edges, 1))
 
-    def _tree(self, table: CodedTable, independent: MarkovNetwork, price: Cost) -> Generator[Request, Any, list[Columns]]:
+    def _tree(self, table: CodedTable, independent: TableModel, price: Cost) -> Generator[Request, Any, list[Columns]]:
         edges = len(table.columns) - 1
         each, noise = price.part(THIRD / edges), mean_size(noise_for(table, self._each(table, price, edges)))
         part = {column: place for place, column in enumerate(table.domain.columns)}
@@ -69,9 +71,10 @@ class SpanningTree:
             part = {column: kept if place == gone else place for column, place in part.items()}
         return tree
 
-    def told(self, table: CodedTable, price: Cost) -> tuple[str, ...]:
+    def told(self, task: SynthesisTask) -> tuple[str, ...]:
+        table, price = task.table, task.price
         if not any(pairs(table)):
-            return Independent().told(table, price)
+            return Independent().told(task)
         edges = len(table.columns) - 1
         singles = singles_stage(table, price.part(THIRD / len(table.columns)))
         error = error_stage(table, self._each(table, price, edges))

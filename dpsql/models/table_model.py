@@ -1,0 +1,33 @@
+"""What every model of a table can do, whatever it is made of."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpsql.models.sampling import Places, UniformDraws
+from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.workload.factors import Array
+
+
+class TableModel(Protocol):
+    """A distribution of a table's rows. It is public, as it is made of what was released."""
+
+    @property
+    def domain(self) -> TableDomain: ...
+
+    @property
+    def total(self) -> float:
+        """The number of rows, which need not be whole."""
+        ...
+
+    def marginal(self, columns: Columns) -> Array:
+        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+
+        Raises Unsupported where there are too many combinations.
+        """
+        ...
+
+    def draw(self, rows: int, generator: UniformDraws) -> Places:
+        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
+        values are 0, ..., size - 1. Raises ValueError where the number of rows is negative."""
+        ...
