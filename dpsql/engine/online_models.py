@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
-from dpsql.accounting.reports import amount
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
@@ -15,12 +14,13 @@ from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, 
 from dpsql.errors import Unsupported
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
-from dpsql.planning.explain import Explanation, Measurement
+from dpsql.planning.explain import Explanation
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedColumn, CodedTable
+from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.net_mechanism import MOST_CANDIDATES, NetPlan, candidates
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import OnlineTerms, read_online_terms, usual_updates
@@ -102,8 +102,7 @@ class OpeningStatement(Charged[OnlineModel]):
         plan, session, domain = self.plan, self.session, self.plan.table.domain
         return Explanation(
             entity=session.catalog.entity.name, steps=shortened(plan.table.view, session), rewrites=(), stages=(),
-            measurements=(Measurement(what=plan.told[0], price=amount(plan.allotted), aggregates=(plan.name,),
-                                      mechanism=plan.method, noise="discrete, on counts", about=plan.told[1:], against={}),),
+            measurements=(measurement(plan.told[0], plan.name, plan.method, plan.allotted, plan.told[1:]),),
             expected=(plan.expected,),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.reports import amount
 from dpsql.answers.simulation import Simulation
 from dpsql.measurements import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import Method, SynthesisTask
+from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 
@@ -37,9 +37,7 @@ class TablePlan:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
-        return tuple(Measurement(what=line, aggregates=(self.name,), price=amount(self.task.price), mechanism=self.method.name,
-                                 noise="discrete, on counts", against={})
-                     for line in self.method.told(self.task))
+        return tuple(measurement(line, self.name, self.method.name, self.task.price) for line in self.method.told(self.task))
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from dpsql.accounting.cost import Cost
+from dpsql.accounting.reports import amount
+from dpsql.planning.explain import Measurement
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.marginal_requests import noise_for
 
@@ -18,3 +20,9 @@ def singles_stage(table: CodedTable, each: Cost) -> str:
 def error_stage(table: CodedTable, each: Cost) -> str:
     """The standard error of a count that is measured for a price."""
     return f"standard error {math.sqrt(noise_for(table, each).variance):.3g}"
+
+
+def measurement(what: str, of: str, method: str, price: Cost, about: tuple[str, ...] = ()) -> Measurement:
+    """A stage as a line of EXPLAIN: of which table or model, by which method, and at which price."""
+    return Measurement(what=what, aggregates=(of,), price=amount(price), mechanism=method, noise="discrete, on counts",
+                       about=about, against={})
