@@ -17,6 +17,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.workload.factors import Array
 
@@ -37,7 +38,7 @@ class GroupCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JointHistogram:
-    """Expected counts of all cells, one axis for each column. None is 0."""
+    """Expected counts of all cells, one axis for each column. None is negative."""
 
     domain: TableDomain
     counts: Array
@@ -48,9 +49,23 @@ class JointHistogram:
         return float(self.counts.sum())
 
     def marginal(self, columns: Columns) -> Array:
-        """The counts of all combinations of values of these columns, in the order of the table."""
+        """The expected counts of all combinations of values of these columns: one axis for each, in this order.
+
+        Raises ValueError where a column stands twice.
+        """
+        if len(set(columns)) != len(columns):
+            raise ValueError("no column stands twice in a marginal")
         others = tuple(i for i, column in enumerate(self.domain.columns) if column not in columns)
-        return np.asarray(self.counts.sum(axis=others))
+        kept = self.domain.ordered(columns)
+        return np.transpose(self.counts.sum(axis=others), [kept.index(column) for column in columns])
+
+    def draw(self, rows: int, generator: UniformDraws) -> Places:
+        """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Each
+        cell has its expected number of rows, rounded down or up. Raises ValueError where the number of rows is negative."""
+        if rows < 0:
+            raise ValueError("the number of rows is not negative")
+        cells = conditional(self.counts.reshape(1, -1), np.zeros(rows, dtype=np.int64), generator)
+        return np.stack(np.unravel_index(cells, self.domain.sizes), axis=1).astype(np.int64)
 
     def agreeing(self, found: Sequence[GroupCount]) -> JointHistogram:
         """The histogram nearest to this one that has these counts; about that where noise makes them contradict each other."""
