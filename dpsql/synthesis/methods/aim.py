@@ -1,8 +1,8 @@
 """AIM: in each round the marginal is measured that the present model describes worst.
 
-Candidates are the marginals of up to three columns. The weight of one is what it tells about all marginals of three columns: how
-many columns it shares with them. After the single columns, each round draws a candidate by the exponential mechanism, with 10 %
-of the round's price, by the score
+Candidates are the marginals within those of the workload, which has all marginals of three columns where none is named. The
+weight of one is what it tells about them: how many columns it shares with each. After the single columns, each round draws a
+candidate by the exponential mechanism, with 10 % of the round's price, by the score
 
     weight * (L1 distance of its counts from those of the model - what noise alone would make of it),
 
@@ -24,10 +24,9 @@ Candidates that cannot be drawn are left out here, by public numbers alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -36,10 +35,20 @@ from dpsql.accounting.cost import Cost
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
-from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.models.table_domain import Columns
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
-from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
+from dpsql.synthesis.methods.marginal_requests import (
+    Candidate,
+    candidates,
+    choice_scale,
+    counted,
+    farthest,
+    hopeful,
+    mean_size,
+    noise_for,
+    unknown_columns,
+)
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
 
 MOST_CELLS = 2**17  # of the model
@@ -47,7 +56,6 @@ MOST_TRIED = 1000  # candidates of a round
 CHOOSING = Fraction(1, 10)  # of a round's price
 LEARNED = 0.5  # of what noise alone would change: a measurement that changes its marginal by less taught nothing
 ROUNDS = 3  # for each column, at first
-WIDTH = 3  # columns of the marginals that count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +69,12 @@ class AdaptiveMarginals(Method):
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then what the model describes worst, until the price is spent."""
         table, price = task.table, task.price
-        domain = table.domain
-        candidates = [each for each in downward_closure(domain) if domain.cells(each.columns) <= self.cells]
-        if max((len(each.columns) for each in candidates), default=1) == 1:
+        domain, possible = table.domain, candidates(task, self.cells)
+        if not _dependent(possible):
             return (yield from Independent().measure(task))
-        share = Fraction(1, self.rounds * len(domain.columns))
-        found, spent = [], Fraction(0)
-        for column in domain.columns:
+        share, spent = Fraction(1, self.rounds * len(domain.columns)), Fraction(0)
+        found = list(task.known)
+        for column in unknown_columns(task, price.part((1 - CHOOSING) * share)):
             found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
             spent += (1 - CHOOSING) * share
         network = fit(domain, found)
@@ -77,7 +84,7 @@ class AdaptiveMarginals(Method):
             choosing, measuring = price.part(CHOOSING * share), price.part((1 - CHOOSING) * share)
             noise = mean_size(noise_for(table, measuring))
             room = float(self.cells * (spent + share))
-            tried = self._tried(table, candidates, network, [each.columns for each in found], noise, room, choosing)
+            tried = self._tried(table, possible, network, [each.columns for each in found], noise, room, choosing)
             chosen = yield from farthest(table, [(one, network.marginal(one.columns)) for one in tried], noise, choosing)
             found.append((yield from counted(table, chosen.columns, measuring)))
             spent += share
@@ -85,32 +92,31 @@ class AdaptiveMarginals(Method):
             network = fit(domain, found, start=network)
             if np.abs(network.marginal(chosen.columns) - before).sum() <= LEARNED * noise * before.size:
                 share *= 2 if price.epsilon is not None else 4
-        return Measured(marginals=tuple(found), model=network)
+        return Measured(marginals=tuple(found[len(task.known):]), model=network)
 
-    def _tried(self, table: CodedTable, candidates: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
+    def _tried(self, table: CodedTable, possible: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
                noise: float, room: float, choosing: Cost) -> list[Candidate]:
         """The candidates for which the model has room, among those that can be drawn."""
-        domain, scale = table.domain, choice_scale(table, max(each.weight for each in candidates), choosing)
-        hoped = sorted(hopeful(domain, candidates, noise, network.total, scale), key=lambda each: domain.cells(each.columns))
+        domain, scale = table.domain, choice_scale(table, max(each.weight for each in possible), choosing)
+        hoped = sorted(hopeful(domain, possible, noise, network.total, scale), key=lambda each: domain.cells(each.columns))
         tried = [each for each in hoped[:MOST_TRIED] if network.tree.holding(each.columns) or (
             domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
-        return tried or [candidates[0]]
+        return tried or [possible[0]]
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price = task.table, task.price
-        number = len(table.columns)
-        if number == 1:
+        number, possible = len(table.columns), candidates(task, self.cells)
+        if not _dependent(possible):
             return Independent().told(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))
-        most = math.floor(number * (self.rounds - 1 + CHOOSING))
-        return (singles_stage(table, each),
-                f"at most {most} counts of up to {min(WIDTH, number)} columns together, each time of those that the model of all "
-                f"counts before describes worst, in a model of {self.cells:,} cells at most: {error_stage(table, each)} or less")
+        columns = unknown_columns(task, each)
+        most = math.floor(self.rounds * number - (1 - CHOOSING) * len(columns))
+        width = max(len(one.columns) for one in possible)
+        return (singles_stage(table, columns, each),
+                f"at most {most} counts of up to {width} columns together, each time of those that the model of all counts "
+                f"before describes worst, in a model of {self.cells:,} cells at most: {error_stage(table, each)} or less")
 
 
-def downward_closure(domain: TableDomain) -> Iterator[Candidate]:
-    """All marginals of up to `WIDTH` columns. The weight of each is the number of columns that it shares with the marginals of
-    `WIDTH` columns, added up over them: every column is in equally many, so it is its own number of columns, but for a factor."""
-    for size in range(1, min(WIDTH, len(domain.columns)) + 1):
-        for columns in combinations(domain.columns, size):
-            yield Candidate(columns=columns, weight=size)
+def _dependent(possible: Sequence[Candidate]) -> bool:
+    """Whether any candidate tells how columns depend on each other."""
+    return any(len(each.columns) > 1 for each in possible)
