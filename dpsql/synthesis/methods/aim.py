@@ -12,6 +12,9 @@ price is learned: from then on noise is half as large (rho is four times as larg
 that is left. The cells of the model are limited, by the share of the price that is spent: what is measured first should not use
 up the room.
 
+At a low price, a round takes so much of it that its choice is more than chance, and that noise leaves something to be learned.
+Where noise blurs even the single columns, or hardly any round could be paid, all that is left is for the single columns.
+
 Prices are fractions, and add up to the whole price exactly. What a round did not ask for, as there was one candidate only, is not
 spent.
 
@@ -25,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -39,7 +42,10 @@ from dpsql.models.table_domain import Columns
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
+    MOST_BLURRED,
     Candidate,
+    audible,
+    blurred,
     candidates,
     choice_scale,
     counted,
@@ -55,6 +61,8 @@ MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round
 CHOOSING = Fraction(1, 10)  # of a round's price
 LEARNED = 0.5  # of what noise alone would change: a measurement that changes its marginal by less taught nothing
+CERTAIN = 0.05  # of all rows: by so much the distances of two candidates should differ if the larger one is to be chosen
+LEAST_ROUNDS = 2  # for how many columns there is one at least, if columns together are measured at all
 ROUNDS = 3  # for each column, at first
 
 
@@ -78,6 +86,10 @@ class AdaptiveMarginals(Method):
             found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
             spent += (1 - CHOOSING) * share
         network = fit(domain, found)
+        noise = mean_size(noise_for(table, price.part((1 - CHOOSING) * share)))
+        share = self._enough(task, possible, network.total, share)
+        if blurred(network, noise) > MOST_BLURRED or share * len(domain.columns) > LEAST_ROUNDS * (1 - spent):
+            return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
         while spent < 1:
             if 1 - spent < 2 * share:
                 share = 1 - spent
@@ -94,11 +106,24 @@ class AdaptiveMarginals(Method):
                 share *= 2 if price.epsilon is not None else 4
         return Measured(marginals=tuple(found[len(task.known):]), model=network)
 
+    def _enough(self, task: SynthesisTask, possible: Sequence[Candidate], total: float, share: Fraction) -> Fraction:
+        """The share of the price that a round needs: this one, or doubled until a choice tells candidates apart and noise leaves
+        something to be learned of one of them."""
+        dependent, weight = [each for each in possible if len(each.columns) > 1], max(each.weight for each in possible)
+        while share < 1:
+            noise = mean_size(noise_for(task.table, task.price.part((1 - CHOOSING) * share)))
+            certain = choice_scale(task.table, weight, task.price.part(CHOOSING * share)) <= CERTAIN * weight * total
+            if certain and any(audible(task.table.domain, each, noise, total) for each in dependent):
+                break
+            share *= 2
+        return share
+
     def _tried(self, table: CodedTable, possible: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
                noise: float, room: float, choosing: Cost) -> list[Candidate]:
         """The candidates for which the model has room, among those that can be drawn."""
         domain, scale = table.domain, choice_scale(table, max(each.weight for each in possible), choosing)
         hoped = sorted(hopeful(domain, possible, noise, network.total, scale), key=lambda each: domain.cells(each.columns))
+        hoped = [each for each in hoped if len(each.columns) == 1 or audible(domain, each, noise, network.total)]
         tried = [each for each in hoped[:MOST_TRIED] if network.tree.holding(each.columns) or (
             domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
         return tried or [possible[0]]

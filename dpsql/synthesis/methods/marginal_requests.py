@@ -22,12 +22,15 @@ from dpsql.measurements import Axis, DiscreteLaplace, Farthest, FarthestMarginal
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.workload.factors import Array
 
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats
 FINE = 10  # expected counts are rounded to multiples of this part of the noise at most
 HOPELESS = 20  # a candidate whose score is lower by so many scales is never drawn
+MOST_BLURRED = 0.07  # of all rows: where noise moves more of them in single columns, the price is too low for anything else
+MOST_NOISE = 0.25  # of all rows, that noise may move to other cells of a marginal
 MOST_CANDIDATES = 50_000  # larger marginals are left out where there would be more
 MOST_WEIGHT = 1000  # of a candidate
 
@@ -112,6 +115,19 @@ def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:
     """The scale of a choice among scores of at most this weight, in rows."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
+
+
+def blurred(model: TableModel, noise: float) -> float:
+    """The share of rows that noise, of this mean size in each cell, moves to other values of a column: the mean over all columns.
+    A count that is smaller than the noise is off by about itself, as no count is negative in a model."""
+    moved = [np.minimum(model.marginal((column,)), noise).sum() / (2 * model.total) for column in model.domain.columns]
+    return float(np.mean(moved))
+
+
+def audible(domain: TableDomain, candidate: Candidate, noise: float, total: float) -> bool:
+    """Whether noise, of this mean size in each cell, leaves anything to be learned: it would move less than `MOST_NOISE` of all
+    rows to other cells."""
+    return noise * domain.cells(candidate.columns) / 2 <= MOST_NOISE * total
 
 
 def hopeful(domain: TableDomain, candidates: Sequence[Candidate], noise: float, total: float, scale: float) -> list[Candidate]:

@@ -5,7 +5,7 @@ choose the tree; and a third for the counts of its pairs. As in Kruskal's algori
 two parts, by the exponential mechanism. The score of a pair is the L1 distance of its true counts from those of independent
 columns, less what the noise of its measurement would add to it (as AIM counts noise). On Adult at epsilon = 1 that lowers the
 error of marginals of three columns from 0.117 to 0.109: a pair of many cells is not chosen where noise hides what would be
-learned.
+learned. Where noise blurs even the single columns, the rest of the price is for these.
 
 Source: McKenna, Miklau and Sheldon, Winning the NIST contest: a scalable and general approach to differentially private synthetic
 data, Journal of Privacy and Confidentiality 2021.
@@ -27,7 +27,9 @@ from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
+    MOST_BLURRED,
     Candidate,
+    blurred,
     candidates,
     choice_scale,
     counted,
@@ -58,7 +60,9 @@ class SpanningTree(Method):
         if not edges:
             return (yield from Independent().measure(task))
         singles = yield from Independent().measure(replace(task, price=price.part(THIRD)))
-        found = list(singles.marginals)
+        found, each = list(singles.marginals), price.part(THIRD / len(table.columns))
+        if blurred(singles.model, mean_size(noise_for(table, each))) > MOST_BLURRED:
+            return (yield from Independent().again(replace(task, price=price.part(2 * THIRD)), found))
         tree = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found]), edges)
         for pair in tree:
             found.append((yield from counted(table, pair, self._each(task, edges))))
