@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,8 @@ class SyntheticTable:
 
     total      the estimated number of private rows
     marginals  what was measured, in order
+    known      of these the number, at the end, that earlier statements had measured
+    records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     """
 
     name: str
@@ -88,6 +90,8 @@ class SyntheticTable:
     marginals: tuple[ReleasedMarginal, ...]
     notes: tuple[str, ...] = ()
     statement: str = ""
+    known: int = 0
+    records: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def rows(self) -> int:
@@ -124,15 +128,17 @@ class SyntheticTable:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
                 "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
-        return json.dumps({**told, "columns": [packed(column) for column in self.columns]})
+        return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
+                           "measured": self.records})
 
     def __str__(self) -> str:
         """A summary: what was measured, and how far the table is from it."""
         lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
                  f"the private rows number about {self.total:,.0f}; cost {self.price}", "measured, with the error of each count"]
-        width = max(len(", ".join(each.columns)) for each in self.marginals)
-        lines += [f"  {', '.join(each.columns):<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by "
-                  f"{each.off:,.4g} a cell" for each in self.marginals]
+        width, new = max(len(", ".join(each.columns)) for each in self.marginals), len(self.marginals) - self.known
+        shown = [f"  {', '.join(each.columns):<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by "
+                 f"{each.off:,.4g} a cell" for each in self.marginals]
+        lines += [*shown[:new], *(["measured by earlier statements"] if self.known else []), *shown[new:]]
         return "\n".join([*lines, *self.notes])
 
 
@@ -142,6 +148,7 @@ def of_json(stored: str) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
+        known=told["known"], records=tuple(told["measured"]),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]))
 
