@@ -18,7 +18,8 @@ from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import Method, SynthesisTask
 from dpsql.synthesis.methods.stages import measurement
-from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable, released
+from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
+from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 
 
