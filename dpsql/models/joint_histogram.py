@@ -10,13 +10,15 @@ Source: Hardt and Rothblum, FOCS 2010, and Hardt, Ligett and McSherry, NIPS 2012
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditionals
+from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.workload.factors import Array
@@ -66,6 +68,12 @@ class JointHistogram:
             raise ValueError("the number of rows is not negative")
         cells = conditional(self.counts.reshape(1, -1), np.zeros(rows, dtype=np.int64), generator)
         return np.stack(np.unravel_index(cells, self.domain.sizes), axis=1).astype(np.int64)
+
+    def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
+                   allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
+        """So many rows that have given values in some columns; see `markov_network.MarkovNetwork.draw_given`."""
+        alone = JunctionTree((Clique(columns=self.domain.columns, parent=-1, shared=0),))
+        return CliqueConditionals(domain=self.domain, tree=alone, tables=(self.counts,)).draw(rows, given, generator, allowed)
 
     def agreeing(self, found: Sequence[GroupCount]) -> JointHistogram:
         """The histogram nearest to this one that has these counts; about that where noise makes them contradict each other."""

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditionals
 from dpsql.models.junction_tree import JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional
 from dpsql.models.table_domain import Columns, TableDomain
@@ -84,6 +85,18 @@ class MarkovNetwork:
                 drawn[column] = conditional(chances, group, generator)
                 given = (*given, column)
         return np.stack([drawn[column] for column in self.domain.columns], axis=1)
+
+    def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
+                   allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
+        """So many rows that have given values in some columns: as of `draw`, in the order of the rows given.
+
+        given    for each of these columns the value of each row
+        allowed  for some of the others the values that each row may have
+
+        Raises ValueError where what is given or allowed is not of the domain, or nothing is allowed.
+        """
+        conditionals = CliqueConditionals(domain=self.domain, tree=self.tree, tables=self.conditionals)
+        return conditionals.draw(rows, given, generator, allowed)
 
     @cached_property
     def conditionals(self) -> tuple[Array, ...]:

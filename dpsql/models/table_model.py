@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
+from dpsql.models.conditional_draws import NOTHING_MORE, Allowed
 from dpsql.models.sampling import Places, UniformDraws
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.workload.factors import Array
@@ -30,4 +32,15 @@ class TableModel(Protocol):
     def draw(self, rows: int, generator: UniformDraws) -> Places:
         """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
         values are 0, ..., size - 1. Raises ValueError where the number of rows is negative."""
+        ...
+
+    def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
+                   allowed: Mapping[str, Allowed] = NOTHING_MORE) -> Places:
+        """So many rows that have given values in some columns: as of `draw`, in the order of the rows given.
+
+        given    for each of these columns the value of each row
+        allowed  for some of the others the values that each row may have
+
+        Raises ValueError where what is given or allowed is not of the domain, or nothing is allowed.
+        """
         ...
