@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,6 +64,17 @@ class SyntheticTable(ReleasedTable):
 
         return shown_in_notebook(self)
 
+    def as_dict(self) -> dict[str, Any]:
+        """What the table is and what was measured for it, without its rows."""
+        from dpsql.synthesis.table_comparison import TableComparison
+        from dpsql.synthesis.table_trust import trust
+
+        return {"table": self.name, "rows": self.rows, "private rows": self.total, "method": self.method, "cost": self.price,
+                "statement": self.statement, "notes": self.notes,
+                "columns": [{"name": column.name, "type": column.type.value} for column in self.columns],
+                "marginals": [{"columns": each.columns, "cells": each.cells, "error": each.error, "off": each.off}
+                              for each in self.marginals], "trust": dict(trust(TableComparison(self)))}
+
     def as_json(self) -> str:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
@@ -70,12 +82,21 @@ class SyntheticTable(ReleasedTable):
         return json.dumps({**told, "columns": [packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
-        """A summary: what was measured, and how far the table is from it."""
+        """A summary: what was measured, how far the table is from it, and what it can be trusted for."""
+        from dpsql.synthesis.table_comparison import TableComparison
+        from dpsql.synthesis.table_trust import trust
+
         lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
-                 f"the private rows number about {self.total:,.0f}; cost {self.price}", "measured, with the error of each count"]
-        width = max(len(", ".join(each.columns)) for each in self.marginals)
-        lines += [f"  {', '.join(each.columns):<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by "
-                  f"{each.off:,.4g} a cell" for each in self.marginals]
+                 f"the private rows number about {self.total:,.0f}; cost {self.price}"]
+        if self.marginals:
+            names = [", ".join(each.columns) for each in self.marginals]
+            width = max(map(len, names))
+            lines += ["", "measured, with the error of each count", *(
+                f"  {name:<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by {each.off:,.4g} a cell"
+                for name, each in zip(names, self.marginals, strict=True))]
+        lines += ["", "what it can be trusted for"]
+        for of, told in trust(TableComparison(self)):
+            lines += textwrap.wrap(f"{of}: {told}", 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
         return "\n".join([*lines, *self.notes])
 
 

@@ -155,7 +155,7 @@ def _entries(labels: Sequence[str], found: MarginalComparison) -> Iterator[str]:
         ends = [100 * max(0.0, at) / top for at in (measured - Z * error, measured, measured + Z * error)]
         yield (f"<div class=entry><span>{html.escape(label)}</span><svg viewBox='0 0 100 10' {SVG}>"
                f"{_bar(0, 100 * drawn / top, 1, 8)}{_whisker(_across(*ends))}</svg>"
-               f"<span>{drawn:,.0f} <span class=dim>measured {measured:,.0f} ± {Z * error:,.2g}</span></span></div>")
+               f"<span>{drawn:,.0f} <span class=dim>measured {measured:,.0f} ± {margin(error)}</span></span></div>")
 
 
 def _histogram(labels: Sequence[str], found: MarginalComparison) -> str:
@@ -164,7 +164,7 @@ def _histogram(labels: Sequence[str], found: MarginalComparison) -> str:
     top = max(1.0, found.drawn[shown].max(), found.measured[shown].max() + Z * found.error)
     wide, bars, below = 100 / len(shown), [], []
     for at, label in enumerate(labels):
-        said = f"{found.drawn[at]:,.0f}, measured {found.measured[at]:,.0f} ± {Z * found.error:,.2g}"
+        said = f"{found.drawn[at]:,.0f}, measured {found.measured[at]:,.0f} ± {margin(found.error)}"
         if at not in shown:
             below.append(paragraph(f"NULL: {said}", "dim"))
             continue
@@ -184,6 +184,11 @@ def _bar(x: float, width: float, y: float, height: float) -> str:
 def _across(low: float, middle: float, high: float) -> str:
     """The path of a whisker from left to right."""
     return f"M{low:.2f} 5H{high:.2f}M{low:.2f} 2.5V7.5M{high:.2f} 2.5V7.5M{middle:.2f} 1.5V8.5"
+
+
+def margin(error: float) -> str:
+    """Half of a 95 % interval."""
+    return f"{Z * error:,.0f}" if Z * error >= 10 else f"{Z * error:.2g}"
 
 
 def _whisker(path: str) -> str:
@@ -207,7 +212,7 @@ def _pairs(compared: TableComparison) -> Iterator[str]:
         yield "<h3>Farthest from what was measured</h3>"
         yield _figures(("pair", "distance", "noise alone", "cells", "± of a count"), (
             (" and ".join(found.columns), share(found.distance), share(found.noise), f"{found.measured.size:,}",
-             f"{Z * found.error:,.3g}") for found in told[:MOST_FAR]))
+             margin(found.error)) for found in told[:MOST_FAR]))
 
 
 def _cell(pair: Columns, found: MarginalComparison | None) -> str:
