@@ -87,7 +87,7 @@ class SyntheticTable(ReleasedTable):
         from dpsql.synthesis.table_trust import trust
 
         lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
-                 f"the private rows number about {self.total:,.0f}; cost {self.price}"]
+                 f"the private rows number about {self.total:,.0f}; cost {self.price}", *self.notes]
         if self.marginals:
             names = [", ".join(each.columns) for each in self.marginals]
             width = max(map(len, names))
@@ -97,7 +97,7 @@ class SyntheticTable(ReleasedTable):
         lines += ["", "what it can be trusted for"]
         for of, told in trust(TableComparison(self)):
             lines += textwrap.wrap(f"{of}: {told}", 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-        return "\n".join([*lines, *self.notes])
+        return "\n".join(lines)
 
 
 @contextlib.contextmanager

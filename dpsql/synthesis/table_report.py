@@ -31,7 +31,7 @@ STYLE = """
 .dpsql figure { margin: 1.2rem 0 1.6rem; } .dpsql figcaption { margin-bottom: .35rem; }
 .dpsql .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.6rem; } .dpsql .legend span { display: inline-flex; gap: .45rem;
   align-items: center; } .dpsql .legend svg { width: 2.4rem; height: .9rem; flex: none; }
-.dpsql .entry { display: grid; grid-template-columns: minmax(6rem, 13rem) 1fr 15rem; gap: 0 .8rem; align-items: center;
+.dpsql .entry { display: grid; grid-template-columns: minmax(5rem, 10rem) 1fr 17rem; gap: 0 .8rem; align-items: center;
   padding: .1rem 0; } .dpsql .entry svg { width: 100%; height: 1.1rem; }
 .dpsql .entry > :last-child { font-variant-numeric: tabular-nums; }
 .dpsql .bars svg { width: 100%; height: 11rem; border-bottom: 1px solid var(--dim); }
@@ -150,12 +150,12 @@ def _entries(labels: Sequence[str], found: MarginalComparison) -> Iterator[str]:
     if rest := len(labels) - most:
         lines.append((f"{rest} others, together", found.measured.sum() - found.measured[kept].sum(), found.error * rest**0.5,
                       found.drawn.sum() - found.drawn[kept].sum()))
-    top = max(1.0, *(max(measured + Z * error, drawn) for _, measured, error, drawn in lines))
+    top = 1.01 * max(1.0, *(max(measured + Z * error, drawn) for _, measured, error, drawn in lines))
     for label, measured, error, drawn in lines:
         ends = [100 * max(0.0, at) / top for at in (measured - Z * error, measured, measured + Z * error)]
         yield (f"<div class=entry><span>{html.escape(label)}</span><svg viewBox='0 0 100 10' {SVG}>"
                f"{_bar(0, 100 * drawn / top, 1, 8)}{_whisker(_across(*ends))}</svg>"
-               f"<span>{drawn:,.0f} <span class=dim>measured {measured:,.0f} ± {margin(error)}</span></span></div>")
+               f"<span>{drawn:,.0f} <span class=dim>{measured_text(measured, error)}</span></span></div>")
 
 
 def _histogram(labels: Sequence[str], found: MarginalComparison) -> str:
@@ -164,7 +164,7 @@ def _histogram(labels: Sequence[str], found: MarginalComparison) -> str:
     top = max(1.0, found.drawn[shown].max(), found.measured[shown].max() + Z * found.error)
     wide, bars, below = 100 / len(shown), [], []
     for at, label in enumerate(labels):
-        said = f"{found.drawn[at]:,.0f}, measured {found.measured[at]:,.0f} ± {margin(found.error)}"
+        said = f"{found.drawn[at]:,.0f}, {measured_text(found.measured[at], found.error)}"
         if at not in shown:
             below.append(paragraph(f"NULL: {said}", "dim"))
             continue
@@ -184,6 +184,11 @@ def _bar(x: float, width: float, y: float, height: float) -> str:
 def _across(low: float, middle: float, high: float) -> str:
     """The path of a whisker from left to right."""
     return f"M{low:.2f} 5H{high:.2f}M{low:.2f} 2.5V7.5M{high:.2f} 2.5V7.5M{middle:.2f} 1.5V8.5"
+
+
+def measured_text(count: float, error: float) -> str:
+    """A noisy count, which may be negative, with its 95 % interval."""
+    return f"measured {count:,.0f} ± {margin(error)}"
 
 
 def margin(error: float) -> str:

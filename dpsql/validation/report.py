@@ -1,9 +1,9 @@
 """A page about a validation, for people to read: one self-contained HTML file, made from released and public values only.
 
-The checks of a family, which have the same aggregate, are drawn together, one on a line: in the middle the synthetic answer,
-around it the tolerance as a band, and, where a noisy slack was told and an entity moves the answer by a known amount, the
-interval that covers the private answer. All checks are drawn again on one scale, that of the slack: how many entities would have
-to come or go until the truth changes.
+The checks of a family, which have the same aggregate, stand together. Those for which a noisy slack was told, and of which an
+entity moves the answer by a known amount, are drawn, one on a line: in the middle the synthetic answer, around it the tolerance
+as a band, and the interval that covers the private answer. All checks are drawn again on one scale, that of the slack: how many
+entities would have to come or go until the truth changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, 
 
 WIDTH, LEFT, LINE, EDGE = 860, 400, 24, 14
 FARTHEST = 2.5  # tolerances from the synthetic answer; what lies beyond is drawn at the end
-LONGEST = 52  # letters of a query beside its line
+LONGEST = 46  # letters of a query beside its line
 COLOURS = {YES: "var(--good)", NO: "var(--bad)", INCONCLUSIVE: "var(--unsure)", UNTESTED: "var(--none)"}
 
 
@@ -29,7 +29,8 @@ def page(made: Validation, title: str = "Is the synthetic table good enough?") -
     parts = [f"<h1>{html.escape(title)}</h1>", f"<table>{counts}</table>", paragraph(_terms(made), "dim"),
              *(paragraph(note, "dim") for note in made.notes)]
     for family, findings in _families(made.findings).items():
-        parts += [f"<h2>{html.escape(family)}</h2>", _plot(findings), *(_check(found) for found in findings)]
+        placed = [found for found in findings if found.truth is not None]
+        parts += [f"<h2>{html.escape(family)}</h2>", _plot(placed) if placed else "", *(_check(found) for found in findings)]
     slacks = [found for found in made.findings if found.slack is not None and found.spread is not None]
     if slacks:
         parts += ["<h2>How far from a change</h2>", "<p class=dim>Entities that would have to come or go until the truth changes,"
