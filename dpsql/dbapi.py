@@ -211,7 +211,8 @@ class Connection:
         workload  what the table should be good at: 'all 3-way', or statements about it
         options   epsilon, delta, rho, method, rows, bins, max_rows
 
-        `.df()` gives the rows. Raises a located error if anything is wrong; nothing is charged then.
+        `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them.
+        Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.answering import seen_by
         from dpsql.engine.synthesizing import statement_of, synthesis
@@ -221,6 +222,17 @@ class Connection:
         statement = statement_of(_text(query), name, _options(options))
         with self._used() as session:
             return synthesis(statement, seen_by(session, statement), parameters).answer()
+
+    @guarded
+    def synthetic_table(self, name: str) -> SyntheticTable:
+        """A synthetic table that was made before, in this session or an earlier one, by its name; costs nothing.
+
+        Raises ProgrammingError where there is none.
+        """
+        from dpsql.engine.synthesizing import made_before
+
+        with self._used() as session:
+            return made_before(_text(name), session)
 
     @guarded
     def budget(self) -> Spending:

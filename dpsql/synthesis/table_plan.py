@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements import Request
+from dpsql.measurements import FarthestMarginal, NoisySums, Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.planning.explain import Expected, Measurement
+from dpsql.progress import tell
 from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import SynthesisTask
+from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
 from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
-from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable, released
+from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
+from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 
 
@@ -66,10 +68,11 @@ class TablePlan:
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
         the statement."""
-        measured = yield from self.choice.method.measure(self.task)
+        measured = yield from told_to_who_waits(self.choice.method.measure(self.task), self.task.table)
         model, coded_columns = measured.model, self.task.table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
+        tell(f"drawing {rows:,} rows ...")
         places = model.draw(rows, draws)
         columns = tuple(SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
@@ -88,3 +91,22 @@ class TablePlan:
         counts = np.bincount(cells, minlength=measured.values.size)
         off = np.abs(counts * (total / len(places)) - np.asarray(measured.values).ravel()).mean()
         return released(measured, float(off))
+
+
+def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Request, Any, Measured]:
+    """The same requests, each told on the line about long work. All that it says is public."""
+    names, number = {column.column: column.name for column in table.columns}, 0
+    try:
+        request = next(measuring)
+        while True:
+            if isinstance(request, NoisySums):
+                number += 1
+                tell(f"marginal {number}: counting {', '.join(names.get(key, key) for key in request.plan.keys)} ...")
+            elif isinstance(request, FarthestMarginal):
+                tell(f"after {number} marginals: looking for what the model describes worst ...")
+            release = yield request
+            tell(f"marginal {number}: fitting the model ...")
+            request = measuring.send(release)
+    except StopIteration as done:
+        measured: Measured = done.value
+        return measured
