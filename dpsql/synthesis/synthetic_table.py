@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.catalog.model import Column, Domain, Table
 from dpsql.errors import OperationalError
-from dpsql.synthesis.released_table import ReleasedMarginal, KeptTable, SyntheticColumn, packed, unpacked
+from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
