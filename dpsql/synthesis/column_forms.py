@@ -25,6 +25,7 @@ from dpsql.synthesis.counted_values import CountedValues
 from dpsql.types import Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
+WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -70,7 +71,7 @@ class BinnedColumn:
             found.append("ifs", exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()))
         if self.nullable and self.type is Type.DOUBLE:
             found.append("ifs", exp.If(this=exp.IsNan(this=column.copy()), true=exp.Null()))
-        for place, edge in enumerate(self.edges[1:-1]):
+        for place, edge in enumerate(self.edges[1:-1] or self.edges[1:]):  # a constant would be no key
             found.append("ifs", exp.If(this=exp.LT(this=column.copy(), expression=self._constant(edge)),
                                        true=exp.Literal.number(place)))
         return found
@@ -125,7 +126,8 @@ def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
     if known.type is Type.VARCHAR and listed > MOST_VALUES:
         raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
                           code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
-    if not (known.type.numeric or known.type.temporal) or not ends.finite:
+    bounded = (known.declared.finite or known.kept.finite) and ends.high - ends.low <= WIDEST_RANGE
+    if not (known.type.numeric or known.type.temporal) or not bounded:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
     return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=_edges(
         ends.low, ends.high, bins, whole=known.type in (Type.BIGINT, Type.DATE)))
