@@ -44,7 +44,8 @@ from dpsql.synthesis.counted_groups import NOWHERE, CountedGroups, counts_of
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.online_model import OnlineModel, shown_columns, within
 from dpsql.synthesis.online_options import read_online_terms
-from dpsql.synthesis.synthetic_table import SyntheticColumn, declared_column
+from dpsql.synthesis.released_table import SyntheticColumn
+from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.types import Type
 
 CELL = "the cell"  # the column that numbers the combinations of values

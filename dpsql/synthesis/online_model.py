@@ -26,7 +26,7 @@ from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.online_options import OnlineTerms
-from dpsql.synthesis.synthetic_table import SyntheticColumn, packed, unpacked
+from dpsql.synthesis.released_table import SyntheticColumn, packed, unpacked
 
 ONLINE_MARK = '{"online model": '  # with which the stored form of each begins, and of nothing else
 PLAIN_FIELDS = ("price", "total", "limit", "shared", "gaussian", "scale", "updates", "queries", "identity", "singles", "cells",

@@ -248,6 +248,47 @@ def test_a_name_is_given_once(connection: dpsql.Connection) -> None:
     assert spent(connection) == left
 
 
+def test_a_table_is_dropped_and_given_back(connection: dpsql.Connection, place: Path) -> None:
+    """For nothing, both; the name is free in between, and other sessions see the same."""
+    other = "CREATE SYNTHETIC TABLE Made AS SELECT health FROM people OPTIONS (epsilon = 0.1, rows = 9)"
+    first = made_by(connection)
+    left = spent(connection)
+    assert connection.execute("DROP SYNTHETIC TABLE MADE").fetchall() == [("MADE",)] and spent(connection) == left
+    for text in ("SELECT COUNT(*) FROM made", "DROP SYNTHETIC TABLE made"):
+        with pytest.raises(dpsql.Error, match="there is no (synthetic )?table made"):
+            connection.execute(text)
+    with pytest.raises(dpsql.Error, match="there is no synthetic table made"):
+        connection.synthetic_table("made")
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+    second = made_by(connection, other)
+    assert connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(9,)]
+    with pytest.raises(dpsql.Error, match="there is a table made already") as told:
+        made_by(connection)
+    assert "DROP SYNTHETIC TABLE made" in told.value.try_
+    with opened(place) as later:
+        assert later.synthetic_table("MADE") == second
+        later.execute("DROP SYNTHETIC TABLE made")
+    left = spent(connection)
+    assert connection.explain(MAKE).stored
+    assert made_by(connection) == first == connection.synthetic_table("made") and spent(connection) == left
+    assert connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(first.rows,)]
+    with opened(place) as later:
+        assert later.execute("SELECT COUNT(*) FROM made").fetchall() == [(first.rows,)]
+        later.execute("DROP SYNTHETIC TABLE made")
+        assert made_by(later, other) == second
+
+
+def test_only_tables_of_the_account_are_dropped(connection: dpsql.Connection, place: Path) -> None:
+    made_by(connection)
+    with opened(place, "bea") as other, pytest.raises(dpsql.Error, match="there is no synthetic table made"):
+        other.execute("DROP SYNTHETIC TABLE made")
+    with pytest.raises(dpsql.Error, match="there is no synthetic table people") as told:
+        connection.execute("DROP SYNTHETIC TABLE people")
+    assert told.value.span is not None and told.value.try_
+    with pytest.raises(dpsql.Error, match="only queries are answered"):
+        connection.execute("DROP TABLE made")
+
+
 def test_what_fails_after_the_charge_leaves_no_table(connection: dpsql.Connection) -> None:
     left = spent(connection)
     with patch("dpsql.models.markov_network.MarkovNetwork.draw", side_effect=ValueError("no")), pytest.raises(dpsql.Incident):
