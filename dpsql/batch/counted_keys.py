@@ -54,7 +54,7 @@ class KeyCells:
     column: str
     size: int
     factor: Factor
-    possible: NDArray[np.bool_]
+    possible: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class CountedKeys:
         chosen = [self.keys[name] for name in names if name in self.keys]
         if at is None or not names or len(chosen) < len(names) or len({key.column for key in chosen}) < len(names):
             return None
-        if not all(key.possible.all() for key in chosen) or math.prod(key.factor.rows for key in chosen) != len(request.cells):
+        if not all(all(key.possible) for key in chosen) or math.prod(key.factor.rows for key in chosen) != len(request.cells):
             return None
         noise = request.noises[at]
         scale = noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma
@@ -163,7 +163,7 @@ def counted_keys(view: Node, keys: Sequence[Key], public: PublicFacts, scratch: 
         rows, (column,) = about(group.view, group.axes, Count())
         (product,) = group.workload.parts
         if (places >= -1).all():
-            found[key.column] = KeyCells(column=column, size=group.axes[0].size, possible=places >= 0,
+            found[key.column] = KeyCells(column=column, size=group.axes[0].size, possible=tuple((places >= 0).tolist()),
                                          factor=_rows_of(product.factors[0], places[places >= 0]))
     conditions = sorted(map(canonical, below.common))
     return CountedKeys(view=view, rows=digest(rows, tuple(conditions)) if conditions else rows, keys=found) if found else None
