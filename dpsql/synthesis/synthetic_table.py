@@ -124,9 +124,10 @@ def of_json(stored: str) -> SyntheticTable:
                         for each in told["marginals"]))
 
 
-def declared(table: SyntheticTable) -> Table:
-    """The table as one that a policy declares public, with the values and ranges that its rows have."""
-    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns})
+def declared(table: SyntheticTable, content: str) -> Table:
+    """The table as one that a policy declares public, with the values and ranges that its rows have; `content` identifies them."""
+    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
+                 content=content)
 
 
 def declared_column(column: SyntheticColumn) -> Column:

@@ -161,6 +161,25 @@ def test_types_come_back(connection: dpsql.Connection) -> None:
     assert connection.execute("SELECT MAX(day), COUNT(told), COUNT(*) FROM typed WHERE high IS NOT NULL").fetchall()[0][2] == 400
 
 
+def test_one_value_or_bin_is_a_column_too_and_all_numbers_are_none(tmp_path: Path) -> None:
+    """A key of a whole number without bounds has no bins: those would be of 2^59 numbers each, and the last one beyond its type."""
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as made:
+        made.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n INTEGER NOT NULL, i INTEGER); INSERT INTO t SELECT i, 3, i FROM range(100) AS r(i)")
+    (tmp_path / "x.toml").write_text(
+        'version = 1\ndatabase = "x.duckdb"\n[entities.e]\ntable = "t"\nkey = "id"\n[tables.t]\nkey = "id"\n[tables.t.columns]\nid = {}\n'
+        'n = { range = [3, 3] }\ni = {}\n[budgets.b]\nentity = "e"\nepsilon = 10\n', encoding="utf-8")
+    Ledger.create(tmp_path / "x.ledger", None).close()
+    with dpsql.connect(policy=tmp_path / "x.toml", analyst="ada") as connection:
+        for bins in (1, 3):
+            table = made_by(connection, f"CREATE SYNTHETIC TABLE s{bins} AS SELECT n, 'x' AS c, n > 1 AS z FROM t OPTIONS (epsilon = 1, bins = {bins})")
+            assert set(table.df().n) == {3} and set(table.df().c) == {"x"}
+        for column in ("id", "i", "id + 1"):
+            for kind in ("SYNTHETIC TABLE", "ONLINE MODEL"):
+                with pytest.raises(dpsql.Error, match="are not known") as told:
+                    connection.execute(f"CREATE {kind} other AS SELECT n, {column} AS v FROM t OPTIONS (epsilon = 1)")
+                assert told.value.span is not None
+
+
 def test_ends_of_whole_numbers_are_not_rounded() -> None:
     """What rests on them, such as that a sum of two fits into 64 bits, must be true of the rows."""
     for value in (2**53 + 1, -(2**53) - 1, 2**63 - 1):
