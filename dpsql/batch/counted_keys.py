@@ -30,6 +30,7 @@ from dpsql.plan.node import InvalidPlan, Node, PublicFacts
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.flatten import lowered
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges
@@ -144,7 +145,10 @@ def _by_values(counts: Array, keys: Sequence[KeyCells]) -> Array:
 
 
 def counted_keys(view: Node, keys: Sequence[Key], public: PublicFacts, scratch: Scratch) -> CountedKeys | None:
-    """The keys of these rows that are computed from one column each, whose cells are known; None where there are none."""
+    """The keys of these rows that are computed from one column each, whose cells are known; None where there are none, or where
+    rows or keys depend on a number that is released first."""
+    if has_placeholders(view):
+        return None
     below = lowered(view, [view.field(key.column).ref for key in keys])
     found, rows = {}, ""
     for key, expr in zip(keys, below.exprs, strict=True):
