@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.catalog.model import Column, Domain, Table
 from dpsql.errors import OperationalError
-from dpsql.synthesis.released_table import ReleasedMarginal, KeptTable, SyntheticColumn, packed, unpacked
+from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def of_json(stored: str) -> SyntheticTable:
 
 
 def declared(table: SyntheticTable, content: str) -> Table:
-    """The table as one that a policy declares public, with the values and ranges that its rows have; `content` identifies them."""
+    """The table as one that a policy declares public, with the values and ranges that its rows have, which `content` identifies."""
     return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
                  content=content)
 
