@@ -22,10 +22,11 @@ from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value
 from dpsql.synthesis.counted_values import CountedValues
-from dpsql.types import Span, Type
+from dpsql.types import ANY_NUMBER, Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
 BINS = 32  # of a column, where neither the statement nor the policy says how many
+WIDEST = 2**15  # of a range that is not declared
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -129,6 +130,8 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     if known.type is Type.VARCHAR and listed > MOST_VALUES:
         raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
                           code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
+    if not known.declared.finite and ends.high - ends.low >= WIDEST:
+        ends = ANY_NUMBER  # all that the type can hold, about which nothing is declared
     if not (known.type.numeric or known.type.temporal) or not ends.finite:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
     if bins is None and cuts is not None and len(cuts) > MOST_VALUES:
@@ -137,7 +140,8 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     whole = known.type in (Type.BIGINT, Type.DATE)
     edges = _edges(ends.low, ends.high, bins or BINS, whole=whole) if bins is not None or cuts is None else _between(
         ends.low, ends.high, cuts, whole=whole)
-    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=edges)
+    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, edges=edges,
+                        step=known.step or (Fraction(1) if known.whole else None))
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:
