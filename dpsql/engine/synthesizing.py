@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -82,7 +84,8 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
                               try_=refusal.try_)
         plan = TablePlan(name=statement.name, task=task, forms=forms, method=method, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))
-        made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
+        made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session,
+                                  span=statement.span)
         check_name(statement.name, made, statement.span)
         return made
 
@@ -154,6 +157,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
 
     plan: TablePlan
     question: Question
+    span: Span | None = None
 
     @property
     def identity(self) -> str:
@@ -171,7 +175,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
 
     def answer(self) -> SyntheticTable:
-        with located(self.text):
+        with located(self.text), named_once(self.plan.name, self, self.span):
             made = self.stored_or_paid()
             keep_again(self.plan.name, self.stored_form or "", self.session, self.text)
             return made
@@ -192,6 +196,17 @@ def check_name(name: str, made: Charged[Any], span: Span | None) -> None:
     if online or (table is not None and table != stored) or (stored is None and name.lower() in _names(session.catalog)):
         raise SqlError(f"there is {'an online model' if online else 'a table'} {name} already", code="synthesis", span=span,
                        subject=name, try_=f"{name}_2" if online or table is None else f"{name}_2, or DROP SYNTHETIC TABLE {name}")
+
+
+@contextlib.contextmanager
+def named_once(name: str, made: Charged[Any], span: Span | None) -> Iterator[None]:
+    """A context in which no other process gives a table of the account this name, until the statement has its answer. Raises as
+    `check_name` does."""
+    account = made.session.account.named
+    told = f"{account.budget}\n{account.analyst}\n{name.lower()}"
+    with made.session.ledger.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}"):
+        check_name(name, made, span)
+        yield
 
 
 def beside(session: Session) -> Session:

@@ -131,7 +131,7 @@ def declared_column(column: SyntheticColumn) -> Column:
     present: list[Any] = sorted({value for value in column.values if value is not None})
     ends = ANY_NUMBER
     if present and (column.type.numeric or column.type.temporal):
-        low, high = (end.toordinal() if isinstance(end, dt.date) else float(end) for end in (present[0], present[-1]))
+        low, high = (end.toordinal() if isinstance(end, dt.date) else end for end in (present[0], present[-1]))
         ends = Interval(low, high)
     return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, declared=ends,
                   physical=ANY_NUMBER if column.type.temporal else ends,

@@ -17,7 +17,8 @@ from dpsql import cli
 from dpsql.demo.folder import export
 from dpsql.kernel.ledger import Ledger
 from dpsql.progress import shown_by
-from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+from dpsql.synthesis.synthetic_table import SyntheticColumn, SyntheticTable, declared_column, of_json
+from dpsql.types import Type
 
 SHELL = ["synthesize", "--budget", "study", "--analyst", "ada", "--ledger", "test.ledger", "--name", "made"]
 MAKE = "CREATE SYNTHETIC TABLE made AS SELECT health, female, income, education_years FROM people OPTIONS (epsilon = 0.5)"
@@ -161,6 +162,13 @@ def test_types_come_back(connection: dpsql.Connection) -> None:
     assert {"good"}.isdisjoint(value for column in table.columns if column.name == "told" for value in column.values)
     assert of_json(table.as_json()) == table
     assert connection.execute("SELECT MAX(day), COUNT(told), COUNT(*) FROM typed WHERE high IS NOT NULL").fetchall()[0][2] == 400
+
+
+def test_ends_of_whole_numbers_are_not_rounded() -> None:
+    """What rests on them, such as that a sum of two fits into 64 bits, must be true of the rows."""
+    for value in (2**53 + 1, -(2**53) - 1, 2**63 - 1):
+        ends = declared_column(SyntheticColumn(name="n", type=Type.BIGINT, values=(value, 0))).physical
+        assert value in (ends.low, ends.high)
 
 
 def test_sums_over_the_rows_of_an_entity(connection: dpsql.Connection) -> None:
