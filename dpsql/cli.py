@@ -164,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--file", metavar="FILE", help="read the query from a file")
     made.add_argument("--name", required=True, metavar="NAME", help="the name of the new table, in later statements")
     made.add_argument("--method", metavar="NAME", help="how the model is measured (default: the best)")
+    made.add_argument("--workload", metavar="TEXT", help="what the table should be good at: 'all 3-way', or statements about it")
     made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: as many as there seem to be)")
     made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: the "
                       "bins of the policy, or 32)")
@@ -440,7 +441,8 @@ def _validate(options: argparse.Namespace) -> None:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
-    given = {name: value for name in ("method", "rows", "bins", "max_rows") if (value := getattr(options, name)) is not None}
+    own = ("method", "workload", "rows", "bins", "max_rows")
+    given = {name: value for name in own if (value := getattr(options, name)) is not None}
     target = _free_file(options.to, "people_syn.csv", ".csv", ".parquet")
     page = _free_file(options.report, "people_syn.html", ".html")
     if options.again and (given or options.sql is not None or options.file is not None):

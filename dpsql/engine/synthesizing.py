@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -13,21 +13,25 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
+from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
+from dpsql.batch.records import Record, encoded
 from dpsql.catalog.model import Catalog, Table
 from dpsql.catalog.names import fault_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.kept_measurements import known_marginals
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
+from dpsql.measurements import Request
 from dpsql.plan.certificate import stabilities, stability
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.explain import Expected, Explanation, Step, steps
+from dpsql.planning.explain import Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import priced
@@ -37,8 +41,10 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
-from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
-from dpsql.synthesis.methods.all_methods import METHODS, USUAL
+from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask
+from dpsql.synthesis.method_choice import chosen
+from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.online_model import ONLINE_MARK
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import read_terms
@@ -71,21 +77,25 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
             raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
                               code="synthesis", span=statement.span, try_="GROUP BY queries, whose small groups are withheld")
         question, forms = coded_question(statement.query, session, terms.bins, parameters)
-        view, known = limited_rows(question, session, terms.options, span_of(statement.query.tree))
-        table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
+        view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
+        table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(
             CodedColumn(column=key.column, name=form.name, values=key.values)
             for key, form in zip(question.keys, forms, strict=True)))
-        name = USUAL if terms.method == "auto" else terms.method
-        task, method = SynthesisTask(table=table, price=allotted, workload=marginals_of(table.domain)), METHODS[name]
-        refusal = method.refusal(task)
+        workload = read_workload(terms.workload, statement.name, table.domain)
+        counted = counted_keys(view, question.keys, session.kernel, session.scratch)
+        known = () if counted is None else known_marginals(counted, {
+            key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
+        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known)
+        choice = chosen(task, terms.method, METHODS)
+        refusal, name = choice.method.refusal(task), choice.method.name
         if refusal is not None:
             place = next((option.span for option in statement.options if option.name == "method"), statement.span)
             raise Unsupported(f"{name} cannot make this table: {refusal.why}", code="synthesis", span=place, subject=name,
                               try_=refusal.try_)
-        plan = TablePlan(name=statement.name, task=task, forms=forms, method=method, terms=terms, statement=statement.text,
+        plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))
-        made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session,
-                                  span=statement.span)
+        made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
+                                  session=session, span=statement.span)
         check_name(statement.name, made, statement.span)
         return made
 
@@ -153,26 +163,29 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisStatement(Charged[SyntheticTable]):
-    """The statement: what it will do, and the table, new or as it was made before."""
+    """The statement: what it will do, and the table, new or as it was made before. `counted` are the columns whose counts are
+    kept for later statements."""
 
     plan: TablePlan
     question: Question
+    counted: CountedKeys | None
     span: Span | None = None
 
     @property
     def identity(self) -> str:
         plan = self.plan
-        return digest(self.session.policy, "synthetic", plan.name, self.question, plan.terms, plan.method.name, plan.forms)
+        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None),
+                      plan.task.workload, plan.choice.method.name, plan.forms)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
         view, domain, entity = plan.task.table.view, plan.task.table.domain, session.catalog.entity.name
         return Explanation(
             entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
-            measurements=plan.measurements,
-            expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the table"),),
+            measurements=plan.measurements, expected=plan.expected,
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored,
+            notes=(*plan.notes, *plan.used))
 
     def answer(self) -> SyntheticTable:
         with located(self.text), named_once(self.plan.name, self, self.span):
@@ -184,8 +197,15 @@ class SynthesisStatement(Charged[SyntheticTable]):
         return of_json(stored)
 
     def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.task.price, options=self.plan.terms.options,
+        return Bill(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
                     views=(self.plan.task.table.view,))
+
+    def _steps(self) -> Generator[Request, Any, SyntheticTable]:
+        """The steps of the plan. The table keeps what was measured."""
+        found: list[Record] = []
+        steps = self.plan.steps(self.identity)
+        made = yield from steps if self.counted is None else recording_counts(steps, self.counted, found)
+        return replace(made, records=tuple(encoded(found)))
 
 
 def check_name(name: str, made: Charged[Any], span: Span | None) -> None:

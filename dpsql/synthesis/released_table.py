@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,8 @@ class ReleasedTable:
 
     total      the estimated number of private rows
     marginals  what was measured, in order
+    known      of these the number, at the end, that earlier statements had measured
+    records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     """
 
     name: str
@@ -78,6 +80,8 @@ class ReleasedTable:
     marginals: tuple[ReleasedMarginal, ...]
     notes: tuple[str, ...] = ()
     statement: str = ""
+    known: int = 0
+    records: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def rows(self) -> int:

@@ -79,7 +79,8 @@ class SyntheticTable(ReleasedTable):
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
                 "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
-        return json.dumps({**told, "columns": [packed(column) for column in self.columns]})
+        return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
+                           "measured": self.records})
 
     def __str__(self) -> str:
         """A summary: what was measured, how far the table is from it, and what it can be trusted for."""
@@ -90,10 +91,11 @@ class SyntheticTable(ReleasedTable):
                  f"the private rows number about {self.total:,.0f}; cost {self.price}", *self.notes]
         if self.marginals:
             names = [", ".join(each.columns) for each in self.marginals]
-            width = max(map(len, names))
-            lines += ["", "measured, with the error of each count", *(
-                f"  {name:<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by {each.off:,.4g} a cell"
-                for name, each in zip(names, self.marginals, strict=True))]
+            width, new = max(map(len, names)), len(self.marginals) - self.known
+            shown = [f"  {name:<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by {each.off:,.4g} a cell"
+                     for name, each in zip(names, self.marginals, strict=True)]
+            lines += ["", "measured, with the error of each count", *shown[:new]]
+            lines += ["measured by earlier statements", *shown[new:]] if self.known else []
         lines += ["", "what it can be trusted for"]
         for of, told in trust(TableComparison(self)):
             lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
@@ -118,6 +120,7 @@ def of_json(stored: str) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
+        known=told["known"], records=tuple(told["measured"]),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]))
 

@@ -5,8 +5,10 @@ Everything after the last release is post-processing: the fit, the draw, and the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,12 @@ import numpy as np
 from dpsql.answers.simulation import Simulation
 from dpsql.measurements import FarthestMarginal, NoisySums, Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.planning.explain import Measurement
+from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
 from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
+from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
+from dpsql.synthesis.method_choice import MethodChoice
+from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.synthetic_table import SyntheticTable
@@ -31,7 +35,7 @@ class TablePlan:
     name: str
     task: SynthesisTask
     forms: tuple[Form, ...]
-    method: Method
+    choice: MethodChoice
     terms: SynthesisTerms
     statement: str
     notes: tuple[str, ...] = ()
@@ -39,12 +43,32 @@ class TablePlan:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
-        return tuple(measurement(line, self.name, self.method.name, self.task.price) for line in self.method.told(self.task))
+        method, task = self.choice.method, self.task
+        first, *others = method.told(task)
+        told = measurement(first, self.name, method.name, task.price, tuple(others))
+        return (replace(told, against=dict(self.choice.against)),)
+
+    @property
+    def expected(self) -> tuple[Expected, ...]:
+        """The errors that public facts tell, for EXPLAIN: those of the counts that are measured follow from the stages above."""
+        table, price, many = self.task.table, self.task.price, len(self.task.workload)
+        alone = math.sqrt(noise_for(table, price.part(Fraction(1, many))).variance)
+        return (
+            Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="which, and how well: told with the table"),
+            Expected(aggregate="COUNT(*) by any other", error=None, named="how columns depend on each other is not known yet"),
+            Expected(aggregate="for comparison, noise alone", error=alone,
+                     named=f"all {many:,} marginals of the workload by themselves, each for an equal share of the price"))
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """What earlier statements told, which costs nothing now."""
+        known = "; ".join(f"{', '.join(each.columns)} (± {math.sqrt(each.variance):,.4g})" for each in self.task.known)
+        return (f"counts that earlier statements measured are used for nothing: {known}",) if known else ()
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
         the statement."""
-        measured = yield from told_to_who_waits(self.method.measure(self.task), self.task.table)
+        measured = yield from told_to_who_waits(self.choice.method.measure(self.task), self.task.table)
         model, coded_columns = measured.model, self.task.table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
@@ -54,9 +78,10 @@ class TablePlan:
             form.values(coded.values, places[:, at], draws.random(rows))))
             for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True)))
         return SyntheticTable(
-            name=self.name, method=self.method.name, price=str(self.terms.options.price), total=model.total, columns=columns,
-            marginals=tuple(self._told(each, places, model.total) for each in measured.marginals), notes=self.notes,
-            statement=self.statement)
+            name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
+            columns=columns,
+            marginals=tuple(self._told(each, places, model.total) for each in (*measured.marginals, *self.task.known)),
+            known=len(self.task.known), notes=(*self.notes, *self.used), statement=self.statement)
 
     def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
         """How far the drawn rows are from what was measured."""
