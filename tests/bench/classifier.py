@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +57,20 @@ id = {{}}
 {told}
 [budgets.main]
 entity = "person"
-epsilon = 100000
+epsilon = 1000
 delta = 1e-3
 """
 
 
 def synthetic(folder: Path, method: str, epsilon: str, run: int) -> pd.DataFrame:
-    """The rows, by a new analyst in each run: the same statement of the same one gives the same table."""
+    """The rows, by a new analyst each time: what one has measured before would be used again."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # each run's ledger is another
-        connection = dpsql.connect(policy=folder / "dpsql.toml", analyst=f"{method} {run}")
+        connection = dpsql.connect(policy=folder / "dpsql.toml", analyst=f"{method}-{epsilon}-{run}")
     with connection:
         columns = ", ".join((*NUMBERS, *TEXTS, TARGET))
-        return connection.synthesize(f"SELECT {columns} FROM people", name="made", method=method, epsilon=epsilon, delta=DELTA).df()
+        return connection.synthesize(f"SELECT {columns} FROM people", name="made", method=method, epsilon=Decimal(epsilon),
+                                     delta=Decimal(DELTA)).df()
 
 
 def areas(training: pd.DataFrame, test: pd.DataFrame) -> list[float]:
