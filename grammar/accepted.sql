@@ -89,7 +89,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.05, delta = 1e-7) AVG(income) 
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, mechanism = 'laplace') COUNT(*) FROM people;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'rows', max_rows = 2) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'clip', clip = 800) SUM(cost) FROM visits;
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, consistency = 'integer') sex, COUNT(*) FROM people GROUP BY CUBE (sex);
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, consistency = 'nnls', rounding = 'whole', total = 1000) sex, COUNT(*) FROM people GROUP BY CUBE (sex);
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'p-identity') age, COUNT(*) FROM people GROUP BY age;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'auto', planning = 20) age, COUNT(*) FROM people GROUP BY age;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'dawa') age, COUNT(*) FROM people GROUP BY age;
