@@ -20,6 +20,7 @@ from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers
 
 MOST_SHOWN = 6  # groups that are told one by one
+EXACT = 1e-9  # ratio of squared errors below which numbers are exact: they are public, or follow from such numbers
 
 
 def before(noisy: NoisyAnswers, method: str, errors: Errors | None, names: Mapping[str, str],
@@ -48,14 +49,21 @@ def after(noisy: NoisyAnswers, found: FittedTable, errors: Errors | None, names:
 
 def _told(found: Diagnosis, names: Mapping[str, str]) -> str:
     known = [group for group in found.groups if not np.isnan(group.ratio)]
-    shown = "; ".join(_group(group, names) for group in known[:MOST_SHOWN])
-    more = f"; {len(known) - MOST_SHOWN} more" if len(known) > MOST_SHOWN else ""
-    return f"squared error over that of the unprocessed numbers {shown}{more}; best for all: {_either(found.best)}"
+    shown = ", ".join(_group(group, names) for group in known[:MOST_SHOWN])
+    more = f", {len(known) - MOST_SHOWN} more" if len(known) > MOST_SHOWN else ""
+    return f"squared errors of {shown}{more} times those of the unprocessed numbers; best for all: {_either(found.best)}"
 
 
 def _group(group: GroupDiagnosis, names: Mapping[str, str]) -> str:
+    name = names.get(group.name, group.name)
+    if group.ratio < EXACT:
+        return f"{name} 0"
     worse = f", {group.worse} worse than by least squares" if group.worse else ""
-    return f"{names.get(group.name, group.name)}: {group.ratio:.2g}, bias {group.bias:+.2g}{worse}, best by {group.best[0]}"
+    return f"{name} {group.ratio:.2g} (bias {_rounded(group.bias)}{worse}, best by {group.best[0]})"
+
+
+def _rounded(bias: float) -> str:
+    return f"{bias:+,.0f}" if abs(bias) >= 10 else f"{bias:+.2g}"
 
 
 def _either(methods: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from dpsql.workload.factors import Array
 
 ZERO = 1e-9  # counts up to which a cell is fitted at zero
 SURE = 2.0  # standard errors by which errors have to differ to be told apart
-MOST_CELLS, MOST_SUMS, MOST_ENTRIES = 2500, 300, 40_000  # of tables that are simulated: a fit takes some milliseconds
+MOST_CELLS, MOST_SUMS, MOST_ENTRIES = 1000, 100, 4000  # of tables that are simulated: a fit takes some milliseconds
 MOST_RUNS, LEAST_RUNS, WORK = 60, 10, 20_000  # runs, and cells that are fitted by a method in all of them
 
 Errors: TypeAlias = Callable[[], Array]  # draws the errors of all answers at once, (queries,): dependent as they are
