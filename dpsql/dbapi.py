@@ -203,21 +203,36 @@ class Connection:
 
     @guarded
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
-                   **options: Any) -> SyntheticTable:
+                   workload: str | Sequence[str] | None = None, **options: Any) -> SyntheticTable:
         """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
 
-        query    a SELECT of the columns, without aggregates, over rows that belong to one entity each
-        name     under which later statements may ask the table, exactly and for free
-        options  epsilon, delta, rho, method, rows, bins, max_rows
+        query     a SELECT of the columns, without aggregates, over rows that belong to one entity each
+        name      under which later statements may ask the table, exactly and for free
+        workload  what the table should be good at: 'all 3-way', or statements about it
+        options   epsilon, delta, rho, method, rows, bins, max_rows
 
-        `.df()` gives the rows. Raises a located error if anything is wrong; nothing is charged then.
+        `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them.
+        Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.answering import seen_by
         from dpsql.engine.synthesizing import statement_of, synthesis
 
+        if workload is not None:
+            options["workload"] = workload if isinstance(workload, str) else ";\n".join(map(_text, workload))
         statement = statement_of(_text(query), name, _options(options))
         with self._used() as session:
             return synthesis(statement, seen_by(session, statement), parameters).answer()
+
+    @guarded
+    def synthetic_table(self, name: str) -> SyntheticTable:
+        """A synthetic table that was made before, in this session or an earlier one, by its name; costs nothing.
+
+        Raises ProgrammingError where there is none.
+        """
+        from dpsql.engine.synthesizing import made_before
+
+        with self._used() as session:
+            return made_before(_text(name), session)
 
     @guarded
     def budget(self) -> Spending:

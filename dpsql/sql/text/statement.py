@@ -120,6 +120,15 @@ class OpenModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """DROP SYNTHETIC TABLE <name>: the table is not listed any more, and its name is free."""
+
+    name: str
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """SHOW BUDGET | RELEASES | TABLES."""
 
@@ -135,6 +144,6 @@ class Describe:
 
 
 Explained: TypeAlias = Query | Validate | Synthesize | OpenModel
-Statement: TypeAlias = Explained | Explain | Show | Describe
+Statement: TypeAlias = Explained | Explain | Drop | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""

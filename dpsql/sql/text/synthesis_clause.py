@@ -10,12 +10,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError
 from dpsql.sql.text.option_clause import read_clause
 from dpsql.sql.text.places import CLOSING, OPENING
-from dpsql.sql.text.statement import OpenModel, Option, Query, Synthesize
+from dpsql.sql.text.statement import Drop, OpenModel, Option, Query, Synthesize
 from dpsql.sql.text.tokens import place_of, shown
 from dpsql.types import Span
 
 FORM = "CREATE SYNTHETIC TABLE people_syn AS SELECT age, income FROM people OPTIONS (epsilon = 1)"
 ONLINE_FORM = "CREATE ONLINE MODEL people_model AS SELECT age, sex FROM people OPTIONS (epsilon = 1)"
+DROP_FORM = "DROP SYNTHETIC TABLE people_syn"
 ReadQuery = Callable[[list[Token], Token], Query]
 
 
@@ -43,6 +44,16 @@ def read_synthesis(text: str, tokens: Sequence[Token], query: ReadQuery) -> Synt
     if asked.goals:
         raise SqlError("no accuracy is asked of this statement", code="accuracy", span=asked.goals[0].span, try_=form)
     return made(name=tokens[3].text, query=asked, options=options, text=text, span=place_of(tokens[3]))
+
+
+def read_drop(text: str, tokens: Sequence[Token]) -> Drop:
+    """DROP SYNTHETIC TABLE <name>. Raises SqlError, located."""
+    if [token.text.upper() for token in tokens[2:3]] != ["TABLE"]:
+        raise SqlError("TABLE is expected here", code="synthesis", span=_place(tokens, 2), try_=DROP_FORM)
+    if len(tokens) != 4 or tokens[3].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+        raise SqlError("the name of one synthetic table is expected here", code="synthesis", span=_place(tokens, 3),
+                       try_=DROP_FORM)
+    return Drop(name=tokens[3].text, text=text, span=place_of(tokens[3]))
 
 
 def _options_at(tokens: Sequence[Token]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import amount
@@ -10,16 +11,25 @@ from dpsql.planning.explain import Measurement
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.marginal_requests import noise_for
 
+CELL = 8  # bytes of a probability
 
-def singles_stage(table: CodedTable, each: Cost) -> str:
-    """All columns one by one, for a price each."""
-    number, cells = len(table.columns), sum(table.domain.sizes)
-    return f"counts of the values of {'the' if number == 1 else 'each'} column: {cells:,} cells, {error_stage(table, each)}"
+
+def singles_stage(table: CodedTable, columns: Sequence[str], each: Cost) -> str:
+    """These columns one by one, for a price each."""
+    cells = sum(table.domain.shape(columns))
+    which = ("the column" if len(table.columns) == 1 else "each column" if len(columns) == len(table.columns) else
+             ", ".join(columns))
+    return f"counts of the values of {which}: {cells:,} cells, {error_stage(table, each)}"
 
 
 def error_stage(table: CodedTable, each: Cost) -> str:
     """The standard error of a count that is measured for a price."""
     return f"standard error {math.sqrt(noise_for(table, each).variance):.3g}"
+
+
+def size_stage(cells: int) -> str:
+    """The largest model that may be made."""
+    return f"a model of {cells:,} cells at most ({max(cells * CELL / 2**20, 0.1):.1f} MB)"
 
 
 def measurement(what: str, of: str, method: str, price: Cost, about: tuple[str, ...] = ()) -> Measurement:
