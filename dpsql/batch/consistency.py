@@ -17,9 +17,9 @@ from dpsql.accounting.cost import Cost
 from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.measured import MeasuredGroup
-from dpsql.errors import Error, OptionError
+from dpsql.errors import OptionError
 from dpsql.microdata import limits
-from dpsql.microdata.all_fits import fit
+from dpsql.microdata.all_fits import FAILURES, fit
 from dpsql.microdata.diagnosis_lines import after, before
 from dpsql.microdata.noisy_answers import NoisyAnswers, query_group
 from dpsql.microdata.sparse_queries import of_workload, sums_and_entries
@@ -31,7 +31,6 @@ from dpsql.workload.factors import Array
 TOTAL = "total"  # the group of the public number of rows
 LEAST_VARIANCE = 1e-12  # of noise so small that its variance is 0 in floats
 BIASED = "none is below zero, so small ones are too large on average, and errors are only a guide"
-FAILURES = (Error, ArithmeticError, MemoryError, RuntimeError, ValueError)  # of a fit, after which the paid answers are returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
