@@ -50,7 +50,9 @@ def test_numbers_become_those_of_one_table(method: str, noisy: Connection) -> No
     assert any(note.startswith(f"{method}: ") and "best for all: " in note for note in cursor.notes)
 
 
-def test_without_noise_nothing_changes(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_without_noise_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnostic, "MOST_CELLS", 1)
     with Connection(session_of(tmp_path, dense(), noise=Exact(), policy=POLICY)) as exact:
         plain = exact.execute(CUBE.format("strategy = 'identity'")).fetchall()
         for method in METHODS:
