@@ -15,8 +15,8 @@ and m0; it is never negative. `worth` says how many rows the start is worth: as 
 sample.
 
 Where the start is no sample of the same rows, it is worth less in some directions. So the fit begins with full worth, and while
-the residuals of some measurement are larger than its noise explains (its squares over their variances exceed what they would be
-with chance exp(-TAIL), Laurent and Massart 2000, lemma 1), the worst one is trusted `MORE` times more.
+the residuals of some measurement are larger than noise explains in any of them (Laurent and Massart 2000, lemma 1), the worst one
+is trusted `MORE` times more. Where that does not help, as no weights can explain it, it stays as it is.
 
 Multiplicative weights take half a step towards the newest count instead, and forget the others.
 """
@@ -40,7 +40,8 @@ MORE = 4.0
 MOST_RAISED = 16  # measurements that are trusted more, one after the other
 FIRST_SWEEPS, SWEEPS = 6, 3  # through all measurements: at first, and after one is trusted more
 CLOSE = 0.05  # standard deviations of the noise: no count moves by more in a sweep that is the last
-TAIL = 2.0
+TAIL = 2.0  # noise exceeds what is taken to be explained by it with chance exp(-TAIL) at most
+HELPED = 0.9  # of what was unexplained is left, at most, where more trust helps
 MOST_LOG = 40.0  # of a factor
 NEWTON, EXACT = 50, 1e-6
 FLOOR = -700.0  # log of a count that is 0
@@ -79,11 +80,11 @@ class _Fitted:
     def __post_init__(self) -> None:
         self.logs = np.zeros(len(self.cells))
 
-    def unexplained(self, model: TableModel) -> float:
-        """By how much the squared residuals exceed what noise explains."""
+    def unexplained(self, model: TableModel, tail: float) -> float:
+        """By how much the squared residuals exceed what noise explains, but for a chance of exp(-tail)."""
         number = len(self.cells)
         squares = float(((self.values - model.marginal(self.columns).ravel()[self.cells])**2).sum()) / self.variance
-        return squares - number - 2 * math.sqrt(number * TAIL) - 2 * TAIL
+        return squares - number - 2 * math.sqrt(number * tail) - 2 * tail
 
 
 def projected(start: Tilted, measurements: Sequence[MarginalMeasurement | CellMeasurement], *, worth: float,
@@ -93,13 +94,18 @@ def projected(start: Tilted, measurements: Sequence[MarginalMeasurement | CellMe
         raise ValueError("a distribution has rows, and is worth some")
     parts = [_part(start, each) for each in measurements]
     model = _swept(_with_total(start, total), parts, worth, FIRST_SWEEPS)
-    for _ in range(MOST_RAISED if parts else 0):
-        excess = [part.unexplained(model) for part in parts]
-        worst = int(np.argmax(excess))
-        if excess[worst] <= 0:
+    tail, open_ = TAIL + math.log(max(len(parts), 1)), list(parts)
+    for _ in range(MOST_RAISED):
+        excess = [part.unexplained(model, tail) for part in open_]
+        if max(excess, default=0) <= 0:
             break
-        parts[worst].trust *= MORE
+        worst = int(np.argmax(excess))
+        part = open_[worst]
+        part.trust *= MORE
         model = _swept(model, parts, worth, SWEEPS)
+        if part.unexplained(model, tail) > HELPED * excess[worst]:
+            part.trust /= MORE
+            open_.pop(worst)
     return model
 
 

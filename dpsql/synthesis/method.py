@@ -87,7 +87,7 @@ class SynthesisTask:
     workload  the marginals that the synthetic table should be good at, each as much as the others
     known     marginals of the same rows that the same account was given before, which cost nothing
     public    rows of a public table like the private one, as places in the lists of values; None where none is named
-    queries   what a round of MWEM measures: whole 'marginals', or one 'single' count
+    single    whether a round of MWEM measures one count, and not a whole marginal
     """
 
     table: CodedTable
@@ -95,7 +95,7 @@ class SynthesisTask:
     workload: tuple[Columns, ...]
     known: tuple[MarginalMeasurement, ...] = ()
     public: Places | None = None
-    queries: str = "marginals"
+    single: bool = False
 
 
 def marginals_of(domain: TableDomain, width: int = WIDTH) -> tuple[Columns, ...]:
