@@ -310,6 +310,11 @@ def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
     left = spent(connection)
     told = str(connection.explain(MAKE))
     assert "4 columns" in told and "cost    ε = 0.5" in told and spent(connection) == left
+    for said in ("aim at ε = 0.5", "a model of 131,072 cells at most (1.0 MB)", "not mst: ", "not independent: ", "noise alone",
+                 "all 4 marginals of the workload"):
+        assert said in told
+    told = str(connection.explain(MAKE.replace("0.5", "0.5, workload = 'all 1-way'")))
+    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "asks nothing of columns together" in told
 
 
 def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.CaptureFixture[str],
@@ -328,6 +333,9 @@ def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, c
     frame = duckdb.sql("SELECT * FROM 'made.csv'").df()
     assert list(frame.columns) == ["health", "income", "general_health_index"] and len(frame) == 300
     assert cli.main([*words, "--to", "made.parquet"]) == 0 and len(duckdb.sql("SELECT * FROM 'made.parquet'").fetchall()) == 300
+    words[words.index("shelled")] = "of_pairs"
+    assert cli.main([*words, "--workload", "SELECT health, AVG(income) FROM of_pairs GROUP BY health"]) == 0
+    assert "health, income" in capsys.readouterr().out
     for wrong in ("made.csv", "made.txt", "no_such_folder/made.csv"):
         assert cli.main([*words, "--to", wrong]) == 2
     assert "is not overwritten" in capsys.readouterr().err
