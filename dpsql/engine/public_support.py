@@ -58,7 +58,7 @@ def public_places(option: Option, session: Session, forms: Sequence[Form], colum
     except OptionError:
         raise
     except Error as fault:
-        raise _wrong(option, f"{table.name} cannot be read: {fault.args[0]}", "another public table") from None
+        raise _wrong(option, f"{table.name} cannot be read: {fault.reason}", "another public table") from None
     at = [[field.id for field in question.view.fields].index(key.column) for key in question.keys]
     places = [{cell_of((value,))[0]: place for place, value in enumerate(column.values)} for column in columns]
     coded = [[lookup.get(cell_of((row[place],))[0], -1) for lookup, place in zip(places, at, strict=True)] for row in held]
