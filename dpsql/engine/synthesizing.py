@@ -22,6 +22,7 @@ from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.kept_measurements import known_marginals
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
@@ -85,7 +86,9 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         counted = counted_keys(view, question.keys, session.kernel, session.scratch)
         known = () if counted is None else known_marginals(counted, {
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
-        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known)
+        public = None if terms.public is None else public_places(terms.public, beside(session), forms, table.columns)
+        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known, public=public,
+                             single=terms.queries == "single")
         choice = chosen(task, terms.method, METHODS)
         refusal, name = choice.method.refusal(task), choice.method.name
         if refusal is not None:
@@ -174,8 +177,9 @@ class SynthesisStatement(Charged[SyntheticTable]):
     @property
     def identity(self) -> str:
         plan = self.plan
-        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None),
-                      plan.task.workload, plan.choice.method.name, plan.forms)
+        public = () if plan.task.public is None else (hashlib.sha256(plan.task.public.tobytes()).hexdigest(),)
+        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None, public=None),
+                      plan.task.workload, plan.choice.method.name, plan.forms, *public)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session

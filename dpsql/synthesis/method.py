@@ -89,6 +89,7 @@ class SynthesisTask:
     workload  the marginals that the synthetic table should be good at, each as much as the others
     known     marginals of the same rows that the same account was given before, which cost nothing
     public    rows of a public table like the private one, as places in the lists of values; None where none is named
+    single    whether a round of MWEM measures one count, and not a whole marginal
     """
 
     table: CodedTable
@@ -96,6 +97,7 @@ class SynthesisTask:
     workload: tuple[Columns, ...]
     known: tuple[MarginalMeasurement, ...] = ()
     public: Places | None = None
+    single: bool = False
 
 
 def marginals_of(domain: TableDomain, width: int = WIDTH) -> tuple[Columns, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements import FarthestMarginal, NoisySums, Request
+from dpsql.measurements import FarthestCount, FarthestMarginal, NoisySums, Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
@@ -102,7 +102,7 @@ def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Requ
             if isinstance(request, NoisySums):
                 number += 1
                 tell(f"marginal {number}: counting {', '.join(names.get(key, key) for key in request.plan.keys)} ...")
-            elif isinstance(request, FarthestMarginal):
+            elif isinstance(request, FarthestCount | FarthestMarginal):
                 tell(f"after {number} marginals: looking for what the model describes worst ...")
             release = yield request
             tell(f"marginal {number}: fitting the model ...")
