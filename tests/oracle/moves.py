@@ -341,7 +341,7 @@ def _compare_compared(request: Comparisons, certificates: Sequence[Certificate],
     yield Move("count", max(map(abs, change)), claimed)
     yield Move("counts", sum(map(abs, change)), claimed)
     if certificates[0].below.owners:
-        yield Move("both ways", min(max(change), -min(change)), 0)
+        yield Move("both ways", max(0, min(max(change), -min(change))), 0)
 
 
 def _read_threshold(request: AboveThresholdOfCounts, certificates: Any, view: View) -> list[int]:
