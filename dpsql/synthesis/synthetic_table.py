@@ -126,7 +126,7 @@ def of_json(stored: str) -> SyntheticTable:
 
 
 def declared(table: SyntheticTable, content: str) -> Table:
-    """The table as one that a policy declares public, with the values and ranges that its rows have, which `content` identifies."""
+    """The table as one that a policy declares public, with the values and ranges of its rows, which `content` identifies."""
     return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
                  content=content)
 

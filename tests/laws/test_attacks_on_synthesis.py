@@ -80,6 +80,19 @@ def test_bounds_follow_the_rows_that_a_name_stands_for(folder: Path, dropped: bo
             assert float(found.errors[0][0]) > most
 
 
+def test_a_name_is_one_however_it_is_spelt(folder: Path) -> None:
+    """Also where a column has the spelling that the table had before."""
+    with opened(folder) as connection:
+        connection.execute(MAKE.format(10).replace("SELECT k", "SELECT k AS made"))
+        connection.execute("SELECT made, COUNT(*) FROM made GROUP BY made")
+        connection.execute("DROP SYNTHETIC TABLE Made")
+        connection.execute(MAKE.format(20).replace("TABLE made", "TABLE MADE").replace("SELECT k", "SELECT k AS made"))
+        for text in ("SELECT COUNT(made) FROM made", "SELECT COUNT(made) FROM MADE"):
+            assert connection.execute(text).fetchall()[0][0] > 10
+        found = connection.execute(JOIN.replace("made.k", "made.made")).fetchall()
+        assert abs(found[0][0] - 20_000) < 3000
+
+
 def test_what_was_answered_of_a_dropped_table_is_no_answer_of_the_next(folder: Path) -> None:
     """Of the same name, and with the same columns and values: only the rows are others."""
     make = MAKE.replace("0.1", "2")

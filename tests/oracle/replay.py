@@ -58,8 +58,8 @@ class Book:
     def incident(self, seq: int) -> None:
         self.incidents += 1
 
-    def stored(self, *told: Any) -> None:
-        return None
+    def stored(self, account: Any, digest: str, data: str) -> str | None:
+        return next(iter(self.answers(digest)[::-1]), None)
 
     def holding(self, account: Any, data: str, mark: str) -> list[str]:
         return [body for body in self.bodies.values() if mark in body]

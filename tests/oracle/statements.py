@@ -471,12 +471,14 @@ class Writer:
         made, shown = self.made_of(f"CREATE SYNTHETIC TABLE {name}", options)
         other = self.table(self.draw.choice(["people", "visits"]), self.fresh("t"))
         column, alike = self.draw.choice(shown), self.fresh("t")
-        met = [each.name for each in other.columns if each.type == column.type] or [f"{alike}.{column.name}"]
-        test = f"{self.draw.choice(met)} {self.draw.choice(['=', 'IS NOT DISTINCT FROM'])} {alike}.{column.name}"
-        text = self.draw.choice([
-            f"SELECT COUNT(*), COUNT(DISTINCT {column.name}) FROM {name}",
-            f"{self.opened(self.terms())}COUNT(*) FROM {other.text} {self.draw.choice(['JOIN', 'LEFT JOIN'])} {name} AS {alike} ON {test}",
-            f"{self.opened(self.terms())}COUNT(*) FROM {other.text} WHERE {met[0]} IN (SELECT {column.name} FROM {name})"])
+        met = [each.name for each in other.columns if each.type == column.type]
+        texts = [f"SELECT COUNT(*), COUNT(DISTINCT {column.name}) FROM {name}"]
+        if met:
+            opened, own = self.opened(self.terms()), self.draw.choice(met)
+            test = f"{own} {self.draw.choice(['=', 'IS NOT DISTINCT FROM'])} {alike}.{column.name}"
+            texts += [f"{opened}COUNT(*) FROM {other.text} {self.draw.choice(['JOIN', 'LEFT JOIN'])} {name} AS {alike} ON {test}",
+                      f"{opened}COUNT(*) FROM {other.text} WHERE {own} IN (SELECT {column.name} FROM {name})"]
+        text = self.draw.choice(texts)
         return self.asked("synthetic", made, text)
 
     def online(self) -> Asked:

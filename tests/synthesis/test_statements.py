@@ -344,6 +344,11 @@ def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
     left = spent(connection)
     told = str(connection.explain(MAKE))
     assert "4 columns" in told and "cost    ε = 0.5" in told and spent(connection) == left
+    for said in ("aim at ε = 0.5", "a model of 131,072 cells at most (1.0 MB)", "not mst: ", "not independent: ", "noise alone",
+                 "all 4 marginals of the workload"):
+        assert said in told
+    told = str(connection.explain(MAKE.replace("0.5", "0.5, workload = 'all 1-way'")))
+    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "asks nothing of columns together" in told
 
 
 def test_in_python(connection: dpsql.Connection) -> None:
@@ -373,6 +378,9 @@ def test_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.
     assert facts["rows"] == 300 and [column["type"] for column in facts["columns"]] == ["VARCHAR", "DOUBLE", "DOUBLE"]
     assert facts["marginals"][0] == {"columns": ["health"], "cells": 4, "error": facts["marginals"][0]["error"], "off": facts["marginals"][0]["off"]}
     assert Path("again.html").read_text(encoding="utf-8") == Path("made.html").read_text(encoding="utf-8")
+    words[words.index("made")] = "of_pairs"
+    assert cli.main([*words, "--workload", "SELECT health, AVG(income) FROM of_pairs GROUP BY health"]) == 0
+    assert "health, income" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("words", "told", "code"), [
