@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.catalog.model import Column, Domain, Table
+from dpsql.catalog.model import Column, Domain, ForeignKey, Table
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -52,6 +52,8 @@ class SyntheticTable:
 
     total      the estimated number of private rows
     marginals  what was measured, in order
+    key        columns that tell its rows apart, where it was made with other tables
+    parent     the table on which it hangs then
     """
 
     name: str
@@ -62,6 +64,8 @@ class SyntheticTable:
     marginals: tuple[ReleasedMarginal, ...]
     notes: tuple[str, ...] = ()
     statement: str = ""
+    key: tuple[str, ...] = ()
+    parent: ForeignKey | None = None
 
     @property
     def rows(self) -> int:
@@ -97,7 +101,8 @@ class SyntheticTable:
     def as_json(self) -> str:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
-                "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
+                "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals],
+                "key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
         return json.dumps({**told, "columns": [packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
@@ -112,16 +117,23 @@ class SyntheticTable:
 
 def of_json(stored: str) -> SyntheticTable:
     """The table of a stored form."""
-    told = json.loads(stored)
+    return _of_parts(json.loads(stored))
+
+
+def _of_parts(told: dict[str, Any]) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
-        marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]))
+        marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]),
+        key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(
+            columns=tuple(told["parent"]["columns"]), table=told["parent"]["table"],
+            references=tuple(told["parent"]["references"])))
 
 
 def declared(table: SyntheticTable) -> Table:
     """The table as one that a policy declares public, with the values and ranges that its rows have."""
-    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns})
+    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
+                 key=table.key, foreign_keys=() if table.parent is None else (table.parent,))
 
 
 def declared_column(column: SyntheticColumn) -> Column:
@@ -132,7 +144,7 @@ def declared_column(column: SyntheticColumn) -> Column:
         ends = Interval(low, high)
     return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, declared=ends,
                   physical=ANY_NUMBER if column.type.temporal else ends,
-                  domain=Domain(tuple(present)) if len(present) <= MOST_LISTED else None)
+                  domain=Domain(tuple(present)) if 0 < len(present) <= MOST_LISTED else None)
 
 
 def packed(column: SyntheticColumn) -> dict[str, Any]:

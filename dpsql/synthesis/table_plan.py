@@ -13,10 +13,11 @@ import numpy as np
 
 from dpsql.answers.simulation import Simulation
 from dpsql.measurements import Request
-from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.models.sampling import Places
+from dpsql.models.table_domain import TableDomain
 from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import Method, SynthesisTask
+from dpsql.synthesis.method import Measured, Method, SynthesisTask
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
@@ -52,15 +53,17 @@ class TablePlan:
             for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True)))
         return SyntheticTable(
             name=self.name, method=self.method.name, price=str(self.terms.options.price), total=model.total, columns=columns,
-            marginals=tuple(self._told(each, places, model.total) for each in measured.marginals), notes=self.notes,
-            statement=self.statement)
+            marginals=released_marginals(self.task.table.domain, measured, places), notes=self.notes, statement=self.statement)
 
-    def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
-        """How far the drawn rows are from what was measured."""
-        domain = self.task.table.domain
-        at, shape = [domain.columns.index(column) for column in measured.columns], domain.shape(measured.columns)
+
+def released_marginals(domain: TableDomain, measured: Measured, places: Places) -> tuple[ReleasedMarginal, ...]:
+    """What was measured, and how far drawn rows are from it, scaled to as many rows as were estimated."""
+    found = []
+    for each in measured.marginals:
+        at, shape = [domain.columns.index(column) for column in each.columns], domain.shape(each.columns)
         cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
-        counts = np.bincount(cells, minlength=measured.values.size)
-        off = np.abs(counts * (total / len(places)) - np.asarray(measured.values).ravel()).mean()
-        return ReleasedMarginal(columns=measured.columns, cells=int(measured.values.size), error=float(measured.variance**0.5),
-                                off=float(off))
+        counts = np.bincount(cells, minlength=each.values.size)
+        off = np.abs(counts * (measured.model.total / max(len(places), 1)) - np.asarray(each.values).ravel()).mean()
+        found.append(ReleasedMarginal(columns=each.columns, cells=int(each.values.size), error=float(each.variance**0.5),
+                                      off=float(off)))
+    return tuple(found)

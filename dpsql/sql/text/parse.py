@@ -37,7 +37,7 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE",
-                "CREATE ONLINE MODEL")
+                "CREATE SYNTHETIC TABLES", "CREATE ONLINE MODEL")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
@@ -88,7 +88,7 @@ def _parse(text: str) -> Statement:
 
 
 def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
-    """A query, VALIDATE, CREATE SYNTHETIC TABLE or CREATE ONLINE MODEL: the statements that can be explained."""
+    """A query, VALIDATE, CREATE SYNTHETIC TABLE(S) or CREATE ONLINE MODEL: the statements that can be explained."""
     if [token.text.upper() for token in tokens[:2]] in (["CREATE", "SYNTHETIC"], ["CREATE", "ONLINE"]):
         return read_synthesis(text, tokens, lambda part, last: _query(text, part, last))
     if tokens and tokens[0].text.upper() == "VALIDATE":
