@@ -49,9 +49,10 @@ class BoundedFit:
 
     @cached_property
     def curvature(self) -> Array:
-        """The diagonal of the Hessian, (cells,); where it is zero, its largest number."""
+        """The diagonal of the Hessian, (cells,); where it is zero, its largest number, and 1 if no query has a weight: then every
+        table within the bounds is optimal, and forces, which should be zero, are as large as rounding errors make them."""
         found: Any = self.matrix.power(2).T @ self.weights
-        return np.where(found > 0, found, max(float(found.max(initial=0.0)), 1e-300))
+        return np.where(found > 0, found, float(found.max(initial=0.0)) or 1.0)
 
     @cached_property
     def tolerance(self) -> float:

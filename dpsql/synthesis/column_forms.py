@@ -21,10 +21,11 @@ from sqlglot import exp
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value
+from dpsql.synthesis.counted_values import CountedValues
 from dpsql.types import Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
-STEPS = 2**20  # of a bin, in which numbers without declared decimals are drawn
+STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
 
@@ -38,6 +39,10 @@ class ListedColumn:
     def key(self, column: exp.Column) -> exp.Expr:
         """What rows are grouped by."""
         return column
+
+    def counted(self, listed: Sequence[Value]) -> CountedValues:
+        """What is counted."""
+        return CountedValues(listed=tuple(listed))
 
     def values(self, listed: Sequence[Value], places: NDArray[np.int64], uniform: Numbers) -> list[Value]:
         """The values at places of the list."""
@@ -70,6 +75,10 @@ class BinnedColumn:
                                        true=exp.Literal.number(place)))
         return found
 
+    def counted(self, listed: Sequence[Value]) -> CountedValues:
+        """What is counted: some bins, by number, and perhaps NULL."""
+        return CountedValues(listed=tuple(listed), edges=self.edges)
+
     def _constant(self, edge: float) -> exp.Expr:
         if self.type is Type.DATE:
             return exp.cast(exp.Literal.string(dt.date.fromordinal(int(edge)).isoformat()), "DATE")
@@ -86,10 +95,14 @@ class BinnedColumn:
         low, high = edges[bins], edges[bins + 1]
         if self.type in (Type.BIGINT, Type.DATE):
             drawn = np.minimum(np.floor(low + uniform * (high - low)), high - 1)  # the product may be rounded up
+        elif self.step is not None:
+            step = float(self.step)
+            first, end = (np.round(ends / step, 6) for ends in (low, high))  # an end on the grid may be off it as a float
+            least, most = np.ceil(first), np.where(high < edges[-1], np.ceil(end) - 1, np.floor(end))
+            drawn = np.minimum(np.floor(least + uniform * (most - least + 1)), most) * step
+            drawn = np.clip(_short(drawn, step), edges[0], edges[-1])
         else:
-            step = float(self.step) if self.step is not None else (self.edges[-1] - self.edges[0]) / (STEPS * len(self.edges))
-            drawn = np.clip(np.round((low + uniform * (high - low)) / step) * step, edges[0], edges[-1])
-            drawn = np.round(drawn, max(0, 1 - math.floor(math.log10(step))))
+            drawn = np.clip(_short(low + uniform * (high - low), (edges[-1] - edges[0]) / (STEPS * len(edges))), low, high)
         return [None if place < 0 else self._value(number) for place, number in zip(bins.tolist(), drawn.tolist(), strict=True)]
 
     def _value(self, number: float) -> Value:
@@ -116,6 +129,11 @@ def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
     return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=_edges(
         ends.low, ends.high, bins, whole=known.type in (Type.BIGINT, Type.DATE)))
+
+
+def _short(numbers: Numbers, step: float) -> Numbers:
+    """The numbers with as many decimals as tell apart two that are so far from each other."""
+    return np.round(numbers, max(0, 1 - math.floor(math.log10(step))))
 
 
 def _edges(low: float, high: float, bins: int, *, whole: bool) -> tuple[float, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
 from dpsql.workload.factors import Array
 
 NOWHERE = -1
@@ -41,8 +40,7 @@ class CountedGroups:
 
     def as_text(self) -> str:
         """A short text that `counts_of` reads."""
-        packed = base64.b85encode(zlib.compress(self.groups.astype("<i4").tobytes())).decode()
-        return json.dumps({"columns": self.columns, "groups": packed})
+        return json.dumps({"columns": self.columns, "groups": packed_numbers(self.groups, "<i4")})
 
 
 def counts_of(answers: Iterable[str], domain: TableDomain) -> list[GroupCount]:
@@ -52,7 +50,7 @@ def counts_of(answers: Iterable[str], domain: TableDomain) -> list[GroupCount]:
         if told["count"] is not None:
             about = json.loads(told["about"])
             columns = tuple(about["columns"])
-            groups = np.frombuffer(zlib.decompress(base64.b85decode(about["groups"])), dtype="<i4")
+            groups = unpacked_numbers(about["groups"], "<i4")
             found.append(GroupCount(columns=columns, inside=(groups == told["near"]).reshape(domain.shape(columns)),
                                     count=float(told["count"])))
     return found

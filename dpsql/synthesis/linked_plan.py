@@ -242,7 +242,7 @@ class DrawnDatabase:
     def _column(self, own: str, view: LinkedView, column: str, rows: DrawnRows) -> SyntheticColumn:
         form = view.forms[view.table.domain.columns.index(column)]
         values = form.values(view.values(column), rows.places[column], self.draws.random(rows.number))
-        return SyntheticColumn(name=own, type=form.type, values=tuple(values))
+        return SyntheticColumn(name=own, type=form.type, values=tuple(values), counted=form.counted(view.values(column)))
 
 
 def _numbered(name: str, places: Places) -> SyntheticColumn:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import json
-import zlib
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,10 @@ import numpy as np
 
 from dpsql.catalog.model import Column, Domain, ForeignKey, Table
 from dpsql.errors import OperationalError
+from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.plan.expr.nodes import Value
+from dpsql.synthesis.counted_values import CountedValues
+from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -26,24 +28,48 @@ MARK = '{"synthetic table": '  # with which the stored form of each begins, and 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticColumn:
-    """A column and its values, row by row."""
+    """A column and its values, row by row.
+
+    counted  what its counts are of; None where it was never counted
+    """
 
     name: str
     type: Type
     values: tuple[Value, ...]
+    counted: CountedValues | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedMarginal:
-    """A marginal that was measured: its columns, the number of its cells, and the standard error of each count.
+    """A marginal that was measured: its columns, the standard error of each count, and the counts.
 
-    off  the mean distance between the counts measured and those of the table, scaled to as many rows as were estimated
+    shape   the number of entries of each column
+    off     the mean distance between the counts measured and those of the table, scaled to as many rows as were estimated
+    values  the counts, packed, the last column's entry changing first
     """
 
     columns: tuple[str, ...]
-    cells: int
+    shape: tuple[int, ...]
     error: float
     off: float
+    values: str
+
+    @property
+    def cells(self) -> int:
+        """How many counts there are."""
+        return math.prod(self.shape)
+
+    @property
+    def measurement(self) -> MarginalMeasurement:
+        """The noisy counts, as models are fitted to them."""
+        return MarginalMeasurement(columns=self.columns, variance=self.error**2,
+                                   values=unpacked_numbers(self.values, "<f8").reshape(self.shape))
+
+
+def released(measured: MarginalMeasurement, off: float) -> ReleasedMarginal:
+    """A measured marginal, in its stored form."""
+    return ReleasedMarginal(columns=measured.columns, shape=np.shape(measured.values), error=math.sqrt(measured.variance),
+                            off=off, values=packed_numbers(measured.values, "<f8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +143,12 @@ class SyntheticTable:
 
 def of_json(stored: str) -> SyntheticTable:
     """The table of a stored form."""
-    return _of_parts(json.loads(stored))
-
-
-def _of_parts(told: dict[str, Any]) -> SyntheticTable:
+    told = json.loads(stored)
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
-        marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"])}) for each in told["marginals"]),
+        marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
+                        for each in told["marginals"]),
         key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(
             columns=tuple(told["parent"]["columns"]), table=told["parent"]["table"],
             references=tuple(told["parent"]["references"])))
@@ -150,17 +174,20 @@ def declared_column(column: SyntheticColumn) -> Column:
 def packed(column: SyntheticColumn) -> dict[str, Any]:
     """The distinct values, and which of them each row has."""
     listed = list(dict.fromkeys(column.values))
-    place = {value: i for i, value in enumerate(listed)}
-    places = np.array([place[value] for value in column.values], dtype="<u4")
+    place, counted = {value: i for i, value in enumerate(listed)}, column.counted
     return {"name": column.name, "type": column.type.value, "values": [_told(value) for value in listed],
-            "places": base64.b85encode(zlib.compress(places.tobytes())).decode()}
+            "places": packed_numbers(np.array([place[value] for value in column.values]), "<u4"),
+            "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
+                                                     "edges": counted.edges}}
 
 
 def unpacked(told: dict[str, Any]) -> SyntheticColumn:
-    kind = Type(told["type"])
+    kind, counted = Type(told["type"]), told["counted"]
     listed = [_read(value, kind) for value in told["values"]]
-    places = np.frombuffer(zlib.decompress(base64.b85decode(told["places"])), dtype="<u4")
-    return SyntheticColumn(name=told["name"], type=kind, values=tuple(listed[place] for place in places.tolist()))
+    return SyntheticColumn(
+        name=told["name"], type=kind, values=tuple(listed[place] for place in unpacked_numbers(told["places"], "<u4").tolist()),
+        counted=None if counted is None else CountedValues(edges=tuple(counted["edges"]), listed=tuple(
+            value if counted["edges"] else _read(value, kind) for value in counted["listed"])))
 
 
 def _told(value: Value) -> Any:

@@ -19,7 +19,7 @@ from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import Measured, Method, SynthesisTask
 from dpsql.synthesis.methods.stages import measurement
-from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
+from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable, released
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 
 
@@ -48,7 +48,7 @@ class TablePlan:
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
         places = model.draw(rows, draws)
-        columns = tuple(SyntheticColumn(name=form.name, type=form.type, values=tuple(
+        columns = tuple(SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
             for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True)))
         return SyntheticTable(
@@ -64,6 +64,5 @@ def released_marginals(domain: TableDomain, measured: Measured, places: Places) 
         cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
         counts = np.bincount(cells, minlength=each.values.size)
         off = np.abs(counts * (measured.model.total / max(len(places), 1)) - np.asarray(each.values).ravel()).mean()
-        found.append(ReleasedMarginal(columns=each.columns, cells=int(each.values.size), error=float(each.variance**0.5),
-                                      off=float(off)))
+        found.append(released(each, float(off)))
     return tuple(found)

@@ -248,6 +248,18 @@ def test_exact_answers_are_kept(method: str, whole: bool) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_table_is_found_where_all_answers_are_exact(method: str) -> None:
+    """Nothing is weighed, so every table that has the answers is optimal, however rounding errors end."""
+    draw = np.random.default_rng(1)
+    for _ in range(40):
+        matrix = draw.integers(0, 3, (int(draw.integers(1, 8)), int(draw.integers(2, 12))))
+        matrix[:, 0] |= matrix.sum(axis=1) == 0
+        counts = draw.integers(0, 10 ** int(draw.integers(1, 7)), matrix.shape[1]) * (draw.random(matrix.shape[1]) < 0.6)
+        found = fit(noisy_answers(query_group("all", matrix, matrix @ counts, 0.0)), method)
+        assert found.certificate.holds and np.allclose(found.answers, matrix @ counts, rtol=1e-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_exact_answers_that_no_table_has(method: str) -> None:
     cells = query_group("cells", np.eye(3), [1.0, 2, 3], 1.0)
     for total, part in ((5.0, 7.0), (-1.0, -2.0)):

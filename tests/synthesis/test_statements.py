@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import duckdb
+import numpy as np
 import pytest
 
 import dpsql
@@ -70,6 +71,21 @@ def test_it_resembles_what_was_measured(connection: dpsql.Connection, place: Pat
     marginal = next(each for each in table.marginals if each.columns == ("health",))
     assert max(abs(private[health] - ours[health]) for health in private) < 6 * marginal.error + 6 * marginal.off + 10
     assert table.total == pytest.approx(sum(private.values()), rel=0.02)
+
+
+def test_what_was_measured_is_kept(connection: dpsql.Connection) -> None:
+    """The noisy counts of each marginal, from which the distance of the drawn rows follows again."""
+    table = of_json(made_by(connection).as_json())
+    places = {}
+    for column in table.columns:
+        assert column.counted is not None
+        places[column.name] = column.counted.places(column.values)
+    for each in table.marginals:
+        measured = each.measurement
+        assert measured.variance == pytest.approx(each.error**2) and measured.values.shape == each.shape
+        drawn = np.zeros(each.shape)
+        np.add.at(drawn, tuple(places[name] for name in each.columns), table.total / table.rows)
+        assert np.abs(drawn - measured.values).mean() == pytest.approx(each.off)
 
 
 def test_it_stands_beside_private_tables_and_for_them(connection: dpsql.Connection) -> None:
