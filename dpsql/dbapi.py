@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
     from dpsql.sql.text.statement import Option, Query
     from dpsql.synthesis.online_model import OnlineModel
+    from dpsql.synthesis.released_database import ReleasedDatabase
     from dpsql.synthesis.synthetic_table import SyntheticTable
     from dpsql.validation.findings import Validation
 
@@ -145,7 +146,7 @@ class Connection:
         from dpsql.engine.answering import explain, seen_by
         from dpsql.engine.together import explain_workload
         from dpsql.sql.text.parse import parse
-        from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, Validate
+        from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
@@ -156,7 +157,7 @@ class Connection:
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
         statement = parse(_text(sql))
         query = statement.query if isinstance(statement, Explain) else statement
-        if not isinstance(query, Query | Validate | Synthesize | OpenModel):
+        if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         with self._used() as session:
             return explain(query, session, parameters)
@@ -256,7 +257,7 @@ class Cursor:
     """Runs statements and holds the last result.
 
     Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
-    `model`, `.df()`, `.arrow()`.
+    `database`, `model`, `.df()`, `.arrow()`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -274,6 +275,7 @@ class Cursor:
         self.explanation: Explanation | None = None
         self.validation: Validation | None = None
         self.synthetic: SyntheticTable | None = None
+        self.database: ReleasedDatabase | None = None
         self.model: OnlineModel | None = None
 
     @guarded
@@ -285,6 +287,7 @@ class Cursor:
         from dpsql.engine.answering import answer
         from dpsql.planning.explain import Explanation
         from dpsql.synthesis.online_model import OnlineModel
+        from dpsql.synthesis.released_database import ReleasedDatabase
         from dpsql.synthesis.synthetic_table import SyntheticTable
         from dpsql.validation.findings import Validation
 
@@ -304,6 +307,11 @@ class Cursor:
             self.synthetic = result
             self._take([("marginal", "VARCHAR"), ("cells", "BIGINT"), ("error of a count", "DOUBLE"), ("off by", "DOUBLE")],
                        [(", ".join(each.columns), each.cells, each.error, each.off) for each in result.marginals])
+        elif isinstance(result, ReleasedDatabase):
+            self.database = result
+            self._take([("table", "VARCHAR"), ("rows", "BIGINT"), ("key", "VARCHAR"), ("hangs on", "VARCHAR")],
+                       [(each.name, each.rows, ", ".join(each.key), "" if each.parent is None else each.parent.table)
+                        for each in result.tables])
         elif isinstance(result, OnlineModel):
             self.model = result
             self._take([("column", "VARCHAR"), ("values", "BIGINT")], [(each.name, len(each.values)) for each in result.columns])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
+from dpsql.accounting.cost import Cost
 from dpsql.catalog.model import Catalog, Table
 from dpsql.catalog.names import fault_of
 from dpsql.engine.accounts import left_in_budget
@@ -21,6 +22,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.plan.certificate import stabilities
+from dpsql.plan.expr.nodes import Value
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
@@ -35,10 +37,11 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
-from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
+from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, marginals_of
 from dpsql.synthesis.methods.all_methods import METHODS, USUAL
+from dpsql.synthesis.released_database import DATABASE_MARK, database_of_json
 from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, declared, of_json
-from dpsql.synthesis.table_options import read_terms
+from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
 
@@ -60,25 +63,14 @@ def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthes
 def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
     """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
-        terms = read_terms(statement.options, default=session.price, methods=tuple(METHODS))
-        price = priced(terms.options.price, session.budget, terms.options.span)
-        allotted = budgets_by_account(price)[-1].part(Fraction(1))
-        terms = replace(terms, options=replace(terms.options, price=price))
-        if session.catalog.entity.minimum_frequency > 1:
-            raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
-                              code="synthesis", span=statement.span, try_="GROUP BY queries, whose small groups are withheld")
+        terms, allotted = terms_and_price(statement.options, session, statement.span)
         question, forms = coded_question(statement.query, session, terms.bins, parameters)
         view, known = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
             CodedColumn(column=key.column, name=form.name, values=key.values)
             for key, form in zip(question.keys, forms, strict=True)))
-        name = USUAL if terms.method == "auto" else terms.method
-        task, method = SynthesisTask(table=table, price=allotted, workload=marginals_of(table.domain)), METHODS[name]
-        refusal = method.refusal(task)
-        if refusal is not None:
-            place = next((option.span for option in statement.options if option.name == "method"), statement.span)
-            raise Unsupported(f"{name} cannot make this table: {refusal.why}", code="synthesis", span=place, subject=name,
-                              try_=refusal.try_)
+        task = SynthesisTask(table=table, price=allotted, workload=marginals_of(table.domain))
+        method = method_for([task], terms, statement.options, statement.span)
         plan = TablePlan(name=statement.name, task=task, forms=forms, method=method, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
@@ -86,18 +78,34 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         return made
 
 
+def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[SynthesisTerms, Cost]:
+    """The choices of a statement, and what it may spend. Raises a located error where an option is wrong, or where the policy
+    allows no synthetic rows."""
+    terms = read_terms(options, default=session.price, methods=tuple(METHODS))
+    price = priced(terms.options.price, session.budget, terms.options.span)
+    if session.catalog.entity.minimum_frequency > 1:
+        raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
+                          code="synthesis", span=span, try_="GROUP BY queries, whose small groups are withheld")
+    return replace(terms, options=replace(terms.options, price=price)), budgets_by_account(price)[-1].part(Fraction(1))
+
+
+def method_for(tasks: Sequence[SynthesisTask], terms: SynthesisTerms, options: Sequence[Option], span: Span | None) -> Method:
+    """The method that is named, or the usual one. Raises Unsupported, located, where it cannot do a task."""
+    name = USUAL if terms.method == "auto" else terms.method
+    method = METHODS[name]
+    refusal = next((refusal for task in tasks if (refusal := method.refusal(task)) is not None), None)
+    if refusal is not None:
+        place = next((option.span for option in options if option.name == "method"), span)
+        raise Unsupported(f"{name} cannot make this table: {refusal.why}", code="synthesis", span=place, subject=name,
+                          try_=refusal.try_)
+    return method
+
+
 def coded_question(query: Query, session: Session, bins: int, parameters: Parameters) -> tuple[
         Question, tuple[Form, ...]]:
     """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
     values = {} if not query.parameters and not parameters else named(parameters, query)
-    columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
-    items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
-    forms = tuple(form_of(name, field.facts, bins, span_of(item))
-                  for (name, field), item in zip(columns, items, strict=True))
-    again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
-    if again is not None:
-        raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
-                       try_=f"AS and another name for one of them, such as {again.name}_2")
+    forms, items = forms_of(query, session, bins, values)
     rows = exp.to_identifier(ROWS, quoted=True)
     read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
     keys = [exp.alias_(form.key(column), f"key {at}", quoted=True)
@@ -112,6 +120,22 @@ def coded_question(query: Query, session: Session, bins: int, parameters: Parame
             raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
                               try_="another condition")
     return question, forms
+
+
+def forms_of(query: Query, session: Session, bins: int, values: Mapping[str, Value]) -> tuple[tuple[Form, ...], list[exp.Expr]]:
+    """The forms of the columns of a query's rows, and where each is written. Raises a located error where one has none, or where
+    two have the same name."""
+    columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
+    items: list[exp.Expr] = [query.tree] * len(columns)
+    if len(query.tree.selects) == len(columns):
+        items = query.tree.selects
+    forms = tuple(form_of(name, field.facts, bins, span_of(item))
+                  for (name, field), item in zip(columns, items, strict=True))
+    again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
+    if again is not None:
+        raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
+                       try_=f"AS and another name for one of them, such as {again.name}_2")
+    return forms, items
 
 
 def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:
@@ -187,21 +211,24 @@ def beside(session: Session) -> Session:
     """The same session, in which the synthetic tables of its account are public tables. A name that the policy or the database
     gives to a table is that table's."""
     known = _names(session.catalog)
-    stored = (body for body in session.ledger.holding(session.account, session.kernel.version, MARK) if body.startswith(MARK))
-    made = [table for table in (_held(body, session, known) for body in stored) if table.name.lower() not in known]
+    stored = [body for mark in (MARK, DATABASE_MARK)
+              for body in session.ledger.holding(session.account, session.kernel.version, mark) if body.startswith(mark)]
+    made = [table for body in stored for table in _held(body, session, known) if table.name.lower() not in known]
     return replace(session, catalog=replace(session.catalog, tables={
         **session.catalog.tables, **{table.name: table for table in made}})) if made else session
 
 
-def _held(stored: str, session: Session, known: Set[str]) -> Table:
-    """The declaration of a stored table, whose rows the session's reader holds unless its name is known. It is read once."""
+def _held(stored: str, session: Session, known: Set[str]) -> tuple[Table, ...]:
+    """The declarations of stored tables, whose rows the session's reader holds unless their names are known. They are read
+    once."""
     content = hashlib.sha256(stored.encode()).hexdigest()  # the same statement of another account gave other rows
     if content not in session.released:
-        table = of_json(stored)
-        if table.name.lower() not in known:
-            rows = {column.name: (column.type.value, column.values) for column in table.columns}
-            session.kernel.hold(table.name, content, rows)
-        session.released[content] = declared(table)
+        tables = database_of_json(stored).tables if stored.startswith(DATABASE_MARK) else (of_json(stored),)
+        for table in tables:
+            if table.name.lower() not in known:
+                rows = {column.name: (column.type.value, column.values) for column in table.columns}
+                session.kernel.hold(table.name, f"{content} {table.name}", rows)
+        session.released[content] = tuple(map(declared, tables))
     return session.released[content]
 
 

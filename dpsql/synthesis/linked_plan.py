@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.accounting.cost import Cost
 from dpsql.answers.simulation import Simulation
 from dpsql.catalog.model import ForeignKey
 from dpsql.measurements import Request
@@ -95,6 +96,7 @@ class LinkedPlan:
     views: Mapping[int, ViewsOfTable]
     method: Method
     terms: SynthesisTerms
+    price: Cost
     statement: str
     notes: tuple[str, ...] = ()
 

@@ -92,21 +92,21 @@ class LinkedTables:
         """The tables that hang on this one."""
         return tuple(each for each in self.lower if each.parent == table.at)
 
-    def rows(self) -> exp.Expr:
+    def rows(self) -> exp.Query:
         """The rows of the table on which all others hang."""
         items = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own]
         return self._view(items, f"{_rows_of(self.top)} AS x", self.top, "x", "")
 
-    def first(self, table: LowerTable) -> exp.Expr:
+    def first(self, table: LowerTable) -> exp.Query:
         """The first row of each row of the parent."""
         return self._pairs(table, [], "= 1")
 
-    def later(self, table: LowerTable) -> exp.Expr:
+    def later(self, table: LowerTable) -> exp.Query:
         """Each other row, beside the one before it."""
         before = [f'r."previous {i}" AS {_quoted(table.before(own))}' for i, own in enumerate(table.own)]
         return self._pairs(table, before, "> 1")
 
-    def _pairs(self, table: LowerTable, before: Sequence[str], place: str) -> exp.Expr:
+    def _pairs(self, table: LowerTable, before: Sequence[str], place: str) -> exp.Query:
         parent = self.by_place[table.parent]
         items = [f"x.{_quoted(own)} AS {_quoted(parent.column(own))}" for own in parent.own]
         items += [f'LEAST(r."rows", {table.most}) AS {_quoted(table.rows)}', *before]
@@ -114,7 +114,7 @@ class LinkedTables:
         joined = f"{_rows_of(parent)} AS x JOIN ({_ranked(table)}) AS r ON x.{_quoted(table.reference)} = r.{_quoted(table.link)}"
         return self._view(items, joined, table, "r", f' WHERE r."place" {place}')
 
-    def _view(self, items: Sequence[str], source: str, table: LinkedTable, alias: str, where: str) -> exp.Expr:
+    def _view(self, items: Sequence[str], source: str, table: LinkedTable, alias: str, where: str) -> exp.Query:
         """SELECT items, and for each table below how many rows hang on a row, FROM source."""
         joins, counts = "", list(items)
         for below in self.below(table):
@@ -122,7 +122,7 @@ class LinkedTables:
             joins += (f' LEFT JOIN (SELECT {link} AS "link", COUNT(*) AS "rows" FROM {_rows_of(below)} AS y GROUP BY {link}) '
                       f'AS {number} ON {alias}.{_quoted(below.reference)} = {number}."link"')
             counts.append(f'LEAST(COALESCE({number}."rows", 0), {below.most}) AS {_quoted(below.rows)}')
-        tree = sqlglot.parse_one(f"SELECT {', '.join(counts)} FROM {source}{joins}{where}", dialect="duckdb")
+        tree = sqlglot.parse_one(f"SELECT {', '.join(counts)} FROM {source}{joins}{where}", dialect="duckdb", into=exp.Select)
         for name in list(tree.find_all(exp.Table)):
             alias_of = exp.TableAlias(this=exp.to_identifier(name.alias, quoted=True))
             name.replace(exp.Subquery(this=_ordered(self.by_place[int(name.name.removeprefix(PLACE))]), alias=alias_of))
