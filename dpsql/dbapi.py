@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from dpsql import errors
 from dpsql.engine.guard import guarded
@@ -202,22 +202,39 @@ class Connection:
         with self._used() as session:
             return validate(statement, seen_by(session, statement), synthetic=brought)
 
-    @guarded
+    @overload
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
-                   **options: Any) -> SyntheticTable:
+                   **options: Any) -> SyntheticTable: ...
+
+    @overload
+    def synthesize(self, query: Mapping[str, str], **options: Any) -> ReleasedDatabase: ...
+
+    @guarded
+    def synthesize(self, query: str | Mapping[str, str], *, name: str | None = None,
+                   parameters: Sequence[Any] | Mapping[str, Any] = (), **options: Any) -> SyntheticTable | ReleasedDatabase:
         """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
 
-        query    a SELECT of the columns, without aggregates, over rows that belong to one entity each
+        query    a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their names,
+                 of tables that hang together by foreign keys, as of CREATE SYNTHETIC TABLES
         name     under which later statements may ask the table, exactly and for free
         options  epsilon, delta, rho, method, rows, bins, max_rows
 
-        `.df()` gives the rows. Raises a located error if anything is wrong; nothing is charged then.
+        `.df()` of a table gives its rows; several are the `tables` of the result. Raises a located error if anything is wrong;
+        nothing is charged then.
         """
         from dpsql.engine.answering import seen_by
         from dpsql.engine.synthesizing import statement_of, synthesis
+        from dpsql.engine.synthesizing_linked import linked_statement_of, linked_synthesis
 
-        statement = statement_of(_text(query), name, _options(options))
+        given = _options(options)
         with self._used() as session:
+            if isinstance(query, Mapping):
+                if name is not None:
+                    raise errors.ProgrammingError("each of several queries has its name already", code="synthesis",
+                                                  try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')
+                several = linked_statement_of({each: _text(text) for each, text in query.items()}, given)
+                return linked_synthesis(several, seen_by(session, several), parameters).answer()
+            statement = statement_of(_text(query), name, given)
             return synthesis(statement, seen_by(session, statement), parameters).answer()
 
     @guarded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -21,20 +21,30 @@ from dpsql.engine.synthesizing import (
     method_for,
     rows_left_out,
     shortened,
+    statement_of,
     terms_and_price,
 )
-from dpsql.errors import Unsupported
+from dpsql.errors import ProgrammingError, Unsupported
 from dpsql.models.table_domain import Columns
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.explain import Expected, Explanation
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.statement import SynthesizeTables
+from dpsql.sql.text.statement import Option, SynthesizeTables
 from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView, ViewsOfTable
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
 from dpsql.synthesis.table_options import SynthesisTerms
+
+
+def linked_statement_of(queries: Mapping[object, str], options: Sequence[Option]) -> SynthesizeTables:
+    """CREATE SYNTHETIC TABLES from its parts: queries by the names of the tables. Raises ProgrammingError, or a located error for a
+    wrong query."""
+    tables = tuple(statement_of(query, name, ()) for name, query in queries.items())
+    if not tables:
+        raise ProgrammingError("there is no query", code="synthesis", try_='{"people_syn": "SELECT ...", "visits_syn": "SELECT ..."}')
+    return SynthesizeTables(tables=tables, options=tuple(options), text="\n".join(queries.values()))
 
 
 def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: Parameters = ()) -> LinkedStatement:
