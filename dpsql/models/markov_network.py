@@ -82,7 +82,8 @@ class MarkovNetwork:
                 for earlier in given:
                     group = group * size([earlier]) + drawn[earlier]
                 chances = self.marginal((*given, column)).reshape(-1, size([column]))
-                drawn[column] = conditional(chances, group, generator)
+                others = [values for earlier, values in drawn.items() if earlier not in given]
+                drawn[column] = conditional(chances, group, generator, others)
                 given = (*given, column)
         return np.stack([drawn[column] for column in self.domain.columns], axis=1)
 

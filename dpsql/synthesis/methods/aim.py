@@ -1,8 +1,8 @@
 """AIM: in each round the marginal is measured that the present model describes worst.
 
-Candidates are the marginals of up to three columns. The weight of one is what it tells about all marginals of three columns: how
-many columns it shares with them. After the single columns, each round draws a candidate by the exponential mechanism, with 10 %
-of the round's price, by the score
+Candidates are the marginals within those of the workload, which has all marginals of three columns where none is named. The
+weight of one is what it tells about them: how many columns it shares with each. After the single columns, each round draws a
+candidate by the exponential mechanism, with 10 % of the round's price, by the score
 
     weight * (L1 distance of its counts from those of the model - what noise alone would make of it),
 
@@ -11,6 +11,9 @@ each column. Where a new measurement changes its marginal by less than half of w
 price is learned: from then on noise is half as large (rho is four times as large, a pure epsilon twice). The last round takes all
 that is left. The cells of the model are limited, by the share of the price that is spent: what is measured first should not use
 up the room.
+
+At a low price, a round takes so much of it that its choice is more than chance, and that noise leaves something to be learned.
+Where noise blurs even the single columns, or hardly any round could be paid, all that is left is for the single columns.
 
 Prices are fractions, and add up to the whole price exactly. What a round did not ask for, as there was one candidate only, is not
 spent.
@@ -24,10 +27,9 @@ Candidates that cannot be drawn are left out here, by public numbers alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -36,18 +38,32 @@ from dpsql.accounting.cost import Cost
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
-from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.models.table_domain import Columns
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
-from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
+from dpsql.synthesis.methods.marginal_requests import (
+    MOST_BLURRED,
+    Candidate,
+    audible,
+    blurred,
+    candidates,
+    choice_scale,
+    counted,
+    farthest,
+    hopeful,
+    mean_size,
+    noise_for,
+    unknown_columns,
+)
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
 
 MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round
 CHOOSING = Fraction(1, 10)  # of a round's price
 LEARNED = 0.5  # of what noise alone would change: a measurement that changes its marginal by less taught nothing
+CERTAIN = 0.05  # of all rows: by so much the distances of two candidates should differ if the larger one is to be chosen
+LEAST_ROUNDS = 2  # for how many columns there is one at least, if columns together are measured at all
 ROUNDS = 3  # for each column, at first
-WIDTH = 3  # columns of the marginals that count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,23 +77,26 @@ class AdaptiveMarginals(Method):
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then what the model describes worst, until the price is spent."""
         table, price = task.table, task.price
-        domain = table.domain
-        candidates = [each for each in downward_closure(domain) if domain.cells(each.columns) <= self.cells]
-        if max((len(each.columns) for each in candidates), default=1) == 1:
+        domain, possible = table.domain, candidates(task, self.cells)
+        if not _dependent(possible):
             return (yield from Independent().measure(task))
-        share = Fraction(1, self.rounds * len(domain.columns))
-        found, spent = [], Fraction(0)
-        for column in domain.columns:
+        share, spent = Fraction(1, self.rounds * len(domain.columns)), Fraction(0)
+        found = list(task.known)
+        for column in unknown_columns(task, price.part((1 - CHOOSING) * share)):
             found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
             spent += (1 - CHOOSING) * share
         network = fit(domain, found)
+        noise = mean_size(noise_for(table, price.part((1 - CHOOSING) * share)))
+        share = self._enough(task, possible, network.total, share)
+        if blurred(network, noise) > MOST_BLURRED or share * len(domain.columns) > LEAST_ROUNDS * (1 - spent):
+            return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
         while spent < 1:
             if 1 - spent < 2 * share:
                 share = 1 - spent
             choosing, measuring = price.part(CHOOSING * share), price.part((1 - CHOOSING) * share)
             noise = mean_size(noise_for(table, measuring))
             room = float(self.cells * (spent + share))
-            tried = self._tried(table, candidates, network, [each.columns for each in found], noise, room, choosing)
+            tried = self._tried(table, possible, network, [each.columns for each in found], noise, room, choosing)
             chosen = yield from farthest(table, [(one, network.marginal(one.columns)) for one in tried], noise, choosing)
             found.append((yield from counted(table, chosen.columns, measuring)))
             spent += share
@@ -85,32 +104,44 @@ class AdaptiveMarginals(Method):
             network = fit(domain, found, start=network)
             if np.abs(network.marginal(chosen.columns) - before).sum() <= LEARNED * noise * before.size:
                 share *= 2 if price.epsilon is not None else 4
-        return Measured(marginals=tuple(found), model=network)
+        return Measured(marginals=tuple(found[len(task.known):]), model=network)
 
-    def _tried(self, table: CodedTable, candidates: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
+    def _enough(self, task: SynthesisTask, possible: Sequence[Candidate], total: float, share: Fraction) -> Fraction:
+        """The share of the price that a round needs: this one, or doubled until a choice tells candidates apart and noise leaves
+        something to be learned of one of them."""
+        dependent, weight = [each for each in possible if len(each.columns) > 1], max(each.weight for each in possible)
+        while share < 1:
+            noise = mean_size(noise_for(task.table, task.price.part((1 - CHOOSING) * share)))
+            certain = choice_scale(task.table, weight, task.price.part(CHOOSING * share)) <= CERTAIN * weight * total
+            if certain and any(audible(task.table.domain, each, noise, total) for each in dependent):
+                break
+            share *= 2
+        return share
+
+    def _tried(self, table: CodedTable, possible: Sequence[Candidate], network: MarkovNetwork, taken: Sequence[Columns],
                noise: float, room: float, choosing: Cost) -> list[Candidate]:
         """The candidates for which the model has room, among those that can be drawn."""
-        domain, scale = table.domain, choice_scale(table, max(each.weight for each in candidates), choosing)
-        hoped = sorted(hopeful(domain, candidates, noise, network.total, scale), key=lambda each: domain.cells(each.columns))
+        domain, scale = table.domain, choice_scale(table, max(each.weight for each in possible), choosing)
+        hoped = sorted(hopeful(domain, possible, noise, network.total, scale), key=lambda each: domain.cells(each.columns))
+        hoped = [each for each in hoped if len(each.columns) == 1 or audible(domain, each, noise, network.total)]
         tried = [each for each in hoped[:MOST_TRIED] if network.tree.holding(each.columns) or (
             domain.cells(each.columns) <= room and model_cells(domain, [*taken, each.columns]) <= room)]
-        return tried or [candidates[0]]
+        return tried or [possible[0]]
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price = task.table, task.price
-        number = len(table.columns)
-        if number == 1:
+        number, possible = len(table.columns), candidates(task, self.cells)
+        if not _dependent(possible):
             return Independent().told(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))
-        most = math.floor(number * (self.rounds - 1 + CHOOSING))
-        return (singles_stage(table, each),
-                f"at most {most} counts of up to {min(WIDTH, number)} columns together, each time of those that the model of all "
-                f"counts before describes worst, in a model of {self.cells:,} cells at most: {error_stage(table, each)} or less")
+        columns = unknown_columns(task, each)
+        most = math.floor(self.rounds * number - (1 - CHOOSING) * len(columns))
+        width = max(len(one.columns) for one in possible)
+        return (singles_stage(table, columns, each),
+                f"at most {most} counts of up to {width} columns together, each time of those that the model of all counts "
+                f"before describes worst, in a model of {self.cells:,} cells at most: {error_stage(table, each)} or less")
 
 
-def downward_closure(domain: TableDomain) -> Iterator[Candidate]:
-    """All marginals of up to `WIDTH` columns. The weight of each is the number of columns that it shares with the marginals of
-    `WIDTH` columns, added up over them: every column is in equally many, so it is its own number of columns, but for a factor."""
-    for size in range(1, min(WIDTH, len(domain.columns)) + 1):
-        for columns in combinations(domain.columns, size):
-            yield Candidate(columns=columns, weight=size)
+def _dependent(possible: Sequence[Candidate]) -> bool:
+    """Whether any candidate tells how columns depend on each other."""
+    return any(len(each.columns) > 1 for each in possible)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.models.mirror_descent import fit
+from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
-from dpsql.synthesis.methods.marginal_requests import counted
+from dpsql.synthesis.methods.marginal_requests import counted, unknown_columns
 from dpsql.synthesis.methods.stages import singles_stage
 
 
@@ -16,11 +19,22 @@ class Independent(Method):
     name = "independent"
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """One marginal for each column."""
-        table, columns, found = task.table, task.table.domain.columns, []
+        """One marginal for each column that is not known well enough."""
+        columns = self._columns(task)
+        found = []
         for column in columns:
-            found.append((yield from counted(table, (column,), task.price.part(Fraction(1, len(columns))))))
-        return Measured(marginals=tuple(found), model=fit(table.domain, found))
+            found.append((yield from counted(task.table, (column,), task.price.part(Fraction(1, len(columns))))))
+        known = [each for each in task.known if len(each.columns) == 1]
+        return Measured(marginals=tuple(found), model=fit(task.table.domain, [*known, *found]))
+
+    def again(self, task: SynthesisTask, found: Sequence[MarginalMeasurement]) -> Measuring:
+        """All columns for the price of the task, after these marginals of a method for which the whole price is too low."""
+        more = (yield from self.measure(replace(task, known=()))).marginals
+        return Measured(marginals=(*found, *more), model=fit(task.table.domain, [*task.known, *found, *more]))
+
+    def _columns(self, task: SynthesisTask) -> list[str]:
+        return unknown_columns(task, task.price.part(Fraction(1, len(task.table.columns))))
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
-        return (singles_stage(task.table, task.price.part(Fraction(1, len(task.table.columns)))),)
+        columns = self._columns(task)
+        return (singles_stage(task.table, columns, task.price.part(Fraction(1, len(columns)))),)

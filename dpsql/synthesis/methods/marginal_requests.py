@@ -1,4 +1,5 @@
-"""What methods ask of the kernel: the noisy counts of a marginal, and the candidate that a model describes worst.
+"""What methods ask of the kernel: the noisy counts of a marginal, and the candidate that a model describes worst; and which
+marginals may be asked for at all.
 
 Both are bought for a share of the price: for a pure epsilon, Laplace noise and a choice of that epsilon; for rho, Gaussian noise
 and a choice of epsilon = sqrt(8 rho), as a choice costs epsilon^2 / 8.
@@ -7,9 +8,11 @@ and a choice of epsilon = sqrt(8 rho), as a choice costs epsilon^2 / 8.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,12 +22,17 @@ from dpsql.measurements import Axis, DiscreteLaplace, Farthest, FarthestMarginal
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.synthesis.method import CodedTable
+from dpsql.models.table_model import TableModel
+from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.workload.factors import Array
 
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats
 FINE = 10  # expected counts are rounded to multiples of this part of the noise at most
 HOPELESS = 20  # a candidate whose score is lower by so many scales is never drawn
+MOST_BLURRED = 0.07  # of all rows: where noise moves more of them in single columns, the price is too low for anything else
+MOST_NOISE = 0.25  # of all rows, that noise may move to other cells of a marginal
+MOST_CANDIDATES = 50_000  # larger marginals are left out where there would be more
+MOST_WEIGHT = 1000  # of a candidate
 
 
 def counted(table: CodedTable, columns: Columns, price: Cost) -> Generator[Request, Any, MarginalMeasurement]:
@@ -53,6 +61,36 @@ class Candidate:
     weight: int = 1
 
 
+def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
+    """The marginals within those of the workload (its downward closure) that have so many cells at most, those of few columns
+    first. The weight of one is the number of columns that it shares with the marginals of the workload, added up over them (AIM,
+    section 4), but for a common factor."""
+    domain, wanted = task.table.domain, dict.fromkeys(map(task.table.domain.ordered, task.workload))
+    place = {column: at for at, column in enumerate(domain.columns)}
+    found: list[Columns] = []
+    for size in range(1, max(map(len, wanted)) + 1):
+        more = {part for columns in wanted for part in combinations(columns, size) if domain.cells(part) <= cells}
+        if len(found) + len(more) > MOST_CANDIDATES:
+            break
+        found += sorted(more, key=lambda columns: [place[column] for column in columns])
+    counts = Counter(column for columns in task.workload for column in columns)
+    weights = [sum(counts[column] for column in columns) for columns in found]
+    unit = max(Fraction(math.gcd(*weights)), Fraction(max(weights, default=1), MOST_WEIGHT))
+    return [Candidate(columns=columns, weight=max(1, round(weight / unit)))
+            for columns, weight in zip(found, weights, strict=True)]
+
+
+def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
+    """The columns whose counts are not known already as well as a measurement for this price would tell them; all of them where
+    that is none."""
+    domain, variance = task.table.domain, noise_for(task.table, each).variance
+    precisions = dict.fromkeys(domain.columns, 0.0)
+    for known in task.known:
+        for column in known.columns:
+            precisions[column] += domain.cells([column]) / (known.variance * known.values.size)
+    return [column for column in domain.columns if precisions[column] * variance < 1] or list(domain.columns)
+
+
 def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[
         Request, Any, Candidate]:
     """The candidate with about the largest weight * (distance of its counts from the expected ones - `noise` for each cell).
@@ -77,6 +115,19 @@ def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:
     """The scale of a choice among scores of at most this weight, in rows."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
+
+
+def blurred(model: TableModel, noise: float) -> float:
+    """The share of rows that noise, of this mean size in each cell, moves to other values of a column: the mean over all columns.
+    A count that is smaller than the noise is off by about itself, as no count is negative in a model."""
+    moved = [np.minimum(model.marginal((column,)), noise).sum() / (2 * model.total) for column in model.domain.columns]
+    return float(np.mean(moved))
+
+
+def audible(domain: TableDomain, candidate: Candidate, noise: float, total: float) -> bool:
+    """Whether noise, of this mean size in each cell, leaves anything to be learned: it would move less than `MOST_NOISE` of all
+    rows to other cells."""
+    return noise * domain.cells(candidate.columns) / 2 <= MOST_NOISE * total
 
 
 def hopeful(domain: TableDomain, candidates: Sequence[Candidate], noise: float, total: float, scale: float) -> list[Candidate]:

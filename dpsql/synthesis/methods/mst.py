@@ -5,7 +5,7 @@ choose the tree; and a third for the counts of its pairs. As in Kruskal's algori
 two parts, by the exponential mechanism. The score of a pair is the L1 distance of its true counts from those of independent
 columns, less what the noise of its measurement would add to it (as AIM counts noise). On Adult at epsilon = 1 that lowers the
 error of marginals of three columns from 0.117 to 0.109: a pair of many cells is not chosen where noise hides what would be
-learned.
+learned. Where noise blurs even the single columns, the rest of the price is for these.
 
 Source: McKenna, Miklau and Sheldon, Winning the NIST contest: a scalable and general approach to differentially private synthetic
 data, Journal of Privacy and Confidentiality 2021.
@@ -13,10 +13,10 @@ data, Journal of Privacy and Confidentiality 2021.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from functools import reduce
 from typing import Any
 
 from dpsql.accounting.cost import Cost
@@ -24,10 +24,21 @@ from dpsql.measurements import Request
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
-from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
+from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
-from dpsql.synthesis.methods.marginal_requests import Candidate, choice_scale, counted, farthest, hopeful, mean_size, noise_for
-from dpsql.synthesis.methods.stages import error_stage, singles_stage
+from dpsql.synthesis.methods.marginal_requests import (
+    MOST_BLURRED,
+    Candidate,
+    blurred,
+    candidates,
+    choice_scale,
+    counted,
+    farthest,
+    hopeful,
+    mean_size,
+    noise_for,
+)
+from dpsql.synthesis.methods.stages import error_stage
 from dpsql.workload.factors import Array
 
 THIRD = Fraction(1, 3)
@@ -35,55 +46,83 @@ MOST_CELLS = 2**17  # of a pair; columns that only larger pairs link stay indepe
 
 
 class SpanningTree(Method):
-    """MST. Tables of one column have no pairs, and all of the price is for the column; one pair needs no choice."""
+    """MST. Tables without pairs that matter are independent columns, and one pair needs no choice.
+
+    Pairs that no marginal of the workload has are not chosen. Columns that are linked by known marginals are linked already.
+    """
 
     name = "mst"
 
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then the pairs of a spanning tree."""
-        table, price = task.table, task.price
-        if not any(pairs(table)):
+        table, price, possible = task.table, task.price, pairs(task)
+        edges = len(_links(task, possible))
+        if not edges:
             return (yield from Independent().measure(task))
         singles = yield from Independent().measure(replace(task, price=price.part(THIRD)))
-        tree = yield from self._tree(table, singles.model, price)
-        found = list(singles.marginals)
+        found, each = list(singles.marginals), price.part(THIRD / len(table.columns))
+        if blurred(singles.model, mean_size(noise_for(table, each))) > MOST_BLURRED:
+            return (yield from Independent().again(replace(task, price=price.part(2 * THIRD)), found))
+        tree = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found]), edges)
         for pair in tree:
-            found.append((yield from counted(table, pair, self._each(table, price, len(tree)))))
-        return Measured(marginals=tuple(found), model=fit(table.domain, found))
+            found.append((yield from counted(table, pair, self._each(task, edges))))
+        return Measured(marginals=tuple(found), model=fit(table.domain, [*task.known, *found]))
 
-    def _each(self, table: CodedTable, price: Cost, edges: int) -> Cost:
-        """The price of one pair's counts. With two columns nothing is chosen."""
-        return price.part((THIRD if len(table.columns) > 2 else 2 * THIRD) / max(edges, 1))
+    def _each(self, task: SynthesisTask, edges: int) -> Cost:
+        """The price of one pair's counts. With one pair nothing is chosen."""
+        return task.price.part((THIRD if len(pairs(task)) > 1 else 2 * THIRD) / edges)
 
-    def _tree(self, table: CodedTable, independent: TableModel, price: Cost) -> Generator[Request, Any, list[Columns]]:
-        edges = len(table.columns) - 1
-        each, noise = price.part(THIRD / edges), mean_size(noise_for(table, self._each(table, price, edges)))
-        part = {column: place for place, column in enumerate(table.domain.columns)}
-        scale, possible = choice_scale(table, 1, each), [Candidate(columns=pair) for pair in pairs(table)]
+    def _tree(self, task: SynthesisTask, possible: Sequence[Candidate], model: TableModel, edges: int) -> Generator[
+            Request, Any, list[Columns]]:
+        table, each, noise = task.table, task.price.part(THIRD / edges), mean_size(noise_for(task.table, self._each(task, edges)))
+        scale, part = choice_scale(table, max(each.weight for each in possible), each), _parts(task)
         expected: dict[Candidate, Array] = {}
         tree: list[Columns] = []
         while left := [one for one in possible if part[one.columns[0]] != part[one.columns[1]]]:
-            tried = hopeful(table.domain, left, noise, independent.total, scale)
-            expected |= {one: independent.marginal(one.columns) for one in tried if one not in expected}
+            tried = hopeful(table.domain, left, noise, model.total, scale)
+            expected |= {one: model.marginal(one.columns) for one in tried if one not in expected}
             chosen = yield from farthest(table, [(one, expected[one]) for one in tried], noise, each)
             tree.append(chosen.columns)
-            kept, gone = (part[column] for column in chosen.columns)
-            part = {column: kept if place == gone else place for column, place in part.items()}
+            part = _joined(part, chosen.columns)
         return tree
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
-        table, price = task.table, task.price
-        if not any(pairs(table)):
+        table, possible = task.table, pairs(task)
+        edges = len(_links(task, possible))
+        if not edges:
             return Independent().told(task)
-        edges = len(table.columns) - 1
-        singles = singles_stage(table, price.part(THIRD / len(table.columns)))
-        error = error_stage(table, self._each(table, price, edges))
-        if edges == 1:
-            return singles, f"counts of the pair of columns: {error}"
-        return (singles, f"the {edges} pairs of columns, linked as a tree, that are farthest from independence",
+        singles = Independent().told(replace(task, price=task.price.part(THIRD)))
+        error = error_stage(table, self._each(task, edges))
+        if len(possible) == 1:
+            return *singles, f"counts of the pair of columns: {error}"
+        return (*singles, f"the {edges} pairs of columns, linked as a tree, that are farthest from independence",
                 f"counts of these pairs: {error}")
 
 
-def pairs(table: CodedTable) -> Iterator[Columns]:
+def pairs(task: SynthesisTask) -> list[Candidate]:
     """The pairs of columns that may be measured."""
-    return (pair for pair in combinations(table.domain.columns, 2) if table.domain.cells(pair) <= MOST_CELLS)
+    return [each for each in candidates(task, MOST_CELLS) if len(each.columns) == 2]
+
+
+Parts = dict[str, int]  # for each column the number of the part of the tree that it is in
+
+
+def _parts(task: SynthesisTask) -> Parts:
+    """Each column by itself, but for those that known marginals link."""
+    return reduce(_joined, (known.columns for known in task.known), {column: at for at, column in enumerate(
+        task.table.domain.columns)})
+
+
+def _joined(part: Parts, columns: Columns) -> Parts:
+    gone = {part[column] for column in columns}
+    return {column: min(gone) if place in gone else place for column, place in part.items()}
+
+
+def _links(task: SynthesisTask, possible: Sequence[Candidate]) -> list[Columns]:
+    """Some tree of possible pairs: every tree that is chosen has as many."""
+    part, found = _parts(task), []
+    for one in possible:
+        if part[one.columns[0]] != part[one.columns[1]]:
+            found.append(one.columns)
+            part = _joined(part, one.columns)
+    return found

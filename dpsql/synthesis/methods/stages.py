@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import amount
@@ -11,10 +12,12 @@ from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.marginal_requests import noise_for
 
 
-def singles_stage(table: CodedTable, each: Cost) -> str:
-    """All columns one by one, for a price each."""
-    number, cells = len(table.columns), sum(table.domain.sizes)
-    return f"counts of the values of {'the' if number == 1 else 'each'} column: {cells:,} cells, {error_stage(table, each)}"
+def singles_stage(table: CodedTable, columns: Sequence[str], each: Cost) -> str:
+    """These columns one by one, for a price each."""
+    cells = sum(table.domain.shape(columns))
+    which = ("the column" if len(table.columns) == 1 else "each column" if len(columns) == len(table.columns) else
+             ", ".join(columns))
+    return f"counts of the values of {which}: {cells:,} cells, {error_stage(table, each)}"
 
 
 def error_stage(table: CodedTable, each: Cost) -> str:
