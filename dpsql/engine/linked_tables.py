@@ -15,7 +15,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.sql.binding.listed_columns import listed_columns
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.statement import Query, Synthesize, SynthesizeTables
-from dpsql.synthesis.column_forms import MOST_NUMBERS, ListedColumn
+from dpsql.synthesis.column_forms import MOST_NUMBERS, Form, ListedColumn
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.table_options import SynthesisTerms
 
@@ -121,8 +121,8 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
 
 
 def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms, session: Session) -> tuple[
-        LinkedTable, Mapping[str, tuple[Value, ...]]]:
-    """The table, and the listed values of its own columns. Raises a located error where these are not known."""
+        LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
+    """The table, and the forms and listed values of its own columns. Raises a located error where these are not known."""
     key = one.stored.get(one.base.key[0]) if len(one.base.key) == 1 else None
     key = references[0] if references else key
     own = tuple(name for name in one.names if name not in (key, *references, *links))
@@ -132,8 +132,8 @@ def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[
     alone = one.query.tree.copy()
     alone.set("expressions", [item for item in alone.selects if item.alias in own])
     question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, ())
-    table = LinkedTable(at=at, name=one.asked.name, query=one.query, span=one.asked.span, names=one.names, own=own, key=key)
-    return table, {form.name: key.values for key, form in zip(question.keys, forms, strict=True) if isinstance(form, ListedColumn)}
+    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, span=one.asked.span, names=one.names, own=own, key=key)
+    return table, {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True)}
 
 
 def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: Mapping[int, Sequence[str]],
@@ -155,8 +155,10 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
     order = order if all(column in one.base.columns for column in order) else ()
     apart = set(one.base.key) == {*foreign.columns, *order} and len(order) == 1
     step = one.stored.get(order[0]) if apart else None
-    step = step if step in listed else None
-    if step is not None:
-        most = min(most, sum(value is not None for value in listed[step]))
-    return LowerTable(at=at, name=table.name, query=table.query, span=table.span, names=table.names, own=table.own, key=table.key,
-                      parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most)
+    if step is not None and isinstance(listed[step][0], ListedColumn):
+        most = min(most, sum(value is not None for value in listed[step][1]))
+    else:
+        step = None
+    return LowerTable(at=at, base=table.base, name=table.name, query=table.query, span=table.span, names=table.names, own=table.own, key=table.key,
+                      parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
+                      nullable=frozenset(own for own, (_, values) in listed.items() if None in values))

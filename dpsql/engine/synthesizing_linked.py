@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
+from typing import Literal
 
 from sqlglot import exp
 
@@ -25,14 +27,15 @@ from dpsql.engine.synthesizing import (
     terms_and_price,
 )
 from dpsql.errors import ProgrammingError, Unsupported
-from dpsql.models.table_domain import Columns
+from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.explain import Expected, Explanation
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, SynthesizeTables
-from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView, ViewsOfTable
-from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
+from dpsql.synthesis.linked_draws import steps
+from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView
+from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
 from dpsql.synthesis.table_options import SynthesisTerms
@@ -55,17 +58,17 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
             raise Unsupported("several synthetic tables have no parameters", code="parameters", span=statement.span,
                               try_="the values themselves")
         tables = linked_tables(statement, terms, session)
-        asked = [view for table in (tables.top, *tables.lower) for view in _views(tables, table)]
-        questions, views = [], dict[int, list[LinkedView]]()
-        for one in asked:
-            question, view = _measured(one, terms, allotted.part(Fraction(1, len(asked))), session)
-            questions.append(question)
-            views.setdefault(one.table.at, []).append(view)
-        notes = dict.fromkeys(note for question in questions for note in rows_left_out(question, question.view, session))
-        method = method_for([view.task for each in views.values() for view in each], terms, statement.options, statement.span)
-        plan = LinkedPlan(tables=tables, method=method, terms=terms, price=allotted, statement=statement.text, notes=tuple(notes),
-                          views={at: ViewsOfTable(first=each[0], later=each[1] if len(each) > 1 else None) for at, each in views.items()})
-        made = LinkedStatement(plan=plan, questions=tuple(questions), text=statement.text, session=session)
+        asked = list(_views(tables, session))
+        found = [_measured(one, terms, allotted.part(Fraction(1, len(asked))), session) for one in asked]
+        questions = tuple(question for question, _ in found)
+        views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
+        method = method_for([view.task for view in views.values()], terms, statement.options, statement.span)
+        plan = LinkedPlan(
+            tables=tables, method=method, terms=terms, price=allotted, statement=statement.text, whole=views["rows", tables.top.at],
+            first={at: view for (kind, at), view in views.items() if kind == "first"},
+            later={at: view for (kind, at), view in views.items() if kind == "later"},
+            notes=tuple(dict.fromkeys(note for question in questions for note in rows_left_out(question, question.view, session))))
+        made = LinkedStatement(plan=plan, questions=questions, text=statement.text, session=session)
         for each in statement.tables:
             check_name(each.name, made, each.span)
         return made
@@ -73,43 +76,48 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedView:
-    """A view to be measured: its query, of whose columns `drawn` are drawn, and the rows of one entity that are enough, if that is
-    known."""
+    """A view to be measured, of a kind that `linked_views` describes, with the number of rows of one entity that are kept; None: as
+    many as the limits of the tables allow."""
 
+    kind: Literal["rows", "first", "later"]
     table: LinkedTable
     tree: exp.Query
     drawn: tuple[str, ...]
-    enough: int | None = None
+    rows: int | None
 
 
-def _views(tables: LinkedTables, table: LinkedTable) -> Iterator[AskedView]:
-    drawn = (*(table.column(own) for own in table.own), *(below.rows for below in tables.below(table)))
-    if not isinstance(table, LowerTable):
-        yield AskedView(table=table, tree=tables.rows(), drawn=drawn)
-        return
-    import os
-    one = table.parent == tables.top.at
-    yield AskedView(table=table, tree=tables.first(table), drawn=drawn, enough=1 if one else None)
-    if table.most > 1:
-        yield AskedView(table=table, tree=tables.later(table), drawn=drawn, enough=int(os.environ.get("J", "1")) if one else None)
+def _views(tables: LinkedTables, session: Session) -> Iterator[AskedView]:
+    """The views of all tables. One later row of each entity is enough: if all were used, noise would grow with the largest number
+    of rows, and the counts only with the mean one."""
+    top = tables.top
+    base = session.catalog.table(top.base)
+    yield AskedView(kind="rows", table=top, tree=tables.rows(), drawn=tables.drawn(top), rows=None if base is None else base.rows)
+    for table in tables.lower:
+        drawn = tables.drawn(table)
+        if table.parent != top.at:
+            yield AskedView(kind="first", table=table, tree=tables.first(table), drawn=drawn, rows=None)
+        if table.most > 1:
+            yield AskedView(kind="later", table=table, tree=tables.later(table), drawn=drawn, rows=1)
 
 
 def _measured(asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[Question, LinkedView]:
     """Raises a located error where a view has no bound."""
     place, options = span_of(asked.table.query.tree), terms.options
     question, forms = coded_question(replace(asked.table.query, tree=asked.tree), session, terms.bins, ())
-    if asked.enough is not None:
-        options = replace(options, max_rows=asked.enough)
+    if asked.rows is not None:
+        options = replace(options, max_rows=asked.rows)
     view, known = limited_rows(question, session, options, place)
     table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
         CodedColumn(column=key.column, name=form.name, values=key.values) for key, form in zip(question.keys, forms, strict=True)))
-    task = SynthesisTask(table=table, price=price, workload=_useful(table, asked.drawn))
-    return replace(question, view=view), LinkedView(task=task, forms=forms, drawn=asked.drawn)
+    task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain))
+    return replace(question, view=view), LinkedView(task=task, forms=forms)
 
 
-def _useful(table: CodedTable, drawn: tuple[str, ...]) -> tuple[Columns, ...]:
-    """The marginals in which a column that is drawn depends on others."""
-    return tuple(columns for columns in marginals_of(table.domain) if not set(drawn).isdisjoint(columns))
+def _workload(asked: AskedView, domain: TableDomain) -> tuple[Columns, ...]:
+    """All marginals of a view of first rows; of others those by which columns that are drawn depend on one of the rest."""
+    if asked.kind == "rows":
+        return marginals_of(domain)
+    return tuple(pair for pair in combinations(domain.columns, 2) if not set(asked.drawn).isdisjoint(pair))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +132,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         plan = self.plan
         names = tuple((table.at, table.name, table.names, table.key) for table in (plan.tables.top, *plan.tables.lower))
         links = tuple((table.link, table.step, table.most) for table in plan.tables.lower)
-        forms = tuple(view.forms for _, view in plan.measured)
+        forms = tuple(view.forms for _, view in plan.views)
         return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, plan.method.name, forms)
 
     def explain(self) -> Explanation:
@@ -135,7 +143,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
             expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the tables"),),
             groups="; ".join(f"{of}: {len(view.table.columns)} columns of "
                              f"{view.table.domain.cells(view.table.domain.columns):,} combinations of listed values"
-                             for of, view in plan.measured),
+                             for of, view in plan.views),
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
 
     def answer(self) -> ReleasedDatabase:
@@ -146,5 +154,5 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         return database_of_json(stored)
 
     def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.price, options=self.plan.terms.options,
+        return Bill(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
                     views=self.plan.relations)

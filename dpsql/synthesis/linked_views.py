@@ -1,16 +1,16 @@
 """Several tables that hang together by foreign keys, and the views of them from which they are drawn.
 
-A table hangs on at most one other, its parent. Three kinds of views are measured, each as a table by itself:
+A table hangs on at most one other, its parent. The rows of one parent follow each other: in the order of the key, as years do, or
+of the columns where there is no key. Each view is measured as a table by itself:
 
-rows    one row for each row of the table on which all others hang: its columns, and for each table below how many of its rows
-        name this row
-first   one row for each row of a parent that has rows below: the parent's columns, how many rows there are, and the columns of
-        the first of them
-next    one row for each later row: the parent's columns, how many rows there are, the columns of the row before, and its own
+rows    one row for each row of the top table, on which all others hang: its columns; and of each table right below it, how many
+        rows hang on this row, and the columns of the first of them
+first   of each table further below, the same of its parent's rows, as far as they have any
+later   of each table but the top one, a row for each row but the first of each parent: the parent's columns, how many rows there
+        are, the columns of the row before, and its own
 
-So an entity adds one row to `rows` and `first`, however many rows it has below. How rows of one parent resemble each other is
-learned from `next`: a chain from row to row, in the order of the key, as years follow each other, or of the columns where there
-is no key. Of the rows below, the views hold the number of rows that hang on them as well, and so on for any depth.
+So an entity adds one row to the first of these, however many rows it has below. How rows of one parent resemble each other is
+learned from the last: a chain from row to row. A row stands in all of them with the numbers of rows that hang on it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ class LinkedTable:
     """One of the tables, with its columns as they are named in its query.
 
     at     its place in the statement
+    base   the private table that its rows are of
     names  all columns, and `own` those that are drawn
     key    the column that names its rows, which are numbered anew; None where it is not among the columns
     """
 
     at: int
+    base: str
     name: str
     query: Query
     span: Span | None
@@ -57,6 +59,7 @@ class LowerTable(LinkedTable):
     order      the columns of its private table in whose order rows of one parent follow each other; none: that of `own`
     step       the one of `own` that tells rows of one parent apart; None where several columns do, or none
     most       how many rows of one parent there are at most
+    nullable   those of `own` that may be NULL
     """
 
     parent: int
@@ -65,6 +68,7 @@ class LowerTable(LinkedTable):
     order: tuple[str, ...]
     step: str | None
     most: int
+    nullable: frozenset[str]
 
     @property
     def rows(self) -> str:
@@ -92,10 +96,22 @@ class LinkedTables:
         """The tables that hang on this one."""
         return tuple(each for each in self.lower if each.parent == table.at)
 
+    def drawn(self, table: LinkedTable) -> tuple[str, ...]:
+        """The columns of views that are drawn with a row of a table: its own, and the numbers of rows below."""
+        return (*(table.column(own) for own in table.own), *(below.rows for below in self.below(table)))
+
     def rows(self) -> exp.Query:
-        """The rows of the table on which all others hang."""
-        items = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own]
-        return self._view(items, f"{_rows_of(self.top)} AS x", self.top, "x", "")
+        """The rows of the top table, with the first of the rows that hang on each."""
+        items, source = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own], f"{_rows_of(self.top)} AS x"
+        firsts = []
+        for below in self.below(self.top):
+            name = f"f{below.at}"
+            inner = self._text([f'r.{_quoted(below.link)} AS "link"', f'r."rows" AS {_quoted(below.rows)}', *_own(below)],
+                               f"({_ranked(below)}) AS r", below, "r", ' WHERE r."place" = 1')
+            source += f' LEFT JOIN ({inner}) AS {name} ON x.{_quoted(below.reference)} = {name}."link"'
+            items.append(f"LEAST(COALESCE({name}.{_quoted(below.rows)}, 0), {below.most}) AS {_quoted(below.rows)}")
+            firsts += [f"{name}.{_quoted(column)} AS {_quoted(column)}" for column in self.drawn(below)]
+        return self._tree(f"SELECT {', '.join([*items, *firsts])} FROM {source}")
 
     def first(self, table: LowerTable) -> exp.Query:
         """The first row of each row of the parent."""
@@ -109,12 +125,11 @@ class LinkedTables:
     def _pairs(self, table: LowerTable, before: Sequence[str], place: str) -> exp.Query:
         parent = self.by_place[table.parent]
         items = [f"x.{_quoted(own)} AS {_quoted(parent.column(own))}" for own in parent.own]
-        items += [f'LEAST(r."rows", {table.most}) AS {_quoted(table.rows)}', *before]
-        items += [f"r.{_quoted(own)} AS {_quoted(table.column(own))}" for own in table.own]
+        items += [f'LEAST(r."rows", {table.most}) AS {_quoted(table.rows)}', *before, *_own(table)]
         joined = f"{_rows_of(parent)} AS x JOIN ({_ranked(table)}) AS r ON x.{_quoted(table.reference)} = r.{_quoted(table.link)}"
-        return self._view(items, joined, table, "r", f' WHERE r."place" {place}')
+        return self._tree(self._text(items, joined, table, "r", f' WHERE r."place" {place}'))
 
-    def _view(self, items: Sequence[str], source: str, table: LinkedTable, alias: str, where: str) -> exp.Query:
+    def _text(self, items: Sequence[str], source: str, table: LinkedTable, alias: str, where: str) -> str:
         """SELECT items, and for each table below how many rows hang on a row, FROM source."""
         joins, counts = "", list(items)
         for below in self.below(table):
@@ -122,10 +137,14 @@ class LinkedTables:
             joins += (f' LEFT JOIN (SELECT {link} AS "link", COUNT(*) AS "rows" FROM {_rows_of(below)} AS y GROUP BY {link}) '
                       f'AS {number} ON {alias}.{_quoted(below.reference)} = {number}."link"')
             counts.append(f'LEAST(COALESCE({number}."rows", 0), {below.most}) AS {_quoted(below.rows)}')
-        tree = sqlglot.parse_one(f"SELECT {', '.join(counts)} FROM {source}{joins}{where}", dialect="duckdb", into=exp.Select)
+        return f"SELECT {', '.join(counts)} FROM {source}{joins}{where}"
+
+    def _tree(self, text: str) -> exp.Query:
+        """The query, with those of the tables in it."""
+        tree = sqlglot.parse_one(text, dialect="duckdb", into=exp.Select)
         for name in list(tree.find_all(exp.Table)):
-            alias_of = exp.TableAlias(this=exp.to_identifier(name.alias, quoted=True))
-            name.replace(exp.Subquery(this=_ordered(self.by_place[int(name.name.removeprefix(PLACE))]), alias=alias_of))
+            alias = exp.TableAlias(this=exp.to_identifier(name.alias, quoted=True))
+            name.replace(exp.Subquery(this=_ordered(self.by_place[int(name.name.removeprefix(PLACE))]), alias=alias))
         return tree
 
 
@@ -135,6 +154,11 @@ PLACE = "rows of table "
 def _rows_of(table: LinkedTable) -> str:
     """What stands for the query of a table until it is put there."""
     return _quoted(f"{PLACE}{table.at}")
+
+
+def _own(table: LowerTable) -> list[str]:
+    """The columns of ranked rows, under their names in views."""
+    return [f"r.{_quoted(own)} AS {_quoted(table.column(own))}" for own in table.own]
 
 
 def _ordered(table: LinkedTable) -> exp.Expr:
