@@ -59,7 +59,9 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
                               try_="the values themselves")
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
-        found = [_measured(one, terms, allotted.part(Fraction(1, len(asked))), session) for one in asked]
+        rest = len(asked) - 1
+        found = [_measured(one, terms, allotted.part(FIRST if one.kind == "rows" and rest else (1 - FIRST) / rest if rest else 1), session)
+                 for one in asked]
         questions = tuple(question for question, _ in found)
         views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
         method = method_for([view.task for view in views.values()], terms, statement.options, statement.span)

@@ -98,27 +98,34 @@ class LinkedPlan:
             if table.at in self.first:
                 first[table.at] = yield from self.method.measure(self.first[table.at].task)
             if table.at in self.later:
-                task = replace(self.later[table.at].task, known=self.known(table, whole))
+                known = self.known(table, whole)
+                given = frozenset(column for each in known for column in each.columns)
+                task = replace(self.later[table.at].task, known=known, given=given)
                 later[table.at] = yield from self.method.measure(task)
         return LinkedModels(whole=whole, first=first, later=later)
 
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
-        """What is known of the parents' columns in the view of a table's later rows: the counts of parents with several rows."""
+        """What the counts of the first view tell about the columns that are given in the view of a table's later rows: of the parents
+        with several rows the counts of their columns; and those of single columns of their first rows, which are nearly those of the
+        rows before later ones. Not so of the column that rises from row to row."""
         later = self.later[table.at]
         if table.parent != self.tables.top.at or not self.whole.table.rows == later.table.rows == 1:
             return ()
         several = np.array(self.whole.values(table.rows), dtype=np.int64) >= 2
-        given = {*(self.tables.top.column(own) for own in self.tables.top.own), table.rows}
+        names = {column: column for column in (*map(self.tables.top.column, self.tables.top.own), table.rows)}
+        before = {table.column(own): table.before(own) for own in table.own if own != table.step}
         found = []
         for each in whole.marginals:
-            if given.issuperset(each.columns):
+            if names.keys() >= set(each.columns) or (len(each.columns) == 1 and before.keys() >= set(each.columns)):
                 columns = (*(column for column in each.columns if column != table.rows), table.rows)
                 counts = whole.model.marginal(columns) * several
                 if table.rows not in each.columns:
                     counts, columns = counts.sum(axis=-1), columns[:-1]
-                values = np.zeros(later.table.domain.shape(columns))
-                np.add.at(values, np.ix_(*(self.whole.moved(column, later, column) for column in columns)), counts)
-                found.append(MarginalMeasurement(columns=columns, values=values, variance=each.variance))
+                moved = tuple({**names, **before}[column] for column in columns)
+                values = np.zeros(later.table.domain.shape(moved))
+                places = (self.whole.moved(old, later, new) for old, new in zip(columns, moved, strict=True))
+                np.add.at(values, np.ix_(*places), counts)
+                found.append(MarginalMeasurement(columns=moved, values=values, variance=each.variance))
         return tuple(found)
 
 

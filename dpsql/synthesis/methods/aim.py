@@ -80,7 +80,7 @@ class AdaptiveMarginals(Method):
         domain, possible = table.domain, candidates(task, self.cells)
         if not _dependent(possible):
             return (yield from Independent().measure(task))
-        share, spent = Fraction(1, self.rounds * len(domain.columns)), Fraction(0)
+        share, spent = Fraction(1, self.rounds * len(task.columns)), Fraction(0)
         found = list(task.known)
         for column in unknown_columns(task, price.part((1 - CHOOSING) * share)):
             found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
@@ -88,7 +88,7 @@ class AdaptiveMarginals(Method):
         network = fit(domain, found)
         noise = mean_size(noise_for(table, price.part((1 - CHOOSING) * share)))
         share = self._enough(task, possible, network.total, share)
-        if blurred(network, noise) > MOST_BLURRED or share * len(domain.columns) > LEAST_ROUNDS * (1 - spent):
+        if blurred(network, noise) > MOST_BLURRED or share * len(task.columns) > LEAST_ROUNDS * (1 - spent):
             return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
         while spent < 1:
             if 1 - spent < 2 * share:
@@ -130,7 +130,7 @@ class AdaptiveMarginals(Method):
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price = task.table, task.price
-        number, possible = len(table.columns), candidates(task, self.cells)
+        number, possible = len(task.columns), candidates(task, self.cells)
         if not _dependent(possible):
             return Independent().told(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))
