@@ -1,4 +1,4 @@
-"""The shell: dpsql demo | init | check | query | explain | workload | validate | budget | releases | help.
+"""The shell: dpsql demo | init | check | query | explain | workload | validate | synthesize | budget | releases | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
 2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -164,10 +164,15 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--file", metavar="FILE", help="read the query from a file")
     made.add_argument("--name", required=True, metavar="NAME", help="the name of the new table, in later statements")
     made.add_argument("--method", metavar="NAME", help="how the model is measured (default: the best)")
+    made.add_argument("--workload", metavar="TEXT", help="what the table should be good at: 'all 3-way', or statements about it")
     made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: as many as there seem to be)")
-    made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: 32)")
+    made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: the "
+                      "bins of the policy, or 32)")
     made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
     made.add_argument("--to", metavar="FILE", help="write the rows to a new CSV or Parquet file")
+    made.add_argument("--report", metavar="FILE", help="write a page about the table to a new HTML file: what was measured and "
+                      "how near the rows are to it, with pictures")
+    made.add_argument("--again", action="store_true", help="take the table of this name as it was made before; costs nothing")
     _add_place(made)
     _add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON")
@@ -436,19 +441,33 @@ def _validate(options: argparse.Namespace) -> None:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
-    given = {name: value for name in ("method", "rows", "bins", "max_rows") if (value := getattr(options, name)) is not None}
-    target = None if options.to is None else Path(options.to)
-    if target is not None:  # checked before anything is charged
-        wrong = ("exists, and is not overwritten" if target.exists() else
-                 "is in no folder" if not target.parent.is_dir() else
-                 "is neither CSV nor Parquet" if target.suffix.lower() not in (".csv", ".parquet") else "")
-        if wrong:
-            raise OperationalError(f"{target} {wrong}", code="file", try_="another name, such as people_syn.csv")
-    with _connected(options) as connection, _waiting("fitting ..."):
-        made = connection.synthesize(_statements(options), name=options.name, **given)
+    own = ("method", "workload", "rows", "bins", "max_rows")
+    given = {name: value for name in own if (value := getattr(options, name)) is not None}
+    target = _free_file(options.to, "people_syn.csv", ".csv", ".parquet")
+    page = _free_file(options.report, "people_syn.html", ".html")
+    if options.again and (given or options.sql is not None or options.file is not None):
+        raise OperationalError("--again shows a table as it was made, by its name alone", code="argument",
+                               try_=f"dpsql synthesize --again --name {options.name}")
+    with _connected(options) as connection, _waiting("planning ..."):
+        made = (connection.synthetic_table(options.name) if options.again else
+                connection.synthesize(_statements(options), name=options.name, **given))
     if target is not None:
         made.write(target)
-    print(made.as_json() if options.json else made)
+    if page is not None:
+        made.report(page)
+    print(json.dumps(made.as_dict()) if options.json else made)
+
+
+def _free_file(name: str | None, example: str, *forms: str) -> Path | None:
+    """A file that can be written, by its name. Raises OperationalError where not: before anything is charged."""
+    if name is None:
+        return None
+    path = Path(name)
+    wrong = ("exists, and is not overwritten" if path.exists() else "is in no folder" if not path.parent.is_dir() else
+             "" if path.suffix.lower() in forms else f"is not named {' or '.join(forms)}")
+    if wrong:
+        raise OperationalError(f"{path} {wrong}", code="file", try_=f"another name, such as {example}")
+    return path
 
 
 def _budget(options: argparse.Namespace) -> None:
@@ -636,7 +655,7 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
     if cursor.answer is not None:
         _print_answer(cursor.answer, options)
     elif cursor.synthetic is not None:
-        print(cursor.synthetic.as_json() if getattr(options, "json", False) else cursor.synthetic)
+        print(json.dumps(cursor.synthetic.as_dict()) if getattr(options, "json", False) else cursor.synthetic)
     elif cursor.model is not None:
         print(cursor.model.as_json() if getattr(options, "json", False) else cursor.model)
     elif cursor.explanation is not None:

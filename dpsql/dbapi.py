@@ -204,38 +204,53 @@ class Connection:
 
     @overload
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
-                   **options: Any) -> SyntheticTable: ...
+                   workload: str | Sequence[str] | None = None, **options: Any) -> SyntheticTable: ...
 
     @overload
     def synthesize(self, query: Mapping[str, str], **options: Any) -> ReleasedDatabase: ...
 
     @guarded
     def synthesize(self, query: str | Mapping[str, str], *, name: str | None = None,
-                   parameters: Sequence[Any] | Mapping[str, Any] = (), **options: Any) -> SyntheticTable | ReleasedDatabase:
+                   parameters: Sequence[Any] | Mapping[str, Any] = (), workload: str | Sequence[str] | None = None,
+                   **options: Any) -> SyntheticTable | ReleasedDatabase:
         """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
 
-        query    a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their names,
-                 of tables that hang together by foreign keys, as of CREATE SYNTHETIC TABLES
-        name     under which later statements may ask the table, exactly and for free
-        options  epsilon, delta, rho, method, rows, bins, max_rows
+        query     a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their names,
+                  of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
+        name      under which later statements may ask the table, exactly and for free
+        workload  what the table should be good at: 'all 3-way', or statements about it
+        options   epsilon, delta, rho, method, rows, bins, max_rows
 
-        `.df()` of a table gives its rows; several are the `tables` of the result. Raises a located error if anything is wrong;
-        nothing is charged then.
+        `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them. Several
+        tables are the `tables` of the result. Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.answering import seen_by
         from dpsql.engine.synthesizing import statement_of, synthesis
         from dpsql.engine.synthesizing_linked import linked_statement_of, linked_synthesis
 
+        if workload is not None:
+            options["workload"] = workload if isinstance(workload, str) else ";\n".join(map(_text, workload))
         given = _options(options)
         with self._used() as session:
-            if isinstance(query, Mapping):
-                if name is not None:
-                    raise errors.ProgrammingError("each of several queries has its name already", code="synthesis",
-                                                  try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')
-                several = linked_statement_of({each: _text(text) for each, text in query.items()}, given)
-                return linked_synthesis(several, seen_by(session, several), parameters).answer()
-            statement = statement_of(_text(query), name, given)
-            return synthesis(statement, seen_by(session, statement), parameters).answer()
+            if not isinstance(query, Mapping):
+                statement = statement_of(_text(query), name, given)
+                return synthesis(statement, seen_by(session, statement), parameters).answer()
+            if name is not None:
+                raise errors.ProgrammingError("each of several queries has its name already", code="synthesis",
+                                              try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')
+            several = linked_statement_of({each: _text(text) for each, text in query.items()}, given)
+            return linked_synthesis(several, seen_by(session, several), parameters).answer()
+
+    @guarded
+    def synthetic_table(self, name: str) -> SyntheticTable:
+        """A synthetic table that was made before, in this session or an earlier one, by its name; costs nothing.
+
+        Raises ProgrammingError where there is none.
+        """
+        from dpsql.engine.synthesizing import made_before
+
+        with self._used() as session:
+            return made_before(_text(name), session)
 
     @guarded
     def budget(self) -> Spending:

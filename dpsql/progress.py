@@ -51,6 +51,13 @@ def working(on: str) -> Iterator[None]:
         yield
 
 
+def tell(text: str) -> None:
+    """Lets the line say something else, if there is one, until the work that it is of ends or says more."""
+    line = _line.get()
+    if line is not None:
+        line[0](text)
+
+
 class _Cell:
     """A line below the cell of a notebook, if the work takes longer than `PATIENCE`; it is emptied when the work ends."""
 

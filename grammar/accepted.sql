@@ -61,6 +61,11 @@ CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 3000
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
 
+-- # drop
+
+DROP SYNTHETIC TABLE made;
+drop synthetic table "made of sums";
+
 -- # open_model
 
 CREATE ONLINE MODEL modelled AS SELECT sex, age // 10 AS decade FROM people WHERE age > 10;

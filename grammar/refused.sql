@@ -1315,6 +1315,12 @@ CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon
 -- SqlError accuracy: no accuracy is asked of this statement
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
 
+-- SqlError synthesis: TABLE is expected here
+DROP SYNTHETIC made
+
+-- SqlError synthesis: the name of one synthetic table is expected here
+DROP SYNTHETIC TABLE made, made_next
+
 -- SqlError synthesis: MODEL is expected here
 CREATE ONLINE TABLE modelled AS SELECT sex FROM people
 

@@ -13,13 +13,14 @@ from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, le
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of, with_minimum_goal
 from dpsql.batch.linear_queries import LinearStatement
-from dpsql.batch.records import MARK, decoded, without_requests
+from dpsql.batch.records import without_requests
 from dpsql.batch.workload_answers import Answers
 from dpsql.batch.workload_plan import batch, check_fitting, identity_of, left_out_of, time_for
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.batches import all_linear, answers_read, batch_steps, which
 from dpsql.engine.charging import Bill, Charged, located, refusal
+from dpsql.engine.kept_measurements import kept_records
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
 from dpsql.kernel.ledger import Refused
@@ -142,9 +143,8 @@ def cheapest(queries: Sequence[Query], asked: Sequence[LinearStatement], goals: 
     accuracy."""
     account = _account(given, session)
     unit = pure(Fraction(1)) if account.epsilon is not None and not account.delta else concentrated(Fraction(1))
-    kept = [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]
     with located(queries[0].text), time_for(options):
-        made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, kept)
+        made = accuracy_plan(batch(asked, unit, session.kernel, session.scratch), goals, kept_records(session))
         max_frequencies = [option for option in given if option.name in ("epsilon", "rho")]
         check_cap(made, account if max_frequencies else None, max_frequencies[0].span if max_frequencies else None)
         for _, plan, price in made.shares:

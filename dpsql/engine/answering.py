@@ -12,6 +12,7 @@ from dpsql.answers.spending import Spending
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
+from dpsql.engine.kept_tables import drop
 from dpsql.engine.parameters import Parameters, check_parameters
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
@@ -21,6 +22,7 @@ from dpsql.planning.explain import Explanation
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import (
     Describe,
+    Drop,
     Explain,
     Explained,
     OpenModel,
@@ -45,7 +47,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     statement = parse(text)
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)
-    if parameters and isinstance(statement, Show | Describe):
+    if parameters and isinstance(statement, Drop | Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
@@ -53,6 +55,8 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
             return decide(statement, session, parameters).answer()
         case Explain(query=query):
             return decide(query, session, parameters).explain()
+        case Drop():
+            return drop(statement, session)
         case Show(what="budget"):
             return budget_of(session)
         case Show(what="releases"):

@@ -80,7 +80,12 @@ class Charged(abc.ABC, Generic[Made]):
 
     @property
     def is_stored(self) -> bool:
-        return self._stored(self.identity) is not None
+        return self.stored_form is not None
+
+    @property
+    def stored_form(self) -> str | None:
+        """The stored answer as the ledger keeps it, if there is one."""
+        return self._stored(self.identity)
 
     def stored_or_paid(self) -> Made:
         """The stored answer, or a new one, which is charged first."""

@@ -82,7 +82,7 @@ def _plain(asked: Synthesize, session: Session) -> AskedTable:
         part = next((each for each in (found[0] if found and isinstance(found[0], list) else found) if isinstance(each, exp.Expr)), tree)
         raise Unsupported(f"each row of {asked.name} has to be a row of one table", code="synthesis",
                           span=span_of(part) or span_of(tree), subject=asked.name, try_=PLAIN)
-    names = [name for name, _ in listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})]
+    names = [column.name for column in listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})]
     base = session.catalog.table(source.this.name)
     if base is None or base.public:
         raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis",
@@ -132,7 +132,8 @@ def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[
     alone = one.query.tree.copy()
     alone.set("expressions", [item for item in alone.selects if item.alias in own])
     question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, ())
-    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, span=one.asked.span, names=one.names, own=own, key=key)
+    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, span=one.asked.span, names=one.names, own=own,
+                        forms=forms, key=key)
     return table, {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True)}
 
 
@@ -159,6 +160,7 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
         most = min(most, sum(value is not None for value in listed[step][1]))
     else:
         step = None
-    return LowerTable(at=at, base=table.base, name=table.name, query=table.query, span=table.span, names=table.names, own=table.own, key=table.key,
+    return LowerTable(at=at, base=table.base, name=table.name, query=table.query, span=table.span, names=table.names, own=table.own, forms=table.forms,
+                      key=table.key,
                       parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
                       nullable=frozenset(own for own, (_, values) in listed.items() if None in values))

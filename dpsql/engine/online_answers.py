@@ -42,9 +42,10 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel, Query
 from dpsql.synthesis.counted_groups import NOWHERE, CountedGroups, counts_of
 from dpsql.synthesis.method import CodedTable
-from dpsql.synthesis.online_model import OnlineModel, shown_columns
+from dpsql.synthesis.online_model import OnlineModel, shown_columns, within
 from dpsql.synthesis.online_options import read_online_terms
-from dpsql.synthesis.synthetic_table import SyntheticColumn, declared_column
+from dpsql.synthesis.released_table import SyntheticColumn
+from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.types import Type
 
 CELL = "the cell"  # the column that numbers the combinations of values
@@ -239,8 +240,8 @@ class OnlineStatement:
 
     def _estimate(self, values: np.ndarray[Any, np.dtype[np.float64]], kinds: np.ndarray[Any, np.dtype[np.str_]]) -> Estimate:
         def reaches(confidence: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-            normal = -_quantile((1 - confidence) / 2) * self.model.spread
-            return np.select([kinds == "near", kinds == "measured"], [self.model.reach(confidence), normal], default=math.nan)
+            return np.select([kinds == "near", kinds == "measured"],
+                             [self.model.reach(confidence), within(self.model.noise, confidence)], default=math.nan)
 
         def ends(confidence: float) -> Ends:
             return np.maximum(values - reaches(confidence), 0), values + reaches(confidence)
@@ -256,9 +257,3 @@ class OnlineStatement:
             yield f"{int((kinds == 'measured').sum()):,} counts were far from the model, and are measured"
         if (kinds == "model").any():
             yield f"all {model.updates:,} measurements of {model.name} are used up: no accuracy is promised any more"
-
-
-def _quantile(share: float) -> float:
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(share)

@@ -10,7 +10,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
-from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, rows_left_out, shortened
+from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
@@ -41,7 +41,7 @@ def opening(statement: OpenModel, session: Session) -> OpeningStatement:
         question, table, forms, owners = coded_rows(statement, terms, session)
         plan = _plan(statement, table, forms, terms, budgets_by_account(price)[-1].part(Fraction(1)), owners)
         plan = replace(plan, notes=rows_left_out(question, table.view, session))
-        made = OpeningStatement(plan=plan, question=question, text=statement.text, session=session)
+        made = OpeningStatement(plan=plan, question=question, text=statement.text, session=session, span=statement.span)
         check_name(statement.name, made, statement.span)
         return made
 
@@ -93,6 +93,7 @@ class OpeningStatement(Charged[OnlineModel]):
 
     plan: OnlinePlan | NetPlan
     question: Question
+    span: Span | None = None
 
     @property
     def identity(self) -> str:
@@ -108,7 +109,7 @@ class OpeningStatement(Charged[OnlineModel]):
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
 
     def answer(self) -> OnlineModel:
-        with located(self.text):
+        with located(self.text), named_once(self.plan.name, self, self.span):
             return self.stored_or_paid()
 
     def read(self, stored: str) -> OnlineModel:

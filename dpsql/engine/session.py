@@ -34,7 +34,7 @@ class Session:
     uploads: Uploads = field(default_factory=Uploads)
     notes: tuple[str, ...] = ()
     online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
-    released: dict[str, tuple[Table, ...]] = field(default_factory=dict, compare=False)  # synthetic tables, by their content
+    released: dict[str, tuple[str, Table]] = field(default_factory=dict, compare=False)  # synthetic tables, by name
 
     @cached_property
     def account(self) -> Account:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import textwrap
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -13,21 +14,26 @@ from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
+from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
+from dpsql.batch.records import Record, encoded
 from dpsql.catalog.model import Catalog, Table
 from dpsql.catalog.names import fault_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.kept_measurements import known_marginals
+from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
+from dpsql.measurements import Request
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.explain import Expected, Explanation, Step, steps
+from dpsql.planning.explain import Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import priced
@@ -37,10 +43,12 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
-from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask, marginals_of
-from dpsql.synthesis.methods.all_methods import METHODS, USUAL
-from dpsql.synthesis.released_database import DATABASE_MARK, database_of_json
-from dpsql.synthesis.synthetic_table import MARK, SyntheticTable, declared, of_json
+from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
+from dpsql.synthesis.method_choice import chosen
+from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.named_workload import read_workload
+from dpsql.synthesis.online_model import ONLINE_MARK
+from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
@@ -65,15 +73,21 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
     with located(statement.text):
         terms, allotted = terms_and_price(statement.options, session, statement.span)
         question, forms = coded_question(statement.query, session, terms.bins, parameters)
-        view, known = limited_rows(question, session, terms.options, span_of(statement.query.tree))
-        table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
+        view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
+        table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(
             CodedColumn(column=key.column, name=form.name, values=key.values)
             for key, form in zip(question.keys, forms, strict=True)))
-        task = SynthesisTask(table=table, price=allotted, workload=marginals_of(table.domain))
-        method = method_for([task], terms, statement.options, statement.span)
-        plan = TablePlan(name=statement.name, task=task, forms=forms, method=method, terms=terms, statement=statement.text,
+        workload = read_workload(terms.workload, statement.name, table.domain)
+        counted = counted_keys(view, question.keys, session.kernel, session.scratch)
+        known = () if counted is None else known_marginals(counted, {
+            key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
+        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known)
+        choice = chosen(task, terms.method, METHODS)
+        check_method(choice.method, [task], statement.options, statement.span)
+        plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))
-        made = SynthesisStatement(plan=plan, question=replace(question, view=view), text=statement.text, session=session)
+        made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
+                                  session=session, span=statement.span)
         check_name(statement.name, made, statement.span)
         return made
 
@@ -89,23 +103,34 @@ def terms_and_price(options: Sequence[Option], session: Session, span: Span | No
     return replace(terms, options=replace(terms.options, price=price)), budgets_by_account(price)[-1].part(Fraction(1))
 
 
-def method_for(tasks: Sequence[SynthesisTask], terms: SynthesisTerms, options: Sequence[Option], span: Span | None) -> Method:
-    """The method that is named, or the usual one. Raises Unsupported, located, where it cannot do a task."""
-    name = USUAL if terms.method == "auto" else terms.method
-    method = METHODS[name]
+def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequence[Option], span: Span | None) -> None:
+    """Raises Unsupported, located, where the method cannot do a task."""
     refusal = next((refusal for task in tasks if (refusal := method.refusal(task)) is not None), None)
     if refusal is not None:
         place = next((option.span for option in options if option.name == "method"), span)
-        raise Unsupported(f"{name} cannot make this table: {refusal.why}", code="synthesis", span=place, subject=name,
-                          try_=refusal.try_)
-    return method
+        raise Unsupported(f"{method.name} cannot make this table: {refusal.why}", code="synthesis", span=place,
+                          subject=method.name, try_=refusal.try_)
 
 
-def coded_question(query: Query, session: Session, bins: int, parameters: Parameters) -> tuple[
+def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters) -> tuple[
         Question, tuple[Form, ...]]:
     """The query's rows with the listed values, or the bins, of each column as keys; and the forms of the columns."""
     values = {} if not query.parameters and not parameters else named(parameters, query)
-    forms, items = forms_of(query, session, bins, values)
+    columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
+    items = query.tree.selects if len(query.tree.selects) == len(columns) else [query.tree] * len(columns)
+    forms = tuple(form_of(column.name, column.facts, bins, span_of(item), column.bins)
+                  for column, item in zip(columns, items, strict=True))
+    again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
+    if again is not None:
+        raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
+                       try_=f"AS and another name for one of them, such as {again.name}_2")
+    return question_by(query, forms, items, session, values), forms
+
+
+def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], session: Session,
+                values: Mapping[str, Value]) -> Question:
+    """The query's rows, with each column in its form as a key. Raises Unsupported, located at its item, where the values of one
+    are not known."""
     rows = exp.to_identifier(ROWS, quoted=True)
     read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
     keys = [exp.alias_(form.key(column), f"key {at}", quoted=True)
@@ -119,23 +144,7 @@ def coded_question(query: Query, session: Session, bins: int, parameters: Parame
         if not key.values:
             raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
                               try_="another condition")
-    return question, forms
-
-
-def forms_of(query: Query, session: Session, bins: int, values: Mapping[str, Value]) -> tuple[tuple[Form, ...], list[exp.Expr]]:
-    """The forms of the columns of a query's rows, and where each is written. Raises a located error where one has none, or where
-    two have the same name."""
-    columns = listed_columns(query, session.catalog, session.kernel, session.scratch, values)
-    items: list[exp.Expr] = [query.tree] * len(columns)
-    if len(query.tree.selects) == len(columns):
-        items = query.tree.selects
-    forms = tuple(form_of(name, field.facts, bins, span_of(item))
-                  for (name, field), item in zip(columns, items, strict=True))
-    again = next((form for i, form in enumerate(forms) if form.name.lower() in [each.name.lower() for each in forms[:i]]), None)
-    if again is not None:
-        raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
-                       try_=f"AS and another name for one of them, such as {again.name}_2")
-    return forms, items
+    return question
 
 
 def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:
@@ -167,69 +176,100 @@ def shortened(view: Node, session: Session) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisStatement(Charged[SyntheticTable]):
-    """The statement: what it will do, and the table, new or as it was made before."""
+    """The statement: what it will do, and the table, new or as it was made before. `counted` are the columns whose counts are
+    kept for later statements."""
 
     plan: TablePlan
     question: Question
+    counted: CountedKeys | None
+    span: Span | None = None
 
     @property
     def identity(self) -> str:
         plan = self.plan
-        return digest(self.session.policy, "synthetic", plan.name, self.question, plan.terms, plan.method.name, plan.forms)
+        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None),
+                      plan.task.workload, plan.choice.method.name, plan.forms)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
         view, domain, entity = plan.task.table.view, plan.task.table.domain, session.catalog.entity.name
         return Explanation(
             entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
-            measurements=plan.measurements,
-            expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the table"),),
+            measurements=plan.measurements, expected=plan.expected,
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored,
+            notes=(*plan.notes, *plan.used))
 
     def answer(self) -> SyntheticTable:
-        with located(self.text):
-            return self.stored_or_paid()
+        with located(self.text), named_once(self.plan.name, self, self.span):
+            made = self.stored_or_paid()
+            keep_again(self.plan.name, self.stored_form or "", self.session, self.text)
+            return made
 
     def read(self, stored: str) -> SyntheticTable:
         return of_json(stored)
 
     def bill(self) -> Bill:
-        return Bill(steps=self.plan.steps(self.identity), cost=self.plan.task.price, options=self.plan.terms.options,
+        return Bill(steps=self._steps(), cost=self.plan.task.price, options=self.plan.terms.options,
                     views=(self.plan.task.table.view,))
 
+    def _steps(self) -> Generator[Request, Any, SyntheticTable]:
+        """The steps of the plan. The table keeps what was measured."""
+        found: list[Record] = []
+        steps = self.plan.steps(self.identity)
+        made = yield from steps if self.counted is None else recording_counts(steps, self.counted, found)
+        return replace(made, records=tuple(encoded(found)))
 
-def check_name(name: str, made: Charged[Any], span: Span | None) -> None:
-    """Raises SqlError where a table or an online model has this name, unless it was made by this very statement."""
-    online = name.lower() in {model.lower() for model in models(made.session)}
-    if (online or name.lower() in _names(beside(made.session).catalog)) and not made.is_stored:
+
+def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> None:
+    """Raises SqlError where a table or an online model has this name, unless it was made by this very statement, of whose stored
+    form the table is a `part`."""
+    session, whole = made.session, made.stored_form
+    stored = None if whole is None else part(whole)
+    online = name.lower() in {model.lower() for model in models(session)} and not (stored or "").startswith(ONLINE_MARK)
+    table = standing(session).get(name.lower())
+    if online or (table is not None and table != stored) or (stored is None and name.lower() in _names(session.catalog)):
         raise SqlError(f"there is {'an online model' if online else 'a table'} {name} already", code="synthesis", span=span,
-                       subject=name, try_=f"{name}_2")
+                       subject=name, try_=f"{name}_2" if online or table is None else f"{name}_2, or DROP SYNTHETIC TABLE {name}")
+
+
+@contextlib.contextmanager
+def named_once(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> Iterator[None]:
+    """A context in which no other process gives a table of the account this name, until the statement has its answer. Raises as
+    `check_name` does."""
+    account = made.session.account.named
+    told = f"{account.budget}\n{account.analyst}\n{name.lower()}"
+    with made.session.ledger.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}"):
+        check_name(name, made, span, part)
+        yield
 
 
 def beside(session: Session) -> Session:
     """The same session, in which the synthetic tables of its account are public tables. A name that the policy or the database
     gives to a table is that table's."""
     known = _names(session.catalog)
-    stored = [body for mark in (MARK, DATABASE_MARK)
-              for body in session.ledger.holding(session.account, session.kernel.version, mark) if body.startswith(mark)]
-    made = [table for body in stored for table in _held(body, session, known) if table.name.lower() not in known]
+    made = [_held(name, body, session) for name, body in standing(session).items() if name not in known]
     return replace(session, catalog=replace(session.catalog, tables={
         **session.catalog.tables, **{table.name: table for table in made}})) if made else session
 
 
-def _held(stored: str, session: Session, known: Set[str]) -> tuple[Table, ...]:
-    """The declarations of stored tables, whose rows the session's reader holds unless their names are known. They are read
-    once."""
-    content = hashlib.sha256(stored.encode()).hexdigest()  # the same statement of another account gave other rows
-    if content not in session.released:
-        tables = database_of_json(stored).tables if stored.startswith(DATABASE_MARK) else (of_json(stored),)
-        for table in tables:
-            if table.name.lower() not in known:
-                rows = {column.name: (column.type.value, column.values) for column in table.columns}
-                session.kernel.hold(table.name, f"{content} {table.name}", rows)
-        session.released[content] = tuple(map(declared, tables))
-    return session.released[content]
+def _held(name: str, stored: str, session: Session) -> Table:
+    """The declaration of a stored table, whose rows the session's reader holds. It is read once."""
+    content = content_of(stored)
+    if session.released.get(name, ("",))[0] != content:
+        table = of_json(stored)
+        session.kernel.hold(table.name, content, {column.name: (column.type.value, column.values) for column in table.columns})
+        session.released[name] = content, declared(table)
+    return session.released[name][1]
+
+
+def made_before(name: str, session: Session) -> SyntheticTable:
+    """A synthetic table of the account, by its name. Raises ProgrammingError where none has it."""
+    stored = standing(session).get(name.lower())
+    if stored is None:
+        raise ProgrammingError(f"there is no synthetic table {name}", code="unknown-table", subject=name,
+                               try_="SHOW TABLES, which lists them")
+    return of_json(stored)
 
 
 def _names(catalog: Catalog) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -13,20 +14,22 @@ from sqlglot import exp
 from dpsql.accounting.cost import Cost
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.kept_tables import keep_again
 from dpsql.engine.linked_tables import linked_tables
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import (
+    check_method,
     check_name,
-    coded_question,
     limited_rows,
-    method_for,
+    named_once,
+    question_by,
     rows_left_out,
     shortened,
     statement_of,
     terms_and_price,
 )
-from dpsql.errors import ProgrammingError, Unsupported
+from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
@@ -37,17 +40,24 @@ from dpsql.synthesis.linked_draws import steps
 from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
-from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
+from dpsql.synthesis.method_choice import chosen
+from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
+from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import SynthesisTerms
+from dpsql.types import Span
+
+FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with; the others share the rest
 
 
-def linked_statement_of(queries: Mapping[object, str], options: Sequence[Option]) -> SynthesizeTables:
-    """CREATE SYNTHETIC TABLES from its parts: queries by the names of the tables. Raises ProgrammingError, or a located error for a
-    wrong query."""
+def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -> SynthesizeTables:
+    """CREATE SYNTHETIC TABLES from its parts: queries by the names of the tables. Raises ProgrammingError, or a located error for
+    a wrong query."""
+    if not queries:
+        raise ProgrammingError("there is no query", code="synthesis",
+                               try_='{"people_syn": "SELECT id, ...", "visits_syn": "SELECT id, ..."}')
     tables = tuple(statement_of(query, name, ()) for name, query in queries.items())
-    if not tables:
-        raise ProgrammingError("there is no query", code="synthesis", try_='{"people_syn": "SELECT ...", "visits_syn": "SELECT ..."}')
-    return SynthesizeTables(tables=tables, options=tuple(options), text="\n".join(queries.values()))
+    return SynthesizeTables(tables=tables, options=tuple(options), text=",\n".join(queries.values()))
 
 
 def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: Parameters = ()) -> LinkedStatement:
@@ -57,23 +67,33 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         if parameters or any(asked.query.parameters for asked in statement.tables):
             raise Unsupported("several synthetic tables have no parameters", code="parameters", span=statement.span,
                               try_="the values themselves")
+        if terms.workload is not None:
+            place = next(option.span for option in statement.options if option.name == "workload")
+            raise OptionError("a workload is of one table, and these are several", span=place, subject="workload",
+                              try_="no workload: all columns count, alone, in pairs, and from row to row")
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
-        rest = len(asked) - 1
-        found = [_measured(one, terms, allotted.part(FIRST if one.kind == "rows" and rest else (1 - FIRST) / rest if rest else 1), session)
-                 for one in asked]
-        questions = tuple(question for question, _ in found)
+        shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]
+        found = [_measured(tables, one, terms, allotted.part(share), session) for one, share in zip(asked, shares, strict=True)]
         views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
-        method = method_for([view.task for view in views.values()], terms, statement.options, statement.span)
+        whole = views["rows", tables.top.at]
+        choice = chosen(whole.task, terms.method, METHODS)
+        check_method(choice.method, [view.task for view in views.values()], statement.options, statement.span)
+        notes = (note for question, _ in found for note in rows_left_out(question, question.view, session))
         plan = LinkedPlan(
-            tables=tables, method=method, terms=terms, price=allotted, statement=statement.text, whole=views["rows", tables.top.at],
+            tables=tables, choice=choice, terms=terms, price=allotted, statement=statement.text, whole=whole,
             first={at: view for (kind, at), view in views.items() if kind == "first"},
-            later={at: view for (kind, at), view in views.items() if kind == "later"},
-            notes=tuple(dict.fromkeys(note for question in questions for note in rows_left_out(question, question.view, session))))
-        made = LinkedStatement(plan=plan, questions=questions, text=statement.text, session=session)
-        for each in statement.tables:
-            check_name(each.name, made, each.span)
+            later={at: view for (kind, at), view in views.items() if kind == "later"}, notes=tuple(dict.fromkeys(notes)))
+        made = LinkedStatement(plan=plan, questions=tuple(question for question, _ in found), text=statement.text,
+                               session=session, spans=tuple((each.name, each.span) for each in statement.tables))
+        for name, span in made.spans:
+            check_name(name, made, span, part_named(name))
         return made
+
+
+def part_named(name: str) -> Callable[[str], str]:
+    """What finds the stored form of the table of this name in that of all of them."""
+    return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +122,12 @@ def _views(tables: LinkedTables, session: Session) -> Iterator[AskedView]:
             yield AskedView(kind="later", table=table, tree=tables.later(table), drawn=drawn, rows=1)
 
 
-def _measured(asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[Question, LinkedView]:
+def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[Question, LinkedView]:
     """Raises a located error where a view has no bound."""
     place, options = span_of(asked.table.query.tree), terms.options
-    question, forms = coded_question(replace(asked.table.query, tree=asked.tree), session, terms.bins, ())
+    forms = tables.forms(asked.tree)
+    items = [asked.table.query.tree] * len(forms)
+    question = question_by(replace(asked.table.query, tree=asked.tree), forms, items, session, {})
     if asked.rows is not None:
         options = replace(options, max_rows=asked.rows)
     view, known = limited_rows(question, session, options, place)
@@ -128,6 +150,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
 
     plan: LinkedPlan
     questions: tuple[Question, ...]
+    spans: tuple[tuple[str, Span | None], ...]  # the names of the tables, and where they stand
 
     @property
     def identity(self) -> str:
@@ -135,7 +158,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         names = tuple((table.at, table.name, table.names, table.key) for table in (plan.tables.top, *plan.tables.lower))
         links = tuple((table.link, table.step, table.most) for table in plan.tables.lower)
         forms = tuple(view.forms for _, view in plan.views)
-        return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, plan.method.name, forms)
+        return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, plan.choice.method.name, forms)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
@@ -149,8 +172,14 @@ class LinkedStatement(Charged[ReleasedDatabase]):
             cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
 
     def answer(self) -> ReleasedDatabase:
-        with located(self.text):
-            return self.stored_or_paid()
+        with located(self.text), contextlib.ExitStack() as names:
+            for name, span in sorted(self.spans, key=lambda each: each[0].lower()):  # all statements take names in one order
+                names.enter_context(named_once(name, self, span, part_named(name)))
+            made = self.stored_or_paid()
+            stored = self.stored_form or ""
+            for name, _ in self.spans:
+                keep_again(name, part_named(name)(stored), self.session, self.text)
+            return made
 
     def read(self, stored: str) -> ReleasedDatabase:
         return database_of_json(stored)

@@ -54,6 +54,10 @@ class Claims:
             self._compare(plan.input, found.relations)
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
 
+    def forget(self) -> None:
+        """Count anew from now on, as a name stands for other public rows."""
+        self._meets.forget()
+
     def _compare(self, node: Node, found: Mapping[int, Known]) -> None:
         _none(disagreements(node, stabilities(node, self._public), found))
 
@@ -143,3 +147,6 @@ class Meets:
             except ReaderFault:
                 raise OperationalError("a public table cannot be read") from None
         return self._counted[query]
+
+    def forget(self) -> None:
+        self._counted.clear()

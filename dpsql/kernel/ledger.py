@@ -233,9 +233,17 @@ class Ledger:
         """The stored answers of all charges of this name, oldest first."""
         return [body for body, in self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? ORDER BY seq", digest)]
 
-    def alone(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """A context that one process, and one thread, is in at a time: others wait."""
-        return self._running.alone(name)
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError where that cannot be."""
+        try:
+            lock = self._running.alone(name)
+        except OSError:
+            raise self._no_file() from None
+        try:
+            yield
+        finally:
+            os.close(lock)
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
@@ -374,8 +382,11 @@ class Ledger:
         try:
             self._running.begin(seq)
         except OSError:
-            raise LedgerError(f"no file can be made beside the ledger {self.path}, so nothing is charged", code="ledger-access",
-                              try_="the right to write its folder, and room on its disk") from None
+            raise self._no_file() from None
+
+    def _no_file(self) -> LedgerError:
+        return LedgerError(f"no file can be made beside the ledger {self.path}, so nothing is charged", code="ledger-access",
+                           try_="the right to write its folder, and room on its disk")
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
         """Convert an older ledger so that it accepts the current kinds of events; its rows stay unchanged."""

@@ -8,18 +8,22 @@ changed unnoticed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 from dpsql.measurements.online_comparisons import Opened, Progress, begun
 from dpsql.noise.source import Source
 
+SERIES = "comparisons of "  # with which the names of all comparisons begin, and of no other statement
+
 
 def paid_for(charged: tuple[int, str | None] | None) -> tuple[str, Opened]:
     """The name of all comparisons of a model, and what was paid for them, from the charge that opened it. Raises ValueError where
     that charge opened none."""
-    if charged is None or charged[1] is None:
-        raise ValueError("no such model was opened")
-    return f"comparisons of {charged[0]}", Opened(**json.loads(charged[1]))
+    if charged is not None and charged[1] is not None:
+        with contextlib.suppress(TypeError):  # a comparison, which opened nothing
+            return f"{SERIES}{charged[0]}", Opened(**json.loads(charged[1]))
+    raise ValueError("no such model was opened")
 
 
 def next_progress(newest: tuple[str | None, str | None], opened: Opened, source: Source) -> Progress | None:

@@ -55,6 +55,10 @@ class Publics:
             self._fanouts[query] = int(self._rows(query)[0][0])
         return self._fanouts[query]
 
+    def forget(self) -> None:
+        """Count anew from now on, as a name stands for other public rows."""
+        self._fanouts.clear()
+
     def _sql(self, relation: Node) -> str:
         if not reads_public_tables(relation) or not stability(relation, self).public:
             raise ValueError("the relation is not public")

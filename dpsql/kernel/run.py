@@ -21,7 +21,7 @@ from dpsql.errors import Error, Incident
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
-from dpsql.kernel.model_progress import next_progress, paid_for
+from dpsql.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import Script, resumed, taken
 from dpsql.measurements import MEASUREMENTS, ComparisonResult, Comparisons, Opening, Release, Request
@@ -50,6 +50,7 @@ class Kernel:
         self._content = Content(reader)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
+        self._held: dict[str, str] = {}
         self._first: tuple[object, tuple[Certificate, ...]] = (object(), ())
 
     @property
@@ -68,8 +69,11 @@ class Kernel:
 
         Raises, before anything is read or recorded, chain.Refused where a limit would be exceeded, Closed and Busy where too
         many statements of the account failed or are running, claims.Disagreement where a claim is not confirmed, TypeError or
-        ValueError where the first request is invalid; Incident where anything fails after the charge.
+        ValueError where the first request is invalid, or `digest` names comparisons with an online model, which would forget how
+        many updates it made; Incident where anything fails after the charge.
         """
+        if digest.startswith(SERIES):
+            raise ValueError("this is the name of comparisons with an online model")
         held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:
             self._claims.relation(taken(view, held))
@@ -117,8 +121,13 @@ class Kernel:
         return answer
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        """See `backends.reader.Reader`."""
+        """See `backends.reader.Reader`. Where the name stood for other rows, what was counted in them is forgotten: bounds rest
+        on how many public rows agree."""
         self._reader.hold(name, identity, columns)
+        if self._held.setdefault(name, identity) != identity:
+            self._held[name] = identity
+            self._publics.forget()
+            self._claims.forget()
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
         """See `publics.Publics`."""

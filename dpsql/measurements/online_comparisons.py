@@ -48,7 +48,12 @@ class Opening:
     of `moved`. There are at most `updates` runs: the kernel starts a new one only after a yes, and counts a comparison that
     failed as one. Which counts are asked, and with what limits, may depend on all earlier releases (adaptive composition).
 
-    Source: Hardt and Rothblum, A Multiplicative Weights Mechanism for Privacy-Preserving Data Analysis, FOCS 2010.
+    Comparisons of a run may alternate with other statements, and with runs of other models. Whatever is asked, a run is
+    epsilon-DP, so that it tells no more than one bit that randomised response draws when the run begins: all of its answers can
+    be drawn from that bit and the questions (Vadhan and Wang). So runs compose as if they were over at once.
+
+    Sources: Hardt and Rothblum, A Multiplicative Weights Mechanism for Privacy-Preserving Data Analysis, FOCS 2010; Vadhan and
+    Wang, Concurrent Composition of Differential Privacy, TCC 2021.
     """
 
     view: Node

@@ -25,6 +25,7 @@ from dpsql.synthesis.counted_values import CountedValues
 from dpsql.types import Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
+BINS = 32  # of a column, where neither the statement nor the policy says how many
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -116,8 +117,11 @@ class BinnedColumn:
 Form: TypeAlias = ListedColumn | BinnedColumn
 
 
-def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
-    """The form of a column about which this is known. Raises Unsupported, located, where its values cannot be listed."""
+def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> Form:
+    """The form of a column about which this is known, in so many bins; or between the cut points that the policy declares.
+
+    Raises Unsupported, located, where its values cannot be listed.
+    """
     ends = known.declared.within(known.returned)
     listed = len(known.domain.values) if known.domain is not None else 0
     if known.type is Type.BOOLEAN or 0 < listed <= MOST_NUMBERS:
@@ -127,8 +131,13 @@ def form_of(name: str, known: Facts, bins: int, span: Span | None) -> Form:
                           code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
     if not (known.type.numeric or known.type.temporal) or not ends.finite:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
-    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=_edges(
-        ends.low, ends.high, bins, whole=known.type in (Type.BIGINT, Type.DATE)))
+    if bins is None and cuts is not None and len(cuts) > MOST_VALUES:
+        raise Unsupported(f"the policy declares {len(cuts) - 1} bins of {name}, and a synthetic column has {MOST_VALUES} at most",
+                          subject=name, code="synthesis", span=span, try_="bins = 100 among the OPTIONS")
+    whole = known.type in (Type.BIGINT, Type.DATE)
+    edges = _edges(ends.low, ends.high, bins or BINS, whole=whole) if bins is not None or cuts is None else _between(
+        ends.low, ends.high, cuts, whole=whole)
+    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=edges)
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:
@@ -143,6 +152,13 @@ def _edges(low: float, high: float, bins: int, *, whole: bool) -> tuple[float, .
         return tuple(float(edge) for edge in (*range(first, last, width), last))
     high = high if high > low else low + 1
     return (*(low + (high - low) * place / bins for place in range(bins)), high)
+
+
+def _between(low: float, high: float, cuts: Sequence[float], *, whole: bool) -> tuple[float, ...]:
+    """The edges of declared bins: the cut points inside the range, and its ends."""
+    first, last = (math.floor(low), math.floor(high) + 1) if whole else (low, high if high > low else low + 1)
+    inner = {float(math.ceil(cut)) if whole else cut for cut in cuts if cut < high}
+    return (float(first), *sorted(cut for cut in inner if first < cut < last), float(last))
 
 
 def _moment(days: float) -> dt.datetime:

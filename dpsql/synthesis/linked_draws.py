@@ -14,7 +14,7 @@ expectation and maximisation, each of which is paid for.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ from dpsql.synthesis.linked_plan import LinkedModels, LinkedPlan, LinkedView
 from dpsql.synthesis.linked_views import LinkedTable, LowerTable
 from dpsql.synthesis.method import Measured
 from dpsql.synthesis.released_database import ReleasedDatabase
-from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable
+from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn
+from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS
 from dpsql.synthesis.table_plan import released_marginals
 from dpsql.types import Type
@@ -67,15 +68,15 @@ class LinkedDraws:
         tables = self.plan.tables
         whole = self._whole()
         drawn = {tables.top.at: DrawnRows(places=whole, parents=np.arange(len(next(iter(whole.values())))))}
-        told = {tables.top.at: _compared(self.plan.whole, self.models.whole, whole)}
+        told = {tables.top.at: _compared(self.plan.whole, self.models.whole, whole, tables.top)}
         for table in tables.lower:
             first = self._first(table, drawn[table.parent])
             parts, later = self._later(table, first)
             drawn[table.at], told[table.at] = _together([first, *parts]), ()
             if table.at in self.plan.first:
-                told[table.at] += _compared(self.plan.first[table.at], self.models.first[table.at], first.places)
+                told[table.at] += _compared(self.plan.first[table.at], self.models.first[table.at], first.places, table)
             if table.at in self.plan.later:
-                told[table.at] += _compared(self.plan.later[table.at], self.models.later[table.at], later)
+                told[table.at] += _compared(self.plan.later[table.at], self.models.later[table.at], later, table)
         return ReleasedDatabase(tables=tuple(self._released(tables.by_place[at], drawn, told[at]) for at in sorted(drawn)))
 
     # -- rows as places in lists of values
@@ -175,7 +176,7 @@ class LinkedDraws:
             above = plan.tables.by_place[table.parent].name
             parent = ForeignKey(columns=(table.link,), table=above, references=(table.reference,))
         return SyntheticTable(
-            name=table.name, method=plan.method.name, price=str(plan.terms.options.price), notes=plan.notes,
+            name=table.name, method=plan.choice.method.name, price=str(plan.terms.options.price), notes=plan.notes,
             statement=plan.statement, columns=tuple(columns[name] for name in table.names), marginals=told, key=key, parent=parent,
             total=self.models.whole.model.total * rows.number / drawn[plan.tables.top.at].number)
 
@@ -185,10 +186,14 @@ class LinkedDraws:
         return SyntheticColumn(name=own, type=form.type, values=tuple(values), counted=form.counted(listed))
 
 
-def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places]) -> tuple[ReleasedMarginal, ...]:
-    """What was measured of a view, beside the drawn rows."""
-    return released_marginals(view.table.domain, measured,
-                              np.stack([places[column] for column in view.table.domain.columns], axis=1))
+def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places], of: LinkedTable) -> tuple[ReleasedMarginal, ...]:
+    """What was measured of a view, beside the drawn rows. Columns of the table itself have their own names, if all its rows are in
+    the view."""
+    domain = view.table.domain
+    found = released_marginals(domain, measured.marginals, np.stack([places[column] for column in domain.columns], axis=1),
+                               measured.model.total)
+    own = {} if isinstance(of, LowerTable) else {of.column(name): name for name in of.own}
+    return tuple(replace(each, columns=tuple(own.get(column, column) for column in each.columns)) for each in found)
 
 
 def _numbers(table: LowerTable, view: LinkedView, places: Mapping[str, Places]) -> Places:

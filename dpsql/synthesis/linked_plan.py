@@ -21,9 +21,11 @@ from dpsql.plan.node import Node
 from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.linked_views import LinkedTables, LowerTable
-from dpsql.synthesis.method import CodedTable, Measured, Method, SynthesisTask
+from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
+from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
+from dpsql.synthesis.table_plan import told_to_who_waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class LinkedPlan:
     whole: LinkedView
     first: Mapping[int, LinkedView]
     later: Mapping[int, LinkedView]
-    method: Method
+    choice: MethodChoice
     terms: SynthesisTerms
     price: Cost
     statement: str
@@ -87,22 +89,28 @@ class LinkedPlan:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
-        return tuple(measurement(line, of, self.method.name, view.task.price) for of, view in self.views
-                     for line in self.method.told(view.task))
+        method, found = self.choice.method, []
+        for of, view in self.views:
+            first, *others = method.told(view.task)
+            found.append(measurement(first, of, method.name, view.task.price, tuple(others)))
+        return (replace(found[0], against=dict(self.choice.against)), *found[1:])
 
     def measure(self) -> Generator[Request, Any, LinkedModels]:
         """Measures the views one after the other, and fits a model to each."""
-        whole = yield from self.method.measure(self.whole.task)
+        whole = yield from self._measured(self.whole.task)
         first, later = {}, {}
         for table in self.tables.lower:
             if table.at in self.first:
-                first[table.at] = yield from self.method.measure(self.first[table.at].task)
+                first[table.at] = yield from self._measured(self.first[table.at].task)
             if table.at in self.later:
                 known = self.known(table, whole)
                 given = frozenset(column for each in known for column in each.columns)
                 task = replace(self.later[table.at].task, known=known, given=given)
-                later[table.at] = yield from self.method.measure(task)
+                later[table.at] = yield from self._measured(task)
         return LinkedModels(whole=whole, first=first, later=later)
+
+    def _measured(self, task: SynthesisTask) -> Measuring:
+        return told_to_who_waits(self.choice.method.measure(task), task.table)
 
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
         """What the counts of the first view tell about the columns that are given in the view of a table's later rows: of the parents

@@ -16,14 +16,15 @@ learned from the last: a chain from row to row. A row stands in all of them with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import sqlglot
 from sqlglot import exp
 
 from dpsql.sql.text.statement import Query
-from dpsql.types import Span
+from dpsql.synthesis.column_forms import Form, ListedColumn
+from dpsql.types import Span, Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class LinkedTable:
 
     at     its place in the statement
     base   the private table that its rows are of
-    names  all columns, and `own` those that are drawn
+    names  all columns, and `own` those that are drawn, with their `forms`
     key    the column that names its rows, which are numbered anew; None where it is not among the columns
     """
 
@@ -43,6 +44,7 @@ class LinkedTable:
     span: Span | None
     names: tuple[str, ...]
     own: tuple[str, ...]
+    forms: tuple[Form, ...]
     key: str | None
 
     def column(self, own: str) -> str:
@@ -100,6 +102,16 @@ class LinkedTables:
         """The columns of views that are drawn with a row of a table: its own, and the numbers of rows below."""
         return (*(table.column(own) for own in table.own), *(below.rows for below in self.below(table)))
 
+    def forms(self, view: exp.Query) -> tuple[Form, ...]:
+        """The forms of a view's columns: a column has the same in all views."""
+        known: dict[str, Form] = {}
+        for table in (self.top, *self.lower):
+            known |= {table.column(own): _form(form, table.column(own)) for own, form in zip(table.own, table.forms, strict=True)}
+        for below in self.lower:
+            known[below.rows] = ListedColumn(name=below.rows, type=Type.BIGINT)
+            known |= {below.before(own): _form(form, below.before(own)) for own, form in zip(below.own, below.forms, strict=True)}
+        return tuple(known[name] for name in view.named_selects)
+
     def rows(self) -> exp.Query:
         """The rows of the top table, with the first of the rows that hang on each."""
         items, source = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own], f"{_rows_of(self.top)} AS x"
@@ -149,6 +161,11 @@ class LinkedTables:
 
 
 PLACE = "rows of table "
+
+
+def _form(form: Form, name: str) -> Form:
+    """The form of a column in a view, where it is NULL if there is no such row."""
+    return replace(form, name=name) if isinstance(form, ListedColumn) else replace(form, name=name, nullable=True)
 
 
 def _rows_of(table: LinkedTable) -> str:

@@ -112,8 +112,8 @@ class NetPlan:
         return OnlineModel(
             name=self.name, price=str(self.terms.options.price), columns=shown_columns(self.table, self.forms),
             total=float(total),
-            limit=math.ceil(self.reach(total)), singles=(), cells=tuple(counts.tolist()), shared=0.0, spread=0.0, updates=0,
-            queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
+            limit=math.ceil(self.reach(total)), singles=(), cells=tuple(counts.tolist()), shared=0.0, gaussian=True, scale=0.0,
+            updates=0, queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
 
 
 def _compositions(cells: int, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:

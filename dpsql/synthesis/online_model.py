@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Noise, Opening, Request
-from dpsql.mechanisms.additive_noise import bought, scale_of
+from dpsql.estimates import margin
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Opening, Request, spread_of
+from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
 from dpsql.planning.explain import Expected
@@ -25,11 +26,11 @@ from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.online_options import OnlineTerms
-from dpsql.synthesis.synthetic_table import SyntheticColumn, packed, unpacked
+from dpsql.synthesis.released_table import SyntheticColumn, packed, unpacked
 
 ONLINE_MARK = '{"online model": '  # with which the stored form of each begins, and of nothing else
-PLAIN_FIELDS = ("price", "total", "limit", "shared", "spread", "updates", "queries", "identity", "singles", "cells", "statement",
-                "notes")
+PLAIN_FIELDS = ("price", "total", "limit", "shared", "gaussian", "scale", "updates", "queries", "identity", "singles", "cells",
+                "statement", "notes")
 START = Fraction(1, 10)  # of the price, for the columns by themselves
 EAGER = 0.75  # of what noise alone reaches: a lower limit finds more, and wastes some updates on noise
 
@@ -42,7 +43,8 @@ class OnlineModel:
     singles  the noisy counts of each column's values
     total    the estimated number of rows
     limit    how far a count may be off before it is measured
-    shared   the scale of the noise that comparisons share; `spread`: the standard error of a measured count
+    shared   the scale of the noise that comparisons share
+    gaussian whether the noise of a measured count is Gaussian, and not Laplace; `scale`: its standard deviation, or scale
     updates  how many counts can be measured; `queries`: for how many counts the limit was chosen
     identity of the statement that opened it
     cells    the counts of all combinations of values, if the model does not begin with independent columns
@@ -55,7 +57,8 @@ class OnlineModel:
     total: float
     limit: int
     shared: float
-    spread: float
+    gaussian: bool
+    scale: float
     updates: int
     queries: int
     identity: str
@@ -80,6 +83,16 @@ class OnlineModel:
         """How far a count that was found near the model may be off."""
         return reach(self.limit, self.shared, confidence)
 
+    @property
+    def noise(self) -> Noise:
+        """Of a measured count."""
+        return DiscreteGaussian(sigma=self.scale) if self.gaussian else DiscreteLaplace(scale=self.scale)
+
+    @property
+    def spread(self) -> float:
+        """The standard error of a measured count."""
+        return math.sqrt(self.noise.variance)
+
     def as_json(self) -> str:
         """The stored form."""
         return json.dumps({"online model": self.name, **{name: getattr(self, name) for name in PLAIN_FIELDS},
@@ -103,6 +116,12 @@ def reach(limit: int, scale: float, confidence: float) -> float:
     scale * log(2 / (1 - confidence)) with half of the probability that is left.
     """
     return limit + scale * math.log(2 / (1 - confidence)) + 1
+
+
+def within(noise: Noise, confidence: float) -> float:
+    """How far a count with this noise may be off."""
+    error = error_of(noise)
+    return margin((error,), (1.0,), confidence) if error is not None else 0.0
 
 
 def model_of_json(stored: str) -> OnlineModel:
@@ -163,10 +182,10 @@ class OnlinePlan:
     def told(self) -> tuple[str, ...]:
         """What EXPLAIN says of its answers, with noise for every count beside it."""
         queries, updates = self.terms.queries, self.updates
-        alone = 1.96 * math.sqrt(bought(self.table.rows, self.allotted.part(Fraction(1, queries))).variance)
+        alone = within(bought(self.table.rows, self.allotted.part(Fraction(1, queries))), 0.95)
         pays = "pays" if alone >= self.reach(0.95) else "does not pay; it would for more counts, as in queries = 100000"
         return ("the columns one by one, and counts that are far from the model",
-                f"up to {updates:,} counts that are far from the model: within {1.96 * math.sqrt(self.noise.variance):,.4g}",
+                f"up to {updates:,} counts that are far from the model: within {within(self.noise, 0.95):,.4g}",
                 f"other counts: within {self.reach(0.95):,.4g} of the model",
                 f"{queries:,} counts with noise of their own, for the same price: within {alone:,.4g}, so a model {pays}",
                 f"after {updates:,} of the first kind, the model answers by itself, and no accuracy is promised")
@@ -186,8 +205,8 @@ class OnlinePlan:
             name=self.name, price=str(self.terms.options.price), columns=shown_columns(self.table, self.forms),
             total=max(model.total, 1.0), limit=self.limit,
             singles=tuple(tuple(model.marginal((column,)).tolist()) for column in domain.columns),
-            shared=self.opening.scale_limit, spread=math.sqrt(self.noise.variance), updates=self.updates,
-            queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
+            shared=self.opening.scale_limit, gaussian=type(self.noise) is DiscreteGaussian, scale=spread_of(self.noise),
+            updates=self.updates, queries=self.terms.queries, identity=identity, notes=self.notes, statement=self.statement)
 
 
 def shown_columns(table: CodedTable, forms: Sequence[Form]) -> tuple[SyntheticColumn, ...]:

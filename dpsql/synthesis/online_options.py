@@ -10,7 +10,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.catalog.price import Price
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
-from dpsql.synthesis.table_options import BINS, MOST_BINS, SHARED, number_option
+from dpsql.synthesis.table_options import MOST_BINS, SHARED, number_option
 
 ONLINE_METHODS = ("pmw", "net")
 OWN = ("method", "queries", "updates", "bins")
@@ -28,14 +28,14 @@ class OnlineTerms:
     method   how counts are answered: 'pmw' or 'net'
     queries  how many counts are going to be asked, about
     updates  how many of them may be measured; None: as many as suit the price
-    bins     into how many parts the range of a column of numbers is cut
+    bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
     """
 
     options: Options
     method: str = ONLINE_METHODS[0]
     queries: int = QUERIES
     updates: int | None = None
-    bins: int = BINS
+    bins: int | None = None
 
 
 def usual_updates(price: Cost) -> int:
@@ -52,4 +52,4 @@ def read_online_terms(given: Sequence[Option], *, default: Price | None) -> Onli
     return OnlineTerms(options=options, method=ONLINE_METHODS[0] if method == "auto" else method,
                        queries=number_option(own.get("queries"), MOST_QUERIES) or QUERIES,
                        updates=number_option(own.get("updates"), MOST_UPDATES),
-                       bins=number_option(own.get("bins"), MOST_BINS) or BINS)
+                       bins=number_option(own.get("bins"), MOST_BINS))

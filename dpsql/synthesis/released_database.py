@@ -31,6 +31,11 @@ class ReleasedDatabase:
         return "\n\n".join(map(str, self.tables))
 
 
+def stored_parts(stored: str) -> tuple[str, ...]:
+    """The stored form of each table."""
+    return tuple(json.loads(stored)["made"])
+
+
 def database_of_json(stored: str) -> ReleasedDatabase:
     """The tables of a stored form."""
-    return ReleasedDatabase(tables=tuple(map(of_json, json.loads(stored)["made"])))
+    return ReleasedDatabase(tables=tuple(map(of_json, stored_parts(stored))))

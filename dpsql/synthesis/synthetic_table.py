@@ -1,22 +1,19 @@
-"""A synthetic table: its rows, what was measured for it and how well, and its form in the ledger."""
+"""A synthetic table: as a frame, a file, a page and a public table of later statements, and its form in the ledger."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
-import math
+import textwrap
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpsql.catalog.model import Column, Domain, ForeignKey, Table
 from dpsql.errors import OperationalError
-from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.plan.expr.nodes import Value
-from dpsql.synthesis.counted_values import CountedValues
-from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
+from dpsql.synthesis.released_table import ReleasedMarginal, ReleasedTable, SyntheticColumn, packed, unpacked
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -27,76 +24,8 @@ MARK = '{"synthetic table": '  # with which the stored form of each begins, and 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticColumn:
-    """A column and its values, row by row.
-
-    counted  what its counts are of; None where it was never counted
-    """
-
-    name: str
-    type: Type
-    values: tuple[Value, ...]
-    counted: CountedValues | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedMarginal:
-    """A marginal that was measured: its columns, the standard error of each count, and the counts.
-
-    shape   the number of entries of each column
-    off     the mean distance between the counts measured and those of the table, scaled to as many rows as were estimated
-    values  the counts, packed, the last column's entry changing first
-    """
-
-    columns: tuple[str, ...]
-    shape: tuple[int, ...]
-    error: float
-    off: float
-    values: str
-
-    @property
-    def cells(self) -> int:
-        """How many counts there are."""
-        return math.prod(self.shape)
-
-    @property
-    def measurement(self) -> MarginalMeasurement:
-        """The noisy counts, as models are fitted to them."""
-        return MarginalMeasurement(columns=self.columns, variance=self.error**2,
-                                   values=unpacked_numbers(self.values, "<f8").reshape(self.shape))
-
-
-def released(measured: MarginalMeasurement, off: float) -> ReleasedMarginal:
-    """A measured marginal, in its stored form."""
-    return ReleasedMarginal(columns=measured.columns, shape=np.shape(measured.values), error=math.sqrt(measured.variance),
-                            off=off, values=packed_numbers(measured.values, "<f8"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticTable:
-    """Rows drawn from a private model of a table. They are public: asking them costs nothing.
-
-    total      the estimated number of private rows
-    marginals  what was measured, in order
-    key        columns that tell its rows apart, where it was made with other tables
-    parent     the table on which it hangs then
-    """
-
-    name: str
-    method: str
-    price: str
-    total: float
-    columns: tuple[SyntheticColumn, ...]
-    marginals: tuple[ReleasedMarginal, ...]
-    notes: tuple[str, ...] = ()
-    statement: str = ""
-    key: tuple[str, ...] = ()
-    parent: ForeignKey | None = None
-
-    @property
-    def rows(self) -> int:
-        """The number of its rows."""
-        return len(self.columns[0].values)
+class SyntheticTable(ReleasedTable):
+    """A synthetic table, with what can be done with it. Asking its rows costs nothing."""
 
     def df(self) -> pd.DataFrame:
         """The rows as a pandas frame; NULL is None, or NaN among numbers."""
@@ -104,7 +33,7 @@ class SyntheticTable:
 
         return pd.DataFrame({column.name: _series(column, pd) for column in self.columns})
 
-    def write(self, target: Path) -> None:
+    def write(self, target: str | Path) -> None:
         """Write the rows to a CSV or Parquet file, by its suffix; an empty cell of a CSV file is NULL.
 
         Raises OperationalError where the file exists, or cannot be written.
@@ -113,32 +42,76 @@ class SyntheticTable:
 
         from dpsql.backends.duckdb import connected, make_table, written
 
-        try:
+        target = Path(target)
+        with _new_file(target, duckdb.Error), connected() as connection:
             target.open("xb").close()
-            with connected() as connection:
-                make_table(connection, "drawn", {column.name: (column.type.value, column.values) for column in self.columns})
-                form = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
-                connection.execute(f"COPY drawn TO {written(target.absolute())} (FORMAT {form})")
-        except FileExistsError:
-            raise OperationalError(f"{target} exists, and is not overwritten", code="exists", try_="another name") from None
-        except (OSError, duckdb.Error) as fault:
-            raise OperationalError(f"{target} cannot be written ({type(fault).__name__})", code="file") from None
+            make_table(connection, "drawn", {column.name: (column.type.value, column.values) for column in self.columns})
+            form = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
+            connection.execute(f"COPY drawn TO {written(target.absolute())} (FORMAT {form})")
+
+    def report(self, target: str | Path) -> None:
+        """Write a page for people to a new HTML file: what the table can be trusted for, and what was drawn beside what was
+        measured. It holds public values only. Raises OperationalError where the file exists, or cannot be written."""
+        from dpsql.synthesis.table_report import page
+
+        text = page(self)
+        with _new_file(Path(target)), Path(target).open("x", encoding="utf-8") as file:
+            file.write(text)
+
+    def _repr_html_(self) -> str:
+        """The report, in a notebook."""
+        from dpsql.synthesis.table_report import shown_in_notebook
+
+        return shown_in_notebook(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the table is and what was measured for it, without its rows."""
+        from dpsql.synthesis.table_comparison import TableComparison
+        from dpsql.synthesis.table_trust import trust
+
+        return {"table": self.name, "rows": self.rows, "private rows": self.total, "method": self.method, "cost": self.price,
+                "statement": self.statement, "notes": self.notes,
+                "columns": [{"name": column.name, "type": column.type.value} for column in self.columns],
+                "marginals": [{"columns": each.columns, "cells": each.cells, "error": each.error, "off": each.off}
+                              for each in self.marginals], "trust": dict(trust(TableComparison(self)))}
 
     def as_json(self) -> str:
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
-                "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals],
-                "key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
-        return json.dumps({**told, "columns": [packed(column) for column in self.columns]})
+                "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
+        told |= {"key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
+        return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
+                           "measured": self.records})
 
     def __str__(self) -> str:
-        """A summary: what was measured, and how far the table is from it."""
+        """A summary: what was measured, how far the table is from it, and what it can be trusted for."""
+        from dpsql.synthesis.table_comparison import TableComparison
+        from dpsql.synthesis.table_trust import trust
+
         lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
-                 f"the private rows number about {self.total:,.0f}; cost {self.price}", "measured, with the error of each count"]
-        width = max(len(", ".join(each.columns)) for each in self.marginals)
-        lines += [f"  {', '.join(each.columns):<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by "
-                  f"{each.off:,.4g} a cell" for each in self.marginals]
-        return "\n".join([*lines, *self.notes])
+                 f"the private rows number about {self.total:,.0f}; cost {self.price}", *self.notes]
+        if self.marginals:
+            names = [", ".join(each.columns) for each in self.marginals]
+            width, new = max(map(len, names)), len(self.marginals) - self.known
+            shown = [f"  {name:<{width}}  {each.cells:>7,} cells  ± {each.error:,.4g}; the table is off by {each.off:,.4g} a cell"
+                     for name, each in zip(names, self.marginals, strict=True)]
+            lines += ["", "measured, with the error of each count", *shown[:new]]
+            lines += ["measured by earlier statements", *shown[new:]] if self.known else []
+        lines += ["", "what it can be trusted for"]
+        for of, told in trust(TableComparison(self)):
+            lines += textwrap.wrap(f"{of}: {told}", 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _new_file(target: Path, faults: type[Exception] = OSError) -> Iterator[None]:
+    """A context that raises OperationalError where the file exists, or cannot be written."""
+    try:
+        yield
+    except FileExistsError:
+        raise OperationalError(f"{target} exists, and is not overwritten", code="exists", try_="another name") from None
+    except (OSError, faults) as fault:
+        raise OperationalError(f"{target} cannot be written ({type(fault).__name__})", code="file") from None
 
 
 def of_json(stored: str) -> SyntheticTable:
@@ -147,6 +120,7 @@ def of_json(stored: str) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
+        known=told["known"], records=tuple(told["measured"]),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),
         key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(
@@ -164,41 +138,11 @@ def declared_column(column: SyntheticColumn) -> Column:
     present: list[Any] = sorted({value for value in column.values if value is not None})
     ends = ANY_NUMBER
     if present and (column.type.numeric or column.type.temporal):
-        low, high = (end.toordinal() if isinstance(end, dt.date) else float(end) for end in (present[0], present[-1]))
+        low, high = (end.toordinal() if isinstance(end, dt.date) else end for end in (present[0], present[-1]))
         ends = Interval(low, high)
     return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, declared=ends,
                   physical=ANY_NUMBER if column.type.temporal else ends,
                   domain=Domain(tuple(present)) if 0 < len(present) <= MOST_LISTED else None)
-
-
-def packed(column: SyntheticColumn) -> dict[str, Any]:
-    """The distinct values, and which of them each row has."""
-    listed = list(dict.fromkeys(column.values))
-    place, counted = {value: i for i, value in enumerate(listed)}, column.counted
-    return {"name": column.name, "type": column.type.value, "values": [_told(value) for value in listed],
-            "places": packed_numbers(np.array([place[value] for value in column.values]), "<u4"),
-            "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
-                                                     "edges": counted.edges}}
-
-
-def unpacked(told: dict[str, Any]) -> SyntheticColumn:
-    kind, counted = Type(told["type"]), told["counted"]
-    listed = [_read(value, kind) for value in told["values"]]
-    return SyntheticColumn(
-        name=told["name"], type=kind, values=tuple(listed[place] for place in unpacked_numbers(told["places"], "<u4").tolist()),
-        counted=None if counted is None else CountedValues(edges=tuple(counted["edges"]), listed=tuple(
-            value if counted["edges"] else _read(value, kind) for value in counted["listed"])))
-
-
-def _told(value: Value) -> Any:
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _read(value: Any, kind: Type) -> Value:
-    if value is None or not kind.temporal:
-        found: Value = value
-        return found
-    return dt.date.fromisoformat(value) if kind is Type.DATE else dt.datetime.fromisoformat(value)
 
 
 def _series(column: SyntheticColumn, pandas: Any) -> Any:

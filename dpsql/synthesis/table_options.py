@@ -11,9 +11,9 @@ from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "rows", "bins")
+OWN = ("method", "workload", "rows", "bins")
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
-BINS, MOST_BINS, MOST_ROWS = 32, 1000, 10**6
+MOST_BINS, MOST_ROWS = 1000, 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +22,16 @@ class SynthesisTerms:
 
     options  price and limit on rows, as of a SELECT
     method   the name of a method, or 'auto'
+    workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
     rows     how many rows are drawn; None: as many as the private rows seem to be
-    bins     into how many parts the range of a column of numbers is cut
+    bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
     """
 
     options: Options
     method: str = "auto"
+    workload: Option | None = None
     rows: int | None = None
-    bins: int = BINS
+    bins: int | None = None
 
 
 def read_terms(given: Sequence[Option], *, default: Price | None, methods: Sequence[str]) -> SynthesisTerms:
@@ -37,8 +39,8 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     own = own_options(given, OWN, SHARED, "a synthetic table")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    return SynthesisTerms(options=options, method=named_option(own.get("method"), methods),
-                          rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS) or BINS)
+    return SynthesisTerms(options=options, method=named_option(own.get("method"), methods), workload=own.get("workload"),
+                          rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
 
 
 def number_option(option: Option | None, most: int) -> int | None:

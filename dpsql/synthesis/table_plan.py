@@ -5,21 +5,28 @@ Everything after the last release is post-processing: the fit, the draw, and the
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+import math
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements import Request
+from dpsql.measurements import FarthestMarginal, NoisySums, Request
+from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain
-from dpsql.planning.explain import Measurement
+from dpsql.planning.explain import Expected, Measurement
+from dpsql.progress import tell
 from dpsql.synthesis.column_forms import Form
-from dpsql.synthesis.method import Measured, Method, SynthesisTask
+from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
+from dpsql.synthesis.method_choice import MethodChoice
+from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.stages import measurement
-from dpsql.synthesis.synthetic_table import ReleasedMarginal, SyntheticColumn, SyntheticTable, released
+from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
+from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 
 
@@ -30,7 +37,7 @@ class TablePlan:
     name: str
     task: SynthesisTask
     forms: tuple[Form, ...]
-    method: Method
+    choice: MethodChoice
     terms: SynthesisTerms
     statement: str
     notes: tuple[str, ...] = ()
@@ -38,31 +45,74 @@ class TablePlan:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What will be measured, for EXPLAIN."""
-        return tuple(measurement(line, self.name, self.method.name, self.task.price) for line in self.method.told(self.task))
+        method, task = self.choice.method, self.task
+        first, *others = method.told(task)
+        told = measurement(first, self.name, method.name, task.price, tuple(others))
+        return (replace(told, against=dict(self.choice.against)),)
+
+    @property
+    def expected(self) -> tuple[Expected, ...]:
+        """The errors that public facts tell, for EXPLAIN: those of the counts that are measured follow from the stages above."""
+        table, price, many = self.task.table, self.task.price, len(self.task.workload)
+        alone = math.sqrt(noise_for(table, price.part(Fraction(1, many))).variance)
+        return (
+            Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="which, and how well: told with the table"),
+            Expected(aggregate="COUNT(*) by any other", error=None, named="how columns depend on each other is not known yet"),
+            Expected(aggregate="for comparison, noise alone", error=alone,
+                     named=f"all {many:,} marginals of the workload by themselves, each for an equal share of the price"))
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """What earlier statements told, which costs nothing now."""
+        known = "; ".join(f"{', '.join(each.columns)} (± {math.sqrt(each.variance):,.4g})" for each in self.task.known)
+        return (f"counts that earlier statements measured are used for nothing: {known}",) if known else ()
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of
         the statement."""
-        measured = yield from self.method.measure(self.task)
+        measured = yield from told_to_who_waits(self.choice.method.measure(self.task), self.task.table)
         model, coded_columns = measured.model, self.task.table.columns
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
+        tell(f"drawing {rows:,} rows ...")
         places = model.draw(rows, draws)
         columns = tuple(SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
             for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True)))
         return SyntheticTable(
-            name=self.name, method=self.method.name, price=str(self.terms.options.price), total=model.total, columns=columns,
-            marginals=released_marginals(self.task.table.domain, measured, places), notes=self.notes, statement=self.statement)
+            name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
+            columns=columns,
+            marginals=released_marginals(self.task.table.domain, (*measured.marginals, *self.task.known), places, model.total),
+            known=len(self.task.known), notes=(*self.notes, *self.used), statement=self.statement)
 
 
-def released_marginals(domain: TableDomain, measured: Measured, places: Places) -> tuple[ReleasedMarginal, ...]:
-    """What was measured, and how far drawn rows are from it, scaled to as many rows as were estimated."""
+def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float) -> tuple[
+        ReleasedMarginal, ...]:
+    """What was measured, and how far drawn rows are from it, scaled to so many rows in all."""
     found = []
-    for each in measured.marginals:
+    for each in measured:
         at, shape = [domain.columns.index(column) for column in each.columns], domain.shape(each.columns)
         cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
         counts = np.bincount(cells, minlength=each.values.size)
-        off = np.abs(counts * (measured.model.total / max(len(places), 1)) - np.asarray(each.values).ravel()).mean()
+        off = np.abs(counts * (total / max(len(places), 1)) - np.asarray(each.values).ravel()).mean()
         found.append(released(each, float(off)))
     return tuple(found)
+
+
+def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Request, Any, Measured]:
+    """The same requests, each told on the line about long work. All that it says is public."""
+    names, number = {column.column: column.name for column in table.columns}, 0
+    try:
+        request = next(measuring)
+        while True:
+            if isinstance(request, NoisySums):
+                number += 1
+                tell(f"marginal {number}: counting {', '.join(names.get(key, key) for key in request.plan.keys)} ...")
+            elif isinstance(request, FarthestMarginal):
+                tell(f"after {number} marginals: looking for what the model describes worst ...")
+            release = yield request
+            tell(f"marginal {number}: fitting the model ...")
+            request = measuring.send(release)
+    except StopIteration as done:
+        measured: Measured = done.value
+        return measured

@@ -1,9 +1,9 @@
 """A page about a validation, for people to read: one self-contained HTML file, made from released and public values only.
 
-The checks of a family, which have the same aggregate, are drawn together, one on a line: in the middle the synthetic answer,
-around it the tolerance as a band, and, where a noisy slack was told and an entity moves the answer by a known amount, the
-interval that covers the private answer. All checks are drawn again on one scale, that of the slack: how many entities would have
-to come or go until the truth changes.
+The checks of a family, which have the same aggregate, stand together. Those for which a noisy slack was told, and of which an
+entity moves the answer by a known amount, are drawn, one on a line: in the middle the synthetic answer, around it the tolerance
+as a band, and the interval that covers the private answer. All checks are drawn again on one scale, that of the slack: how many
+entities would have to come or go until the truth changes.
 """
 
 from __future__ import annotations
@@ -13,36 +13,30 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+from dpsql.answers.html_page import document, paragraph, picture
 from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
 
 WIDTH, LEFT, LINE, EDGE = 860, 400, 24, 14
 FARTHEST = 2.5  # tolerances from the synthetic answer; what lies beyond is drawn at the end
-LONGEST = 52  # letters of a query beside its line
-COLOURS = {YES: "#2c7a4b", NO: "#b3372f", INCONCLUSIVE: "#a0761a", UNTESTED: "#777"}
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid #ddd; }
-code { font-size: 13px; } .dim { color: #666; } .check { margin: 1rem 0; } .word { font-weight: 600; }
-table { border-collapse: collapse; } td, th { padding: .15rem .8rem .15rem 0; text-align: left; vertical-align: top; }
-svg { display: block; max-width: 100%; height: auto; font-family: inherit; }
-"""
+LONGEST = 46  # letters of a query beside its line
+COLOURS = {YES: "var(--good)", NO: "var(--bad)", INCONCLUSIVE: "var(--unsure)", UNTESTED: "var(--none)"}
 
 
 def page(made: Validation, title: str = "Is the synthetic table good enough?") -> str:
     """The page as text."""
     counts = "".join(f"<tr><td class=word style='color:{COLOURS[word]}'>{word}</td><td>{count}</td></tr>"
                      for word, count in made.counts.items())
-    parts = [f"<h1>{html.escape(title)}</h1>", f"<table>{counts}</table>",
-             f"<p class=dim>{html.escape(_terms(made))}</p>", *(f"<p class=dim>{html.escape(note)}</p>" for note in made.notes)]
+    parts = [f"<h1>{html.escape(title)}</h1>", f"<table>{counts}</table>", paragraph(_terms(made), "dim"),
+             *(paragraph(note, "dim") for note in made.notes)]
     for family, findings in _families(made.findings).items():
-        parts += [f"<h2>{html.escape(family)}</h2>", _plot(findings), *(_check(found) for found in findings)]
+        placed = [found for found in findings if found.truth is not None]
+        parts += [f"<h2>{html.escape(family)}</h2>", _plot(placed) if placed else "", *(_check(found) for found in findings)]
     slacks = [found for found in made.findings if found.slack is not None and found.spread is not None]
     if slacks:
         parts += ["<h2>How far from a change</h2>", "<p class=dim>Entities that would have to come or go until the truth changes,"
                   " with 95 % intervals. Right of the line: within the tolerance. The scale is logarithmic far from it.</p>",
                   _slacks(slacks)]
-    return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
-            f"<body>{''.join(parts)}</body></html>\n")
+    return document(title, parts)
 
 
 def _terms(made: Validation) -> str:
@@ -84,8 +78,8 @@ def _synthetic(found: Finding) -> str:
 def _plot(findings: Sequence[Finding]) -> str:
     """The checks of a family, each in units of its tolerance."""
     scale, height = _Scale(-FARTHEST, FARTHEST), LINE * len(findings)
-    band = f"<rect x='{scale.at(-1):.1f}' y='0' width='{scale.at(1) - scale.at(-1):.1f}' height='{height}' fill='#dde7f3'/>"
-    parts = [band, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='#345'/>"]
+    band = f"<rect x='{scale.at(-1):.1f}' y='0' width='{scale.at(1) - scale.at(-1):.1f}' height='{height}' fill='var(--band)'/>"
+    parts = [band, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='var(--mark)'/>"]
     for i, found in enumerate(findings):
         y = LINE * i + LINE // 2
         parts.append(f"<g><title>{html.escape(found.query)}</title>{_label(found, y)}")
@@ -96,14 +90,14 @@ def _plot(findings: Sequence[Finding]) -> str:
         parts.append("</g>")
     names = {-1: "- tolerance", 0: "synthetic answer", 1: "+ tolerance"}
     parts += [_tick(scale.at(at), height, name) for at, name in names.items()]
-    return _picture(parts, height + 20, "tolerance around the synthetic answer, and interval of the private one, of every check")
+    return _wide(parts, height + 20, "tolerance around the synthetic answer, and interval of the private one, of every check")
 
 
 def _label(found: Finding, y: int) -> str:
     """The query and its decision, left of its line."""
     text = found.query if len(found.query) <= LONGEST else found.query[: LONGEST - 1] + "…"
     return (f"<text x='{LEFT - 80}' y='{y + 4}' font-size='11' text-anchor='end'>{html.escape(text)}</text>"
-            f"<text x='{LEFT - 72}' y='{y + 4}' font-size='11' fill='{COLOURS[found.decision]}'>{found.decision}</text>")
+            f"<text x='{LEFT - 72}' y='{y + 4}' font-size='11' style='fill: {COLOURS[found.decision]}'>{found.decision}</text>")
 
 
 def _slacks(findings: Sequence[Finding]) -> str:
@@ -118,8 +112,8 @@ def _slacks(findings: Sequence[Finding]) -> str:
                      + f"<circle cx='{scale.at(_squeezed(found.slack or 0)):.1f}' cy='{y}' r='3' fill='{colour}'/></g>")
     shown = sorted({0, round(min(0.0, *ends)), round(max(0.0, *ends))})
     parts += [_tick(scale.at(_squeezed(at)), height, f"{at:,}") for at in shown]
-    parts.insert(0, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='#999'/>")
-    return _picture(parts, height + 20, "slack of every check")
+    parts.insert(0, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='var(--dim)'/>")
+    return _wide(parts, height + 20, "slack of every check")
 
 
 def _squeezed(slack: float) -> float:
@@ -148,9 +142,9 @@ def _whisker(scale: _Scale, low: float, high: float, y: int, colour: str, cut: t
 
 
 def _tick(x: float, height: int, name: str) -> str:
-    return f"<text x='{x:.1f}' y='{height + 15}' font-size='11' fill='#666' text-anchor='middle'>{name}</text>"
+    return f"<text x='{x:.1f}' y='{height + 15}' font-size='11' class='dim' text-anchor='middle'>{name}</text>"
 
 
-def _picture(parts: Sequence[str], height: int, label: str) -> str:
-    head = f"<svg viewBox='0 0 {WIDTH} {height}' width='{WIDTH}' role='img' aria-label='{html.escape(label)}'>"
-    return f"{head}{''.join(parts)}</svg>"
+def _wide(parts: Sequence[str], height: int, label: str) -> str:
+    """A picture that does not shrink below what can be read: on a narrow screen it is moved sideways."""
+    return f"<div class=wide>{picture(parts, WIDTH, height, label)}</div>"

@@ -133,7 +133,7 @@ class Pair:
 
 
 def linked(data: Data, connection: dpsql.Connection, epsilon: float) -> tuple[Pair, dict[str, CountedValues]]:
-    database = connection.synthesize({"parents_syn": data.query(0), "children_syn": data.query(1)}, epsilon=epsilon, delta=1e-7)
+    database = connection.synthesize({"parents_syn": data.query(0), "children_syn": data.query(1)}, epsilon=epsilon, delta=1e-7, bins=32)
     first, second = database.tables
     return Pair(first.df(), second.df()), counted(first, second)
 
@@ -145,7 +145,7 @@ def counted(*tables: SyntheticTable) -> dict[str, CountedValues]:
 def apart(data: Data, connection: dpsql.Connection, epsilon: float, draws: np.random.Generator) -> Pair:
     columns = [[name for name in frame.columns if name != data.key] for frame in (data.parents, data.children)]
     frames = [connection.synthesize(f"SELECT {', '.join(columns[at])} FROM {data.names[at]}", name=f"apart_{at}", epsilon=epsilon / 2,
-                                    delta=5e-8).df() for at in (0, 1)]
+                                    delta=5e-8, bins=32).df() for at in (0, 1)]
     frames[0].insert(0, data.key, np.arange(len(frames[0])))
     frames[1].insert(0, data.key, draws.integers(0, len(frames[0]), len(frames[1])))
     return Pair(*frames)

@@ -97,6 +97,22 @@ def test_many_declared_numbers_are_cut_into_bins() -> None:
     assert isinstance(form, BinnedColumn) and len(form.edges) == 33
 
 
+def test_bins_of_the_policy_are_those_of_the_column() -> None:
+    """Between the ends of the range, where neither the statement nor a list of values says otherwise."""
+    def edges(kind: Type, low: float, high: float, cuts: list[float], bins: int | None = None) -> tuple[float, ...]:
+        form = form_of("x", known(kind, low, high), bins, None, cuts)
+        assert isinstance(form, BinnedColumn)
+        return form.edges
+
+    assert edges(Type.DOUBLE, 0, 25, [0, 8, 12, 16, 25]) == (0, 8, 12, 16, 25)
+    assert edges(Type.DOUBLE, -5, 25, [0, 8, 40]) == (-5, 0, 8, 25)
+    assert edges(Type.BIGINT, 0, 40, [0, 1, 2, 5.5, 40]) == (0, 1, 2, 6, 41)
+    assert edges(Type.BIGINT, 0, 40, [0, 1, 2, 5.5, 40], bins=2) == (0, 21, 41)
+    with pytest.raises(Unsupported, match="declares 2000 bins of x") as told:
+        form_of("x", known(Type.DOUBLE, 0, 2000), None, None, list(range(2001)))
+    assert "bins = " in told.value.try_
+
+
 def test_texts_with_too_many_values_are_refused() -> None:
     with pytest.raises(Unsupported, match="has 1001 declared values") as told:
         form_of("note", known(Type.VARCHAR, domain=Domain(tuple(f"{n:04}" for n in range(1001)))), 32, None)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dpsql
+from dpsql.accounting.cost import concentrated, pure
 from dpsql.demo.folder import export
 from dpsql.kernel.ledger import Ledger
+from dpsql.measurements import spread_of
+from dpsql.mechanisms.additive_noise import bought
 from dpsql.models.joint_histogram import GroupCount, of_columns
 from dpsql.models.table_domain import TableDomain
+from dpsql.synthesis.online_model import reach, within
 
 MAKE = "CREATE ONLINE MODEL m AS SELECT health, female, plan, income FROM people OPTIONS (epsilon = 4, updates = 3, queries = 50, bins = 8)"
 
@@ -98,7 +103,7 @@ def test_a_model_outlives_its_connection_and_belongs_to_its_account(place: Path,
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM m", "epsilon"),
     ("SELECT COUNT(*) FROM m ERROR WITHIN 5", "ERROR WITHIN 5"),
     ("SELECT COUNT(*) FROM m WHERE heallth = 'good'", "heallth"),
-    ("CREATE ONLINE MODEL other AS SELECT health, female, plan, income, education_years, site, mental_health_index FROM people OPTIONS (epsilon = 1)", "SELECT"),
+    ("CREATE ONLINE MODEL other AS SELECT health, female, plan, income, education_years, site, mental_health_index FROM people OPTIONS (epsilon = 1, bins = 32)", "SELECT"),
     ("CREATE ONLINE MODEL other AS SELECT health FROM people OPTIONS (epsilon = 1, updates = 0)", "updates"),
     ("CREATE ONLINE MODEL other AS SELECT health FROM people OPTIONS (epsilon = 1, method = 'pmv')", "method"),
     ("CREATE ONLINE MODEL other AS SELECT year FROM person_years OPTIONS (epsilon = 1, rows = 7)", "rows"),
@@ -146,6 +151,24 @@ def test_counts_out_of_reach_leave_every_cell_possible() -> None:
         made = start.agreeing([GroupCount(columns=("a",), inside=one, count=count), GroupCount(columns=("a",), inside=every, count=count),
                                GroupCount(columns=("a",), inside=~every, count=count)])
         assert made.total == pytest.approx(100) and made.counts.min() > 0 and np.isfinite(made.counts).all()
+
+
+@pytest.mark.parametrize(("price", "confidence"), [(Fraction(1), 0.95), (Fraction(1), 0.99), (None, 0.95), (None, 0.99)])
+def test_intervals_cover_as_often_as_they_say(price: Fraction | None, confidence: float) -> None:
+    """Exactly, for the noise of a measured count, Laplace for a pure price; and for the noise that a run of comparisons shares, however
+    far off a count is: to be told as near, it must be within that."""
+    cost = pure(price) if price is not None else concentrated(Fraction(1, 100))
+    noise = bought(1, cost)
+    reached = within(noise, confidence)
+    at = np.arange(-4000, 4001)
+    scale = spread_of(noise)
+    weights = np.exp(-np.abs(at) / scale) if price is not None else np.exp(-(at / scale) ** 2 / 2)
+    chance = weights[np.abs(at) <= reached].sum() / weights.sum()
+    assert confidence <= chance and weights[np.abs(at) < reached].sum() / weights.sum() < confidence
+    shared = 30.0
+    for off in (1, 50, 120, 200):  # near where off <= limit + z - noise, for some noise of 0 or more
+        needed = max(off - 40, 0)
+        assert off <= reach(40, shared, confidence) or np.exp(-needed / shared) <= 1 - confidence
 
 
 NET = "CREATE ONLINE MODEL small AS SELECT female, physical_limitation FROM people OPTIONS (epsilon = 2, method = 'net')"

@@ -15,7 +15,8 @@ import dpsql
 from dpsql import cli
 from dpsql.demo.folder import export
 from dpsql.kernel.ledger import Ledger
-from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+from dpsql.synthesis.synthetic_table import SyntheticColumn, SyntheticTable, declared_column, of_json
+from dpsql.types import Type
 
 MAKE = "CREATE SYNTHETIC TABLE made AS SELECT health, female, income, education_years FROM people OPTIONS (epsilon = 0.5)"
 
@@ -160,6 +161,13 @@ def test_types_come_back(connection: dpsql.Connection) -> None:
     assert connection.execute("SELECT MAX(day), COUNT(told), COUNT(*) FROM typed WHERE high IS NOT NULL").fetchall()[0][2] == 400
 
 
+def test_ends_of_whole_numbers_are_not_rounded() -> None:
+    """What rests on them, such as that a sum of two fits into 64 bits, must be true of the rows."""
+    for value in (2**53 + 1, -(2**53) - 1, 2**63 - 1):
+        ends = declared_column(SyntheticColumn(name="n", type=Type.BIGINT, values=(value, 0))).physical
+        assert value in (ends.low, ends.high)
+
+
 def test_sums_over_the_rows_of_an_entity(connection: dpsql.Connection) -> None:
     table = made_by(connection, "CREATE SYNTHETIC TABLE sums AS SELECT person_id % 2 = 0 AS even, SUM(md_visits) AS visits, COUNT(*) AS years "
                     "FROM person_years GROUP BY person_id OPTIONS (epsilon = 1)")
@@ -219,6 +227,47 @@ def test_a_name_is_given_once(connection: dpsql.Connection) -> None:
     with pytest.raises(dpsql.Error, match="there is a table MADE already"):
         connection.execute("CREATE SYNTHETIC TABLE MADE AS SELECT health FROM people OPTIONS (epsilon = 0.1)")
     assert spent(connection) == left
+
+
+def test_a_table_is_dropped_and_given_back(connection: dpsql.Connection, place: Path) -> None:
+    """For nothing, both; the name is free in between, and other sessions see the same."""
+    other = "CREATE SYNTHETIC TABLE Made AS SELECT health FROM people OPTIONS (epsilon = 0.1, rows = 9)"
+    first = made_by(connection)
+    left = spent(connection)
+    assert connection.execute("DROP SYNTHETIC TABLE MADE").fetchall() == [("MADE",)] and spent(connection) == left
+    for text in ("SELECT COUNT(*) FROM made", "DROP SYNTHETIC TABLE made"):
+        with pytest.raises(dpsql.Error, match="there is no (synthetic )?table made"):
+            connection.execute(text)
+    with pytest.raises(dpsql.Error, match="there is no synthetic table made"):
+        connection.synthetic_table("made")
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+    second = made_by(connection, other)
+    assert connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(9,)]
+    with pytest.raises(dpsql.Error, match="there is a table made already") as told:
+        made_by(connection)
+    assert "DROP SYNTHETIC TABLE made" in told.value.try_
+    with opened(place) as later:
+        assert later.synthetic_table("MADE") == second
+        later.execute("DROP SYNTHETIC TABLE made")
+    left = spent(connection)
+    assert connection.explain(MAKE).stored
+    assert made_by(connection) == first == connection.synthetic_table("made") and spent(connection) == left
+    assert connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(first.rows,)]
+    with opened(place) as later:
+        assert later.execute("SELECT COUNT(*) FROM made").fetchall() == [(first.rows,)]
+        later.execute("DROP SYNTHETIC TABLE made")
+        assert made_by(later, other) == second
+
+
+def test_only_tables_of_the_account_are_dropped(connection: dpsql.Connection, place: Path) -> None:
+    made_by(connection)
+    with opened(place, "bea") as other, pytest.raises(dpsql.Error, match="there is no synthetic table made"):
+        other.execute("DROP SYNTHETIC TABLE made")
+    with pytest.raises(dpsql.Error, match="there is no synthetic table people") as told:
+        connection.execute("DROP SYNTHETIC TABLE people")
+    assert told.value.span is not None and told.value.try_
+    with pytest.raises(dpsql.Error, match="only queries are answered"):
+        connection.execute("DROP TABLE made")
 
 
 def test_what_fails_after_the_charge_leaves_no_table(connection: dpsql.Connection) -> None:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Field
 from dpsql.sql.binding.bind import checked
 from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.sql.binding.scope import declared_bins
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text.statement import Query
 
 ROWS = "the rows"  # the alias of the query, in statements over its rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowColumn:
+    """A column of a query's rows: its name, what is known of it, and the cut points of its bins if the policy declares some."""
+
+    name: str
+    facts: Facts
+    bins: tuple[float, ...] | None
 
 
 def over_rows(tree: exp.Expr, *items: exp.Expr) -> exp.Select:
@@ -25,9 +36,11 @@ def over_rows(tree: exp.Expr, *items: exp.Expr) -> exp.Select:
 
 
 def listed_columns(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
-                   parameters: Mapping[str, Value]) -> list[tuple[str, Field]]:
-    """The names and fields of the columns of a query's rows. Raises SqlError or Unsupported, located."""
-    def listed(tree: exp.Expr, context: BindingContext) -> list[tuple[str, Field]]:
-        return [(name, field) for _, name, field in bind_from(over_rows(tree), context, Names()).columns()]
+                   parameters: Mapping[str, Value]) -> list[RowColumn]:
+    """The columns of a query's rows. Raises SqlError or Unsupported, located."""
+    def listed(tree: exp.Expr, context: BindingContext) -> list[RowColumn]:
+        scope = bind_from(over_rows(tree), context, Names())
+        return [RowColumn(name=name, facts=field.facts, bins=declared_bins(catalog, scope.origins.get(field.id)))
+                for _, name, field in scope.columns()]
 
     return checked(query, catalog, public, scratch, parameters, listed)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpsql.catalog.model import Table
+from dpsql.catalog.model import Catalog, Table
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node
@@ -28,6 +28,13 @@ class Origin:
     scan: int
     table: str
     column: str
+
+
+def declared_bins(catalog: Catalog, origin: Origin | None) -> tuple[float, ...] | None:
+    """The cut points that the policy declares for a column, if it does."""
+    table = catalog.table(origin.table) if origin is not None else None
+    column = table.columns.get(origin.column) if table is not None and origin is not None else None
+    return column.bins if column is not None else None
 
 
 def owner_column(table: Table, place: int) -> str:

@@ -22,7 +22,7 @@ from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost, WindowFunctions
 from dpsql.sql.binding.owners import say_owners
-from dpsql.sql.binding.scope import LooksOutside, Scope
+from dpsql.sql.binding.scope import LooksOutside, Scope, declared_bins
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
 from dpsql.types import Span, Type
@@ -211,8 +211,7 @@ class SelectBinder(SelectHost):
             raise SqlError("bin_floor takes one column", code="bins", span=span, try_=form)
         column = self.bind(node.expressions[0])
         origin = self.scope.origins.get(column.column) if isinstance(column, Ref) else None
-        table = self.context.catalog.table(origin.table) if origin is not None else None
-        cuts = table.columns[origin.column].bins if table is not None and origin is not None else None
+        cuts = declared_bins(self.context.catalog, origin)
         if cuts is None:
             name = node.expressions[0].name
             raise Unsupported(f"the policy declares no bins for {name}", code="bins", span=span, subject=name,

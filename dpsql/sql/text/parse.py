@@ -25,7 +25,7 @@ from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
 from dpsql.sql.text.option_clause import take_options
 from dpsql.sql.text.places import CLOSING, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Explained, Query, Show, Statement
-from dpsql.sql.text.synthesis_clause import read_synthesis
+from dpsql.sql.text.synthesis_clause import read_drop, read_synthesis
 from dpsql.sql.text.tokens import place_of, shown, tokens_of
 from dpsql.sql.text.validate_clause import read_check, read_validation
 from dpsql.types import Span
@@ -37,7 +37,7 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE",
-                "CREATE SYNTHETIC TABLES", "CREATE ONLINE MODEL")
+                "CREATE SYNTHETIC TABLES", "CREATE ONLINE MODEL", "DROP SYNTHETIC TABLE")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")
@@ -79,6 +79,8 @@ def _parse(text: str) -> Statement:
         return Explain(query=_asked(text, tokens[2:], tokens[1]))
     if words[0] == "SHOW":
         return _show(tokens)
+    if words == ["DROP", "SYNTHETIC"]:
+        return read_drop(text, tokens)
     if words[0] in ("DESCRIBE", "DESC"):
         if len(tokens) != 2 or (tokens[1].token_type is not TokenType.IDENTIFIER and not tokens[1].text.isidentifier()):
             raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
@@ -88,7 +90,7 @@ def _parse(text: str) -> Statement:
 
 
 def _asked(text: str, tokens: Sequence[Token], before: Token) -> Explained:
-    """A query, VALIDATE, CREATE SYNTHETIC TABLE(S) or CREATE ONLINE MODEL: the statements that can be explained."""
+    """A query, VALIDATE, CREATE SYNTHETIC TABLE or CREATE ONLINE MODEL: the statements that can be explained."""
     if [token.text.upper() for token in tokens[:2]] in (["CREATE", "SYNTHETIC"], ["CREATE", "ONLINE"]):
         return read_synthesis(text, tokens, lambda part, last: _query(text, part, last))
     if tokens and tokens[0].text.upper() == "VALIDATE":

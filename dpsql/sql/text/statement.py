@@ -130,6 +130,15 @@ class OpenModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """DROP SYNTHETIC TABLE <name>: the table is not listed any more, and its name is free."""
+
+    name: str
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
     """SHOW BUDGET | RELEASES | TABLES."""
 
@@ -145,6 +154,6 @@ class Describe:
 
 
 Explained: TypeAlias = Query | Validate | Synthesize | SynthesizeTables | OpenModel
-Statement: TypeAlias = Explained | Explain | Show | Describe
+Statement: TypeAlias = Explained | Explain | Drop | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""

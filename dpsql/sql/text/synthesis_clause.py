@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import SqlError
 from dpsql.sql.text.option_clause import read_clause
 from dpsql.sql.text.places import CLOSING, OPENING
-from dpsql.sql.text.statement import OpenModel, Option, Query, Synthesize, SynthesizeTables
+from dpsql.sql.text.statement import Drop, OpenModel, Option, Query, Synthesize, SynthesizeTables
 from dpsql.sql.text.tokens import place_of, shown
 from dpsql.types import Span
 
@@ -18,6 +18,7 @@ FORM = "CREATE SYNTHETIC TABLE people_syn AS SELECT age, income FROM people OPTI
 ONLINE_FORM = "CREATE ONLINE MODEL people_model AS SELECT age, sex FROM people OPTIONS (epsilon = 1)"
 TABLES_FORM = ("CREATE SYNTHETIC TABLES people_syn AS SELECT id, age FROM people, visits_syn AS SELECT id, cost FROM visits "
                "OPTIONS (epsilon = 1)")
+DROP_FORM = "DROP SYNTHETIC TABLE people_syn"
 OF_QUERIES = ("SELECT", "WITH", "FROM")
 ReadQuery = Callable[[list[Token], Token], Query]
 
@@ -73,6 +74,16 @@ def _names_at(tokens: Sequence[Token], end: int) -> list[int]:
             found.append(at + 1)
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
     return found
+
+
+def read_drop(text: str, tokens: Sequence[Token]) -> Drop:
+    """DROP SYNTHETIC TABLE <name>. Raises SqlError, located."""
+    if [token.text.upper() for token in tokens[2:3]] != ["TABLE"]:
+        raise SqlError("TABLE is expected here", code="synthesis", span=_place(tokens, 2), try_=DROP_FORM)
+    if len(tokens) != 4 or tokens[3].token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+        raise SqlError("the name of one synthetic table is expected here", code="synthesis", span=_place(tokens, 3),
+                       try_=DROP_FORM)
+    return Drop(name=tokens[3].text, text=text, span=place_of(tokens[3]))
 
 
 def _options_at(tokens: Sequence[Token]) -> int:

@@ -42,7 +42,6 @@ from dpsql.models.table_domain import Columns
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
-    MOST_BLURRED,
     Candidate,
     audible,
     blurred,
@@ -55,7 +54,7 @@ from dpsql.synthesis.methods.marginal_requests import (
     noise_for,
     unknown_columns,
 )
-from dpsql.synthesis.methods.stages import error_stage, singles_stage
+from dpsql.synthesis.methods.stages import error_stage, singles_stage, size_stage
 
 MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round
@@ -82,13 +81,14 @@ class AdaptiveMarginals(Method):
             return (yield from Independent().measure(task))
         share, spent = Fraction(1, self.rounds * len(task.columns)), Fraction(0)
         found = list(task.known)
-        for column in unknown_columns(task, price.part((1 - CHOOSING) * share)):
+        columns = unknown_columns(task, price.part((1 - CHOOSING) * share))
+        for column in columns:
             found.append((yield from counted(table, (column,), price.part((1 - CHOOSING) * share))))
             spent += (1 - CHOOSING) * share
         network = fit(domain, found)
         noise = mean_size(noise_for(table, price.part((1 - CHOOSING) * share)))
         share = self._enough(task, possible, network.total, share)
-        if blurred(network, noise) > MOST_BLURRED or share * len(task.columns) > LEAST_ROUNDS * (1 - spent):
+        if blurred(network, columns, noise) or share * len(task.columns) > LEAST_ROUNDS * (1 - spent):
             return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
         while spent < 1:
             if 1 - spent < 2 * share:
@@ -137,9 +137,10 @@ class AdaptiveMarginals(Method):
         columns = unknown_columns(task, each)
         most = math.floor(self.rounds * number - (1 - CHOOSING) * len(columns))
         width = max(len(one.columns) for one in possible)
-        return (singles_stage(table, columns, each),
+        singles = (singles_stage(table, columns, each),) if columns else ()
+        return (*singles,
                 f"at most {most} counts of up to {width} columns together, each time of those that the model of all counts "
-                f"before describes worst, in a model of {self.cells:,} cells at most: {error_stage(table, each)} or less")
+                f"before describes worst: {error_stage(table, each)} or less", size_stage(self.cells))
 
 
 def _dependent(possible: Sequence[Candidate]) -> bool:

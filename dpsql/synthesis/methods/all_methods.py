@@ -1,4 +1,4 @@
-"""Every method by its name, and the one that is used where none is named."""
+"""Every method by its name."""
 
 from __future__ import annotations
 
@@ -8,4 +8,3 @@ from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.mst import SpanningTree
 
 METHODS: dict[str, Method] = {method.name: method for method in (AdaptiveMarginals(), SpanningTree(), Independent())}
-USUAL = AdaptiveMarginals().name

@@ -10,7 +10,7 @@ from dpsql.models.mirror_descent import fit
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.marginal_requests import counted, unknown_columns
-from dpsql.synthesis.methods.stages import singles_stage
+from dpsql.synthesis.methods.stages import singles_stage, size_stage
 
 
 class Independent(Method):
@@ -19,7 +19,7 @@ class Independent(Method):
     name = "independent"
 
     def measure(self, task: SynthesisTask) -> Measuring:
-        """One marginal for each column that is not known well enough."""
+        """One marginal for each column that is not known well enough; for each column where all are."""
         columns = self._columns(task)
         found = []
         for column in columns:
@@ -29,12 +29,13 @@ class Independent(Method):
 
     def again(self, task: SynthesisTask, found: Sequence[MarginalMeasurement]) -> Measuring:
         """All columns for the price of the task, after these marginals of a method for which the whole price is too low."""
-        more = (yield from self.measure(replace(task, known=()))).marginals
+        more = (yield from self.measure(replace(task, known=(*task.known, *found)))).marginals
         return Measured(marginals=(*found, *more), model=fit(task.table.domain, [*task.known, *found, *more]))
 
     def _columns(self, task: SynthesisTask) -> list[str]:
-        return unknown_columns(task, task.price.part(Fraction(1, len(task.columns))))
+        return unknown_columns(task, task.price.part(Fraction(1, len(task.columns)))) or list(task.columns)
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         columns = self._columns(task)
-        return (singles_stage(task.table, columns, task.price.part(Fraction(1, len(columns)))),)
+        return (singles_stage(task.table, columns, task.price.part(Fraction(1, len(columns)))),
+                size_stage(sum(task.table.domain.sizes)))

@@ -81,14 +81,13 @@ def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
 
 
 def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
-    """The columns whose counts are not known already as well as a measurement for this price would tell them; all of them where
-    that is none."""
+    """The columns whose counts are not known already as well as a measurement for this price would tell them."""
     domain, variance = task.table.domain, noise_for(task.table, each).variance
     precisions = dict.fromkeys(domain.columns, 0.0)
     for known in task.known:
         for column in known.columns:
             precisions[column] += domain.cells([column]) / (known.variance * known.values.size)
-    return [column for column in task.columns if precisions[column] * variance < 1] or list(task.columns)
+    return [column for column in task.columns if precisions[column] * variance < 1]
 
 
 def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[
@@ -117,11 +116,12 @@ def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
 
 
-def blurred(model: TableModel, noise: float) -> float:
-    """The share of rows that noise, of this mean size in each cell, moves to other values of a column: the mean over all columns.
-    A count that is smaller than the noise is off by about itself, as no count is negative in a model."""
-    moved = [np.minimum(model.marginal((column,)), noise).sum() / (2 * model.total) for column in model.domain.columns]
-    return float(np.mean(moved))
+def blurred(model: TableModel, columns: Sequence[str], noise: float) -> bool:
+    """Whether noise, of this mean size in each count of these columns, moves more rows to other values than `MOST_BLURRED` of
+    all, on average over all columns. A count that is smaller than the noise is off by about itself, as no count is negative in
+    a model."""
+    moved = sum(float(np.minimum(model.marginal((column,)), noise).sum()) for column in columns)
+    return moved > 2 * MOST_BLURRED * model.total * len(model.domain.columns)
 
 
 def audible(domain: TableDomain, candidate: Candidate, noise: float, total: float) -> bool:

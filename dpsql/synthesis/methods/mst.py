@@ -27,7 +27,6 @@ from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import (
-    MOST_BLURRED,
     Candidate,
     blurred,
     candidates,
@@ -38,7 +37,7 @@ from dpsql.synthesis.methods.marginal_requests import (
     mean_size,
     noise_for,
 )
-from dpsql.synthesis.methods.stages import error_stage
+from dpsql.synthesis.methods.stages import error_stage, size_stage
 from dpsql.workload.factors import Array
 
 THIRD = Fraction(1, 3)
@@ -60,8 +59,9 @@ class SpanningTree(Method):
         if not edges:
             return (yield from Independent().measure(task))
         singles = yield from Independent().measure(replace(task, price=price.part(THIRD)))
-        found, each = list(singles.marginals), price.part(THIRD / len(table.columns))
-        if blurred(singles.model, mean_size(noise_for(table, each))) > MOST_BLURRED:
+        found, each = list(singles.marginals), price.part(THIRD / len(singles.marginals))
+        columns = [column for one in found for column in one.columns]
+        if blurred(singles.model, columns, mean_size(noise_for(table, each))):
             return (yield from Independent().again(replace(task, price=price.part(2 * THIRD)), found))
         tree = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found]), edges)
         for pair in tree:
@@ -91,12 +91,14 @@ class SpanningTree(Method):
         edges = len(_links(task, possible))
         if not edges:
             return Independent().told(task)
-        singles = Independent().told(replace(task, price=task.price.part(THIRD)))
+        singles = Independent().told(replace(task, price=task.price.part(THIRD)))[:1]
+        cells = sorted(table.domain.cells(each.columns) for each in possible)[-edges:]
+        size = size_stage(sum(cells) + sum(known.values.size for known in task.known) + sum(table.domain.sizes))
         error = error_stage(table, self._each(task, edges))
         if len(possible) == 1:
-            return *singles, f"counts of the pair of columns: {error}"
+            return *singles, f"counts of the pair of columns: {error}", size
         return (*singles, f"the {edges} pairs of columns, linked as a tree, that are farthest from independence",
-                f"counts of these pairs: {error}")
+                f"counts of these pairs: {error}", size)
 
 
 def pairs(task: SynthesisTask) -> list[Candidate]:

@@ -11,6 +11,8 @@ from dpsql.planning.explain import Measurement
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.marginal_requests import noise_for
 
+CELL = 8  # bytes of a probability
+
 
 def singles_stage(table: CodedTable, columns: Sequence[str], each: Cost) -> str:
     """These columns one by one, for a price each."""
@@ -23,6 +25,11 @@ def singles_stage(table: CodedTable, columns: Sequence[str], each: Cost) -> str:
 def error_stage(table: CodedTable, each: Cost) -> str:
     """The standard error of a count that is measured for a price."""
     return f"standard error {math.sqrt(noise_for(table, each).variance):.3g}"
+
+
+def size_stage(cells: int) -> str:
+    """The largest model that may be made."""
+    return f"a model of {cells:,} cells at most ({max(cells * CELL / 2**20, 0.1):.1f} MB)"
 
 
 def measurement(what: str, of: str, method: str, price: Cost, about: tuple[str, ...] = ()) -> Measurement:

@@ -1,0 +1,98 @@
+"""The synthetic tables of an account that stand, and DROP SYNTHETIC TABLE.
+
+The ledger keeps what was released, and forgets nothing. To drop a table is to note that it is hidden; its name is free then, and
+nothing is paid back, as what was learned stays known. The statement that made it gives it back, by another note. Notes are
+recorded as charges of nothing, for which no row is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from operator import methodcaller
+from typing import Any
+
+from dpsql.accounting.cost import FREE
+from dpsql.answers.listings import Listing
+from dpsql.engine.charging import open_account
+from dpsql.engine.session import Session
+from dpsql.errors import SqlError
+from dpsql.measurements import Request
+from dpsql.plan.identity import digest
+from dpsql.sql.text.statement import Drop
+from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
+from dpsql.synthesis.synthetic_table import MARK
+from dpsql.types import Type
+
+COMMON = '{"synthetic table'  # with which tables, several together, and notes begin
+BEGINNING = f'{COMMON} note": '  # of notes, which hold no table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNote:
+    """That no table of this name stands from now on; or, that the one with this content does."""
+
+    name: str
+    content: str | None
+
+    def as_json(self) -> str:
+        """The stored form."""
+        return BEGINNING + json.dumps(asdict(self)) + "}"
+
+
+def standing(session: Session) -> dict[str, str]:
+    """The stored forms of the account's synthetic tables, by their names in lower case."""
+    made: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for body in session.ledger.holding(session.account, session.kernel.version, COMMON):
+        if body.startswith(MARK):
+            name, _ = json.JSONDecoder().raw_decode(body, len(MARK))
+            made[content_of(body)] = found[name.lower()] = body
+        elif body.startswith(DATABASE_MARK):
+            for part in stored_parts(body):
+                name, _ = json.JSONDecoder().raw_decode(part, len(MARK))
+                made[content_of(part)] = found[name.lower()] = part
+        elif body.startswith(BEGINNING):
+            note = TableNote(**json.loads(body)["synthetic table note"])
+            found.pop(note.name.lower(), None)
+            if note.content is not None:
+                found[note.name.lower()] = made[note.content]
+    return found
+
+
+def content_of(stored: str) -> str:
+    """Identifies a stored form: the same statement of another account gave other rows."""
+    return hashlib.sha256(stored.encode()).hexdigest()
+
+
+def keep_again(name: str, stored: str, session: Session, text: str) -> None:
+    """Notes that a table stands, if it was dropped."""
+    if standing(session).get(name.lower()) != stored:
+        _record(TableNote(name=name, content=content_of(stored)), session, text)
+
+
+def drop(statement: Drop, session: Session) -> Listing:
+    """Notes that a table is hidden. Raises SqlError, located, where the account has no synthetic table of this name."""
+    names = standing(session)
+    if statement.name.lower() not in names:
+        close = difflib.get_close_matches(statement.name.lower(), names, n=1)
+        told = SqlError(f"there is no synthetic table {statement.name}", code="unknown-table", span=statement.span,
+                        subject=statement.name, try_=close[0] if close else "SHOW TABLES, which lists them")
+        raise told.located(statement.text)
+    _record(TableNote(name=statement.name, content=None), session, statement.text)
+    return Listing(columns=(("dropped", Type.VARCHAR),), rows=((statement.name,),))
+
+
+def _record(note: TableNote, session: Session, text: str) -> None:
+    with open_account(text, session):
+        session.kernel.run(_noted(note), cost=FREE, account=session.account, sql=text, limits={},
+                           digest=digest(session.policy, "note", note.name), encode=methodcaller("as_json"))
+
+
+def _noted(note: TableNote) -> Generator[Request, Any, TableNote]:
+    """A script that asks for nothing."""
+    yield from ()
+    return note

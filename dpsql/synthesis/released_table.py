@@ -1,0 +1,124 @@
+"""What is kept of a synthetic table: its rows, what was measured for it, and how near the two are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpsql.catalog.model import ForeignKey
+from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.plan.expr.nodes import Value
+from dpsql.synthesis.counted_values import CountedValues
+from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
+from dpsql.types import Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticColumn:
+    """A column and its values, row by row.
+
+    counted  what its counts are of; None where it was never counted
+    """
+
+    name: str
+    type: Type
+    values: tuple[Value, ...]
+    counted: CountedValues | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedMarginal:
+    """A marginal that was measured: its columns, the standard error of each count, and the counts.
+
+    shape   the number of entries of each column
+    off     the mean distance between the counts measured and those of the table, scaled to as many rows as were estimated
+    values  the counts, packed, the last column's entry changing first
+    """
+
+    columns: tuple[str, ...]
+    shape: tuple[int, ...]
+    error: float
+    off: float
+    values: str
+
+    @property
+    def cells(self) -> int:
+        """How many counts there are."""
+        return math.prod(self.shape)
+
+    @property
+    def measurement(self) -> MarginalMeasurement:
+        """The noisy counts, as models are fitted to them."""
+        return MarginalMeasurement(columns=self.columns, variance=self.error**2,
+                                   values=unpacked_numbers(self.values, "<f8").reshape(self.shape))
+
+
+def released(measured: MarginalMeasurement, off: float) -> ReleasedMarginal:
+    """A measured marginal, in its stored form."""
+    return ReleasedMarginal(columns=measured.columns, shape=np.shape(measured.values), error=math.sqrt(measured.variance),
+                            off=off, values=packed_numbers(measured.values, "<f8"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedTable:
+    """Rows drawn from a private model of a table, and the marginals that it was fitted to. All of it is public.
+
+    total      the estimated number of private rows
+    marginals  what was measured, in order
+    known      of these the number, at the end, that earlier statements had measured
+    key        columns that tell its rows apart, where it was made together with other tables
+    parent     the table among these on which it hangs
+    records    the measurements as JSON values, which later statements may reuse; see `batch.records`
+    """
+
+    name: str
+    method: str
+    price: str
+    total: float
+    columns: tuple[SyntheticColumn, ...]
+    marginals: tuple[ReleasedMarginal, ...]
+    notes: tuple[str, ...] = ()
+    statement: str = ""
+    known: int = 0
+    key: tuple[str, ...] = ()
+    parent: ForeignKey | None = None
+    records: tuple[object, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return len(self.columns[0].values)
+
+
+def packed(column: SyntheticColumn) -> dict[str, Any]:
+    """The distinct values, and which of them each row has."""
+    listed = list(dict.fromkeys(column.values))
+    place, counted = {value: i for i, value in enumerate(listed)}, column.counted
+    return {"name": column.name, "type": column.type.value, "values": [_told(value) for value in listed],
+            "places": packed_numbers(np.array([place[value] for value in column.values]), "<u4"),
+            "counted": None if counted is None else {"listed": [_told(value) for value in counted.listed],
+                                                     "edges": counted.edges}}
+
+
+def unpacked(told: dict[str, Any]) -> SyntheticColumn:
+    kind, counted = Type(told["type"]), told["counted"]
+    listed = [_read(value, kind) for value in told["values"]]
+    return SyntheticColumn(
+        name=told["name"], type=kind, values=tuple(listed[place] for place in unpacked_numbers(told["places"], "<u4").tolist()),
+        counted=None if counted is None else CountedValues(edges=tuple(counted["edges"]), listed=tuple(
+            value if counted["edges"] else _read(value, kind) for value in counted["listed"])))
+
+
+def _told(value: Value) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _read(value: Any, kind: Type) -> Value:
+    if value is None or not kind.temporal:
+        found: Value = value
+        return found
+    return dt.date.fromisoformat(value) if kind is Type.DATE else dt.datetime.fromisoformat(value)

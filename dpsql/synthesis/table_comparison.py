@@ -1,0 +1,94 @@
+"""A synthetic table beside the noisy counts that it was made from: column by column, and pair by pair.
+
+All of it is post-processing of what was released. Where several marginals tell of a column or a pair, their counts are combined
+with inverse variances as weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.models.noisy_marginals import MarginalMeasurement, combined
+from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.synthesis.counted_values import CountedValues
+from dpsql.synthesis.released_table import ReleasedTable
+from dpsql.workload.factors import Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginalComparison:
+    """Counts of some columns: as measured, with the standard error of each, and as the table has them, scaled to `total` rows."""
+
+    columns: Columns
+    measured: Array
+    error: float
+    drawn: Array
+    total: float
+
+    @property
+    def distance(self) -> float:
+        """The share of the rows that would have to change for the counts to be equal: the total variation distance."""
+        return float(np.abs(self.measured - self.drawn).sum()) / 2 / self.total
+
+    @property
+    def noise(self) -> float:
+        """About how far noise alone moves the measured counts from the private ones, as such a share."""
+        return min(1.0, math.sqrt(2 / math.pi) * self.error * self.measured.size / 2 / self.total)
+
+
+@dataclass(frozen=True)
+class TableComparison:
+    """Compares a table with its marginals. Columns that were never counted are left out."""
+
+    table: ReleasedTable
+
+    @cached_property
+    def counted(self) -> Mapping[str, CountedValues]:
+        """What was counted of each column."""
+        return {column.name: column.counted for column in self.table.columns if column.counted is not None}
+
+    @cached_property
+    def columns(self) -> Mapping[str, MarginalComparison]:
+        """The columns by themselves."""
+        return {name: found for name in self.counted if (found := self.marginal((name,))) is not None}
+
+    @cached_property
+    def pairs(self) -> Mapping[Columns, MarginalComparison | None]:
+        """All pairs of columns; None for one that was never counted together, which follows from the model only."""
+        return {pair: self.marginal(pair) for pair in combinations(self.counted, 2)}
+
+    def marginal(self, columns: Columns) -> MarginalComparison | None:
+        """The counts of these columns, if marginals tell of them."""
+        domain = TableDomain(columns, tuple(self.counted[name].size for name in columns))
+        told = [summed(each.measurement, columns) for each in self.table.marginals if set(columns) <= set(each.columns)]
+        if not told:
+            return None
+        found, = combined(domain, told)
+        return MarginalComparison(columns=columns, measured=np.asarray(found.values), error=math.sqrt(found.variance),
+                                  drawn=self._drawn(columns, domain), total=self.table.total)
+
+    def _drawn(self, columns: Columns, domain: TableDomain) -> Array:
+        shape = domain.shape(columns)
+        cells = np.ravel_multi_index(tuple(self._places[name] for name in columns), shape)
+        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+        return np.multiply(counts, self.table.total / self.table.rows, dtype=np.float64)
+
+    @cached_property
+    def _places(self) -> Mapping[str, NDArray[np.int64]]:
+        return {column.name: column.counted.places(column.values) for column in self.table.columns if column.counted is not None}
+
+
+def summed(measured: MarginalMeasurement, columns: Columns) -> MarginalMeasurement:
+    """The marginal of some of its columns, in their order: sums of counts, whose variances add up."""
+    others = tuple(at for at, name in enumerate(measured.columns) if name not in columns)
+    left = [name for name in measured.columns if name in columns]
+    values: Array = np.asarray(measured.values).sum(axis=others)
+    return MarginalMeasurement(columns=columns, values=values.transpose([left.index(name) for name in columns]),
+                               variance=measured.variance * (measured.values.size / values.size))
