@@ -146,10 +146,10 @@ class LinkedDraws:
         """The values that a row may have: NULL only where its column may be NULL; and of the column that tells rows of one parent
         apart those that are greater than the last one and leave enough for the rows to come."""
         found = {}
-        for own in table.own:
-            column = table.column(own)
+        nullable = set(map(table.column, table.nullable))
+        for column in self.plan.tables.drawn(table):
             present = np.array([value is not None for value in view.values(column)])
-            if own not in table.nullable and not present.all():
+            if column not in nullable and not present.all():
                 found[column] = Allowed(patterns=present[None], at=np.zeros(len(numbers), dtype=np.int64))
         if table.step is not None:
             column = table.column(table.step)
@@ -198,7 +198,7 @@ def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places]
 
 def _numbers(table: LowerTable, view: LinkedView, places: Mapping[str, Places]) -> Places:
     """How many rows of a table hang on each row of its parent."""
-    return np.array(view.values(table.rows), dtype=np.int64)[places[table.rows]]
+    return np.array([number or 0 for number in view.values(table.rows)], dtype=np.int64)[places[table.rows]]
 
 
 def _numbered(name: str, places: Places) -> SyntheticColumn:

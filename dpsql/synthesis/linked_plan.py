@@ -113,23 +113,26 @@ class LinkedPlan:
         return told_to_who_waits(self.choice.method.measure(task), task.table)
 
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
-        """What the counts of the first view tell about the columns that are given in the view of a table's later rows: of the parents
-        with several rows the counts of their columns; and those of single columns of their first rows, which are nearly those of the
-        rows before later ones. Not so of the column that rises from row to row."""
+        """What the counts of the first view tell about the columns that are given in the view of a table's later rows: counts of the
+        parents with several rows, and of the first of these rows, which are nearly those of the rows before later ones. Not so of
+        the column that rises from row to row, of which nothing is taken.
+
+        Without them, two columns of the row before that tell the same would count twice.
+        """
         later = self.later[table.at]
         if table.parent != self.tables.top.at or not self.whole.table.rows == later.table.rows == 1:
             return ()
-        several = np.array(self.whole.values(table.rows), dtype=np.int64) >= 2
+        several = np.array([number or 0 for number in self.whole.values(table.rows)], dtype=np.int64) >= 2
         names = {column: column for column in (*map(self.tables.top.column, self.tables.top.own), table.rows)}
-        before = {table.column(own): table.before(own) for own in table.own if own != table.step}
+        names |= {table.column(own): table.before(own) for own in table.own if own != table.step}
         found = []
         for each in whole.marginals:
-            if names.keys() >= set(each.columns) or (len(each.columns) == 1 and before.keys() >= set(each.columns)):
+            if names.keys() >= set(each.columns):
                 columns = (*(column for column in each.columns if column != table.rows), table.rows)
                 counts = whole.model.marginal(columns) * several
                 if table.rows not in each.columns:
                     counts, columns = counts.sum(axis=-1), columns[:-1]
-                moved = tuple({**names, **before}[column] for column in columns)
+                moved = tuple(names[column] for column in columns)
                 values = np.zeros(later.table.domain.shape(moved))
                 places = (self.whole.moved(old, later, new) for old, new in zip(columns, moved, strict=True))
                 np.add.at(values, np.ix_(*places), counts)
