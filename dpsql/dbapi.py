@@ -215,8 +215,8 @@ class Connection:
                    **options: Any) -> SyntheticTable | ReleasedDatabase:
         """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
 
-        query     a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their names,
-                  of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
+        query     a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their
+                  names, of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
         name      under which later statements may ask the table, exactly and for free
         workload  what the table should be good at: 'all 3-way', or statements about it
         options   epsilon, delta, rho, method, rows, bins, max_rows

@@ -61,6 +61,12 @@ CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 3000
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
 
+-- # synthesize_tables
+
+CREATE SYNTHETIC TABLES made_people AS SELECT person_id, sex, age FROM people WHERE age > 10,
+    made_visits AS SELECT person_id AS person, clinic, year FROM visits OPTIONS (epsilon = 1, method = 'independent', rows = 50);
+EXPLAIN PRIVACY CREATE SYNTHETIC TABLES next_people AS SELECT person_id, sex FROM people, next_visits AS SELECT person_id, year FROM visits;
+
 -- # drop
 
 DROP SYNTHETIC TABLE made;

@@ -20,7 +20,8 @@ from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
 from dpsql.synthesis.table_options import SynthesisTerms
 
 PLAIN = "SELECT columns FROM one private table, and WHERE"
-REFUSED = ("with_", "joins", "laterals", "group", "having", "distinct", "qualify", "windows", "order", "limit", "offset", "sample")
+REFUSED = ("with_", "joins", "laterals", "group", "having", "distinct", "qualify", "windows", "order", "limit", "offset",
+           "sample")
 APART = "CREATE SYNTHETIC TABLE for each by itself"
 
 
@@ -76,12 +77,11 @@ def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: S
 def _plain(asked: Synthesize, session: Session) -> AskedTable:
     """Raises Unsupported where the rows of the query are not those of one private table."""
     tree = asked.query.tree
-    found = [part for name in REFUSED if (part := tree.args.get(name))]
     source = tree.args.get("from_")
-    if not isinstance(tree, exp.Select) or source is None or not isinstance(source.this, exp.Table) or found:
-        part = next((each for each in (found[0] if found and isinstance(found[0], list) else found) if isinstance(each, exp.Expr)), tree)
-        raise Unsupported(f"each row of {asked.name} has to be a row of one table", code="synthesis",
-                          span=span_of(part) or span_of(tree), subject=asked.name, try_=PLAIN)
+    if not isinstance(tree, exp.Select) or source is None or not isinstance(source.this, exp.Table) or any(
+            map(tree.args.get, REFUSED)):
+        raise Unsupported(f"each row of {asked.name} has to be a row of one table", code="synthesis", span=span_of(tree),
+                          subject=asked.name, try_=PLAIN)
     names = [column.name for column in listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})]
     base = session.catalog.table(source.this.name)
     if base is None or base.public:
@@ -95,9 +95,8 @@ def _plain(asked: Synthesize, session: Session) -> AskedTable:
         if own is not None:
             stored.setdefault(own, name)
     plain = tree.copy()
-    plain.set("expressions", [exp.alias_(item.unalias().copy(), name, quoted=True) for name, item in zip(names, items, strict=True)])
-    for made, item in zip(plain.selects, items, strict=True):
-        placed(made, span_of(item))
+    plain.set("expressions", [placed(exp.alias_(item.unalias().copy(), name, quoted=True), span_of(item))
+                              for name, item in zip(names, items, strict=True)])
     return AskedTable(asked=asked, query=replace(asked.query, tree=plain), base=base, names=tuple(names), stored=stored)
 
 
@@ -115,13 +114,13 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
              if other.base.name.lower() == key.table.lower()]
     if len(found) > 1 or any(len(key.columns) > 1 for _, key in found):
         raise Unsupported(f"{one.base.name} hangs on others of these tables by several columns", code="synthesis",
-                          span=one.asked.span, subject=one.base.name, try_="tables of which each has one foreign key of one column "
-                          "to another one")
+                          span=one.asked.span, subject=one.base.name,
+                          try_="tables of which each has one foreign key, of one column, to another one")
     return found[0] if found else None
 
 
-def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms, session: Session) -> tuple[
-        LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
+def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms,
+           session: Session) -> tuple[LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
     """The table, and the forms and listed values of its own columns. Raises a located error where these are not known."""
     key = one.stored.get(one.base.key[0]) if len(one.base.key) == 1 else None
     key = references[0] if references else key
@@ -132,8 +131,8 @@ def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[
     alone = one.query.tree.copy()
     alone.set("expressions", [item for item in alone.selects if item.alias in own])
     question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, ())
-    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, span=one.asked.span, names=one.names, own=own,
-                        forms=forms, key=key)
+    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, names=one.names, own=own, forms=forms,
+                        key=key)
     return table, {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True)}
 
 
@@ -149,8 +148,8 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
                           code="no-limit", span=one.asked.span, subject=one.base.name,
                           try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
     if most > MOST_NUMBERS:
-        raise Unsupported(f"a row may have up to {most} rows of {one.asked.name}, and their number is listed up to {MOST_NUMBERS}",
-                          code="too-large", span=one.asked.span, subject=one.base.name,
+        raise Unsupported(f"there may be {most} rows of {one.asked.name} for one of {above.asked.name}, and "
+                          f"{MOST_NUMBERS} is the most", code="too-large", span=one.asked.span, subject=one.base.name,
                           try_=f"max_rows = {MOST_NUMBERS} among the OPTIONS")
     order = tuple(column for column in one.base.key if column not in foreign.columns)
     order = order if all(column in one.base.columns for column in order) else ()
@@ -160,7 +159,8 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
         most = min(most, sum(value is not None for value in listed[step][1]))
     else:
         step = None
-    return LowerTable(at=at, base=table.base, name=table.name, query=table.query, span=table.span, names=table.names, own=table.own, forms=table.forms,
+    return LowerTable(at=at, base=table.base, name=table.name, query=table.query, names=table.names, own=table.own,
+                      forms=table.forms,
                       key=table.key,
                       parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
                       nullable=frozenset(own for own, (_, values) in listed.items() if None in values))

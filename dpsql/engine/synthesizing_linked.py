@@ -98,8 +98,11 @@ def part_named(name: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedView:
-    """A view to be measured, of a kind that `linked_views` describes, with the number of rows of one entity that are kept; None: as
-    many as the limits of the tables allow."""
+    """A view to be measured, of a kind that `linked_views` describes.
+
+    drawn  the columns that are drawn given the others
+    rows   of one entity, that are kept; None: as many as the limits of the tables allow
+    """
 
     kind: Literal["rows", "first", "later"]
     table: LinkedTable
@@ -122,7 +125,8 @@ def _views(tables: LinkedTables, session: Session) -> Iterator[AskedView]:
             yield AskedView(kind="later", table=table, tree=tables.later(table), drawn=drawn, rows=1)
 
 
-def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[Question, LinkedView]:
+def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[
+        Question, LinkedView]:
     """Raises a located error where a view has no bound."""
     place, options = span_of(asked.table.query.tree), terms.options
     forms = tables.forms(asked.tree)
@@ -132,7 +136,8 @@ def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, pri
         options = replace(options, max_rows=asked.rows)
     view, known = limited_rows(question, session, options, place)
     table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
-        CodedColumn(column=key.column, name=form.name, values=key.values) for key, form in zip(question.keys, forms, strict=True)))
+        CodedColumn(column=key.column, name=form.name, values=key.values)
+        for key, form in zip(question.keys, forms, strict=True)))
     task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain))
     return replace(question, view=view), LinkedView(task=task, forms=forms)
 
@@ -158,7 +163,8 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         names = tuple((table.at, table.name, table.names, table.key) for table in (plan.tables.top, *plan.tables.lower))
         links = tuple((table.link, table.step, table.most) for table in plan.tables.lower)
         forms = tuple(view.forms for _, view in plan.views)
-        return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, plan.choice.method.name, forms)
+        return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, forms,
+                      plan.choice.method.name)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session

@@ -6,8 +6,8 @@ one parent apart, such as the year of a person's years, rises from row to row, a
 for the rows that are still to come.
 
 Source of the idea to draw the rows of one parent given its own row, so that they resemble each other: Cai, Xiao and Cormode,
-PrivLava: Synthesizing Relational Data with Foreign Keys under Differential Privacy, SIGMOD 2023. There they are independent given a
-latent class of the parent. Here they form a chain, in which nothing is hidden, so that nothing has to be learned by rounds of
+PrivLava: Synthesizing Relational Data with Foreign Keys under Differential Privacy, SIGMOD 2023. There they are independent given
+a latent class of the parent. Here they form a chain, in which nothing is hidden, so that nothing has to be learned by rounds of
 expectation and maximisation, each of which is paid for.
 """
 
@@ -44,8 +44,8 @@ def steps(plan: LinkedPlan, identity: str) -> Generator[Request, Any, ReleasedDa
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnRows:
-    """Rows of a table as places in the lists of values of the view that has its first rows, column by column; and for each row the
-    row of the parent's table on which it hangs."""
+    """Rows of a table as places in the lists of values of the view that has its first rows, column by column; and for each row
+    the row of the parent's table on which it hangs."""
 
     places: Mapping[str, Places]
     parents: Places
@@ -82,8 +82,8 @@ class LinkedDraws:
     # -- rows as places in lists of values
 
     def _whole(self) -> dict[str, Places]:
-        """The top table's rows with the first ones that hang on each: as many as were asked for, or as there seem to be, but so many
-        that no table gets more than about a million."""
+        """The top table's rows with the first ones that hang on each: as many as were asked for, or as there seem to be, but so
+        many that no table gets more than about a million."""
         plan, model, tables = self.plan, self.models.whole.model, self.plan.tables
         below = [float(model.marginal((table.rows,)) @ np.array(plan.whole.values(table.rows), dtype=float)) / model.total
                  for table in tables.below(tables.top)]
@@ -125,8 +125,8 @@ class LinkedDraws:
         if table.at not in self.plan.later:
             return [], {}
         base, view, model = self._view_of(table.at), self.plan.later[table.at], self.models.later[table.at].model
-        drawn, columns, own = self.plan.tables.drawn(table), view.table.domain.columns, {table.column(own): own for own in table.own}
-        names = {table.before(each): column for column, each in own.items()}
+        drawn, columns = self.plan.tables.drawn(table), view.table.domain.columns
+        names = {table.before(own): table.column(own) for own in table.own}
         last, parts, found = first, [], [np.zeros((0, len(columns)), dtype=np.int64)]
         for place in range(1, table.most):
             on = _numbers(table, base, last.places) > place
@@ -141,8 +141,8 @@ class LinkedDraws:
             parts.append(last)
         return parts, dict(zip(columns, np.concatenate(found).T, strict=True))
 
-    def _allowed(self, table: LowerTable, view: LinkedView, numbers: Places, place: int, held: Mapping[str, Places] | None) -> dict[
-            str, Allowed]:
+    def _allowed(self, table: LowerTable, view: LinkedView, numbers: Places, place: int,
+                 held: Mapping[str, Places] | None) -> dict[str, Allowed]:
         """The values that a row may have: NULL only where its column may be NULL; and of the column that tells rows of one parent
         apart those that are greater than the last one and leave enough for the rows to come."""
         found = {}
@@ -177,7 +177,8 @@ class LinkedDraws:
             parent = ForeignKey(columns=(table.link,), table=above, references=(table.reference,))
         return SyntheticTable(
             name=table.name, method=plan.choice.method.name, price=str(plan.terms.options.price), notes=plan.notes,
-            statement=plan.statement, columns=tuple(columns[name] for name in table.names), marginals=told, key=key, parent=parent,
+            statement=plan.statement, columns=tuple(columns[name] for name in table.names), marginals=told, key=key,
+            parent=parent,
             total=self.models.whole.model.total * rows.number / drawn[plan.tables.top.at].number)
 
     def _column(self, own: str, view: LinkedView, column: str, rows: DrawnRows) -> SyntheticColumn:
@@ -186,9 +187,10 @@ class LinkedDraws:
         return SyntheticColumn(name=own, type=form.type, values=tuple(values), counted=form.counted(listed))
 
 
-def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places], of: LinkedTable) -> tuple[ReleasedMarginal, ...]:
-    """What was measured of a view, beside the drawn rows. Columns of the table itself have their own names, if all its rows are in
-    the view."""
+def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places], of: LinkedTable) -> tuple[
+        ReleasedMarginal, ...]:
+    """What was measured of a view, beside the drawn rows. Columns of the table itself have their own names, if all its rows are
+    in the view."""
     domain = view.table.domain
     found = released_marginals(domain, measured.marginals, np.stack([places[column] for column in domain.columns], axis=1),
                                measured.model.total)

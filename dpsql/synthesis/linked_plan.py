@@ -1,7 +1,7 @@
 """The plan of several tables that hang together: the views that are measured, one after the other, for shares of one price.
 
-What is learned of the parents' columns in the first view is known in the views of later rows, and is not paid for again: where each
-entity has one row in both, these rows are the same entities, but for those that have one row below, or none.
+What is learned of the parents' columns in the first view is known in the views of later rows, and is not paid for again: where
+each entity has one row in both, these rows are the same entities, but for those that have one row below, or none.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class LinkedPlan:
         """All views in the order in which they are measured, each with what it is of."""
         found = [(f"{self.tables.top.name} with first rows", self.whole)]
         for table in self.tables.lower:
-            found += [(f"{what} rows of {table.name}", views[table.at]) for what, views in (("first", self.first), ("later", self.later))
-                      if table.at in views]
+            found += [(f"{what} rows of {table.name}", views[table.at])
+                      for what, views in (("first", self.first), ("later", self.later)) if table.at in views]
         return tuple(found)
 
     @property
@@ -113,9 +113,9 @@ class LinkedPlan:
         return told_to_who_waits(self.choice.method.measure(task), task.table)
 
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
-        """What the counts of the first view tell about the columns that are given in the view of a table's later rows: counts of the
-        parents with several rows, and of the first of these rows, which are nearly those of the rows before later ones. Not so of
-        the column that rises from row to row, of which nothing is taken.
+        """What the counts of the first view tell about the columns that are given in the view of a table's later rows: counts of
+        the parents with several rows, and of the first of these rows, which are nearly those of the rows before later ones. Not
+        so of the column that rises from row to row, of which nothing is taken.
 
         Without them, two columns of the row before that tell the same would count twice.
         """

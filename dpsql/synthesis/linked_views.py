@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from dpsql.sql.text.statement import Query
 from dpsql.synthesis.column_forms import Form, ListedColumn
-from dpsql.types import Span, Type
+from dpsql.types import Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,6 @@ class LinkedTable:
     base: str
     name: str
     query: Query
-    span: Span | None
     names: tuple[str, ...]
     own: tuple[str, ...]
     forms: tuple[Form, ...]
@@ -114,8 +113,8 @@ class LinkedTables:
 
     def rows(self) -> exp.Query:
         """The rows of the top table, with the first of the rows that hang on each."""
-        items, source = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own], f"{_rows_of(self.top)} AS x"
-        firsts = []
+        items = [f"x.{_quoted(own)} AS {_quoted(self.top.column(own))}" for own in self.top.own]
+        source, firsts = f"{_rows_of(self.top)} AS x", list[str]()
         for below in self.below(self.top):
             name = f"f{below.at}"
             inner = self._text([f'r.{_quoted(below.link)} AS "link"', f'r."rows" AS {_quoted(below.rows)}', *_own(below)],

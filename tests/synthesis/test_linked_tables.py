@@ -169,7 +169,7 @@ def test_joins_and_validation_read_them_like_public_tables(connection: dpsql.Con
     left = spent(connection)
     joined = visits.merge(owners, left_on="owner", right_on="id")
     found = connection.execute("SELECT o.region, COUNT(*), AVG(v.cost) FROM visits_syn AS v JOIN owners_syn AS o ON v.owner = o.id GROUP BY o.region").fetchall()
-    assert dict((row[0], row[1]) for row in found if row[1]) == {**joined.region.value_counts()}
+    assert {row[0]: row[1] for row in found if row[1]} == {**joined.region.value_counts()}
     assert sum(row[1] * (row[2] or 0) for row in found) == pytest.approx(joined.cost.sum())
     assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()][-2:] == ["owners_syn", "visits_syn"]
     assert spent(connection) == left
