@@ -1327,12 +1327,6 @@ CREATE SYNTHETIC TABLES AS SELECT sex FROM people
 -- SqlError synthesis: AS is expected here
 CREATE SYNTHETIC TABLES made SELECT sex FROM people
 
--- Unsupported synthesis: there is one table only
-CREATE SYNTHETIC TABLES made AS SELECT person_id, sex FROM people
-
--- Unsupported synthesis: made_visits lacks person_id
-CREATE SYNTHETIC TABLES made AS SELECT person_id, sex FROM people, made_visits AS SELECT year FROM visits
-
 -- SqlError synthesis: MODEL is expected here
 CREATE ONLINE TABLE modelled AS SELECT sex FROM people
 
