@@ -83,7 +83,7 @@ class TablePlan:
             name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
             columns=columns,
             marginals=released_marginals(self.task.table.domain, (*measured.marginals, *self.task.known), places, model.total),
-            known=len(self.task.known), notes=(*self.notes, *self.used), statement=self.statement)
+            known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
 
 def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float) -> tuple[

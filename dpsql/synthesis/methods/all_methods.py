@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dpsql.synthesis.method import Method
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
+from dpsql.synthesis.methods.fitted_cells import (
+    LeastSquaresCells,
+    MaximumFitCells,
+    NonNegativeCells,
+    ReweightedCells,
+    SequentialCells,
+)
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.mst import SpanningTree
 
-METHODS: dict[str, Method] = {method.name: method for method in (AdaptiveMarginals(), SpanningTree(), Independent())}
+METHODS: dict[str, Method] = {method.name: method for method in (
+    AdaptiveMarginals(), SpanningTree(), Independent(),
+    NonNegativeCells(), ReweightedCells(), SequentialCells(), MaximumFitCells(), LeastSquaresCells())}
