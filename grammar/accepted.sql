@@ -64,6 +64,12 @@ EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIO
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_of_counts AS SELECT sex FROM people OPTIONS (method = 'mwem', queries = 'single');
 CREATE SYNTHETIC TABLE made_for_pairs AS SELECT sex, age FROM people OPTIONS (workload = 'all 1-way, all 2-way; SELECT sex, AVG(age) FROM made_for_pairs GROUP BY sex');
 
+-- # synthesize_tables
+
+CREATE SYNTHETIC TABLES made_people AS SELECT person_id, sex, age FROM people WHERE age > 10,
+    made_visits AS SELECT person_id AS person, clinic, year FROM visits OPTIONS (epsilon = 1, method = 'independent', rows = 50);
+EXPLAIN PRIVACY CREATE SYNTHETIC TABLES next_people AS SELECT person_id, sex FROM people, next_visits AS SELECT person_id, year FROM visits;
+
 -- # drop
 
 DROP SYNTHETIC TABLE made;

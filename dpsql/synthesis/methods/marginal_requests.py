@@ -112,7 +112,7 @@ def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
     for known in task.known:
         for column in known.columns:
             precisions[column] += domain.cells([column]) / (known.variance * known.values.size)
-    return [column for column in domain.columns if precisions[column] * variance < 1]
+    return [column for column in task.columns if precisions[column] * variance < 1]
 
 
 def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[
