@@ -1315,18 +1315,6 @@ CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon
 -- SqlError accuracy: no accuracy is asked of this statement
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
 
--- OptionError option: only the method mwem_pub has public
-CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (public = 'people')
-
--- OptionError option: and people is private
-CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'mwem_pub', public = 'people')
-
--- Unsupported synthesis: it weighs the rows of a public table
-CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'mwem_pub')
-
--- OptionError option: only the method mwem has queries
-CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'aim', queries = 'single')
-
 -- SqlError synthesis: TABLE is expected here
 DROP SYNTHETIC made
 

@@ -84,7 +84,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
         public = None if terms.public is None else public_places(terms.public, beside(session), forms, table.columns)
         task = SynthesisTask(table=table, price=allotted, workload=workload, known=known, public=public,
-                             single=terms.queries == "single")
+                             single=terms.single)
         choice = chosen(task, terms.method, METHODS)
         check_method(choice.method, [task], statement.options, statement.span)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,

@@ -67,6 +67,8 @@ class WeightedRows:
         """
         first, group = grouped(self.domain, rows, given, allowed)
         made = np.zeros((rows, len(self.domain.columns)), dtype=np.int64)
+        if not rows:
+            return made
         order = np.argsort(group, kind="stable")
         for one, here in zip(first, np.split(order, np.searchsorted(group[order], np.arange(1, len(first)))), strict=True):
             sets = {column: each.patterns[each.at[one]] for column, each in allowed.items()}

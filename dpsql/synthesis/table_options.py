@@ -24,7 +24,7 @@ class SynthesisTerms:
     options  price and limit on rows, as of a SELECT
     method   the name of a method, or 'auto'
     workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
-    queries  what a round of MWEM measures: whole 'marginals', as with 'auto', or one 'single' count
+    single   whether a round of MWEM measures one count, and not a whole marginal
     public   the name of a public table for MWEM+PUB; None where none is named
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
@@ -33,7 +33,7 @@ class SynthesisTerms:
     options: Options
     method: str = "auto"
     workload: Option | None = None
-    queries: str = "auto"
+    single: bool = False
     public: Option | None = None
     rows: int | None = None
     bins: int | None = None
@@ -50,7 +50,7 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
             raise OptionError(f"only the method {reader} has {option.name}", span=option.span, subject=option.name,
                               try_=f"method = '{reader}'")
     return SynthesisTerms(options=options, method=method, workload=own.get("workload"), public=public,
-                          queries=named_option(queries, QUERIES),
+                          single=named_option(queries, QUERIES) == "single",
                           rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
 
 
