@@ -29,6 +29,7 @@ from dpsql.measurements import (
     BalancedLevel,
     Blocks,
     DegreeHistogram,
+    DependentParents,
     DiscreteLaplace,
     FarthestMarginal,
     Keys,
@@ -288,16 +289,16 @@ def _compare_vote(request: Vote, certificates: Sequence[Certificate], a: float, 
     yield Move("odds", abs(a - b), float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_farthest(request: FarthestMarginal, certificates: Sequence[Certificate], view: View) -> list[float]:
+def _read_candidates(request: DependentParents | FarthestMarginal, certificates: Sequence[Certificate], view: View) -> list[float]:
     tap = Tap()
     view.look(request, certificates, tap)
     (scores, scale), = tap.drawn
     return [score / scale for score in scores]
 
 
-def _compare_farthest(request: FarthestMarginal, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_candidates(request: DependentParents | FarthestMarginal, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = [here - there for here, there in zip(a, b, strict=True)]
-    yield Move("farthest", max(change) - min(change), float(request.cost(*certificates).epsilon or 0))
+    yield Move("candidates", max(change) - min(change), float(request.cost(*certificates).epsilon or 0))
 
 
 def _read_threshold(request: AboveThresholdOfCounts, certificates: Any, view: View) -> list[int]:
@@ -459,7 +460,7 @@ LAWS: dict[type, tuple[Read, Compare]] = {
     NoisySums: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
     Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), DegreeHistogram: (_read_degrees, _compare_degrees),
     Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), AboveThresholdOfCounts: (_read_threshold, _compare_threshold),
-    FarthestMarginal: (_read_farthest, _compare_farthest),
+    FarthestMarginal: (_read_candidates, _compare_candidates), DependentParents: (_read_candidates, _compare_candidates),
     AboveThresholdOfSums: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
     Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), BalancedLevel: (_read_balance, _compare_balance),
     Removed: (_read_removed, _compare_removed), RecursiveSums: (_read_removed, _compare_removed),

@@ -110,8 +110,8 @@ def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], n
     return candidates[chosen.place][0]
 
 
-def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:
-    """The scale of a choice among scores of at most this weight, in rows."""
+def choice_scale(table: CodedTable, weight: int | Fraction, price: Cost) -> float:
+    """The scale of a choice among scores that a row moves by at most this weight."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
 
