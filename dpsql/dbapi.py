@@ -209,7 +209,7 @@ class Connection:
         query     a SELECT of the columns, without aggregates, over rows that belong to one entity each
         name      under which later statements may ask the table, exactly and for free
         workload  what the table should be good at: 'all 3-way', or statements about it
-        options   epsilon, delta, rho, method, rows, bins, max_rows
+        options   epsilon, delta, rho, method, score, fit, rows, bins, max_rows
 
         `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them.
         Raises a located error if anything is wrong; nothing is charged then.

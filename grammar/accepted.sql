@@ -60,6 +60,7 @@ CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 3000
     FROM visits JOIN people USING (person_id) OPTIONS (epsilon = 0.5, method = 'independent', rows = 100, bins = 8);
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
+CREATE SYNTHETIC TABLE made_of_nodes AS SELECT sex, age FROM people OPTIONS (method = 'privbayes', score = 'mutual information', fit = 'conditionals');
 
 -- # drop
 

@@ -43,7 +43,7 @@ from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask
 from dpsql.synthesis.method_choice import chosen
-from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.online_model import ONLINE_MARK
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
@@ -86,7 +86,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         known = () if counted is None else known_marginals(counted, {
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
         task = SynthesisTask(table=table, price=allotted, workload=workload, known=known)
-        choice = chosen(task, terms.method, METHODS)
+        choice = chosen(task, terms.method, methods_for(terms))
         refusal, name = choice.method.refusal(task), choice.method.name
         if refusal is not None:
             place = next((option.span for option in statement.options if option.name == "method"), statement.span)

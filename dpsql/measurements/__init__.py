@@ -80,6 +80,6 @@ __all__ = [
     "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule", "Keys", "Leaves", "MeasuredSums", "Noise",
     "NoisyFlipDistance", "NoisySums", "Numbered", "Opening", "Partition", "ProductDistance", "Race", "RecursiveSums",
     "Release", "Removed", "Request", "Rising", "Rung", "Score", "Segment", "Select", "Selected", "Sides", "Smooth",
-    "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "apart", "moved", "score_range",
-    "slack_of", "splits", "spread_of",
+    "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way",
+    "Within", "apart", "moved", "score_range", "slack_of", "splits", "spread_of",
 ]

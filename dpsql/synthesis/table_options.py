@@ -11,7 +11,9 @@ from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "workload", "rows", "bins")
+OWN = ("method", "score", "fit", "workload", "rows", "bins")
+PRIVBAYES, SCORES, FITS = "privbayes", ("r", "mutual information"), ("network", "conditionals")
+OF_PRIVBAYES = {"score": SCORES, "fit": FITS}
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
 MOST_BINS, MOST_ROWS = 1000, 10**6
 
@@ -22,6 +24,8 @@ class SynthesisTerms:
 
     options  price and limit on rows, as of a SELECT
     method   the name of a method, or 'auto'
+    score    how PrivBayes measures what parents tell of a column, or 'auto'
+    fit      what PrivBayes makes of the counts, or 'auto'
     workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
@@ -29,6 +33,8 @@ class SynthesisTerms:
 
     options: Options
     method: str = "auto"
+    score: str = "auto"
+    fit: str = "auto"
     workload: Option | None = None
     rows: int | None = None
     bins: int | None = None
@@ -39,7 +45,12 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     own = own_options(given, OWN, SHARED, "a synthetic table")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    return SynthesisTerms(options=options, method=named_option(own.get("method"), methods), workload=own.get("workload"),
+    method = named_option(own.get("method"), methods)
+    for option in (own[name] for name in OF_PRIVBAYES if name in own and method != PRIVBAYES):
+        raise OptionError(f"{option.name} is an option of the method {PRIVBAYES} alone", span=option.span,
+                          subject=option.name, try_=f"method = '{PRIVBAYES}'")
+    score, fit = (named_option(own.get(name), known) for name, known in OF_PRIVBAYES.items())
+    return SynthesisTerms(options=options, method=method, score=score, fit=fit, workload=own.get("workload"),
                           rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
 
 
