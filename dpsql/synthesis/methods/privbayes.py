@@ -2,7 +2,7 @@
 
 First the number of rows is told by the counts of the column of fewest values, for a little of the price. Then all single columns
 are measured: for two fifths of the price, or for as much more as it takes that noise moves few rows to other values, on average.
-Where that is nearly all, they get all of it, and columns are independent. Otherwise a sixth of what is left is for the network.
+Where that is nearly all, they get all of it, and columns are independent. Otherwise a fourth of what is left is for the network.
 It begins with a pair of columns; in each round one more column is linked to parents among those before, or to none, by the
 exponential mechanism, with the score R or mutual information. What remains is for the counts of each node with its parents:
 shares of it are as the square roots of the numbers of cells for Laplace noise, and as their powers of 2/3 for Gaussian noise,
@@ -47,7 +47,7 @@ from dpsql.synthesis.table_options import FITS, PRIVBAYES, SCORES
 
 SIZE, SINGLES = Fraction(1, 50), Fraction(2, 5)  # of the price: to know the number of rows; for single columns, at least
 ALL = Fraction(9, 10)  # where single columns need more of the price than this, they get all
-STRUCTURE = Fraction(1, 6)  # of what is left
+STRUCTURE = Fraction(1, 4)  # of what is left
 MOST_MOVED = 0.06  # of all rows, that the noise of single columns may move to other values
 USEFUL = 2  # mean count of a cell over the mean size of its noise, at least
 MOST_CELLS = 2**17  # of the model
