@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -51,7 +51,6 @@ class Answer:
     notes       what was done that a reader should know: limits learned, groups left out, rows and values that do not count
     cost        what the statement was charged, as a price; None for a free one
     stored      it was answered before, and cost nothing this time
-    records     counts by its keys as they were measured, as JSON values, which later statements may reuse; see `batch.records`
     """
 
     columns: tuple[AnswerColumn, ...]
@@ -62,7 +61,6 @@ class Answer:
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
-    records: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     def ends(self, row: int, column: int) -> tuple[Value, Value] | None:
         """The ends of the interval as values of the column: of a date, the first and the last day of it."""
@@ -79,9 +77,8 @@ class Answer:
 
     def as_json(self) -> str:
         """The answer as text, for the ledger; `of_json` reads it back."""
-        kept = {"measured": self.records} if self.records else {}
         return json.dumps({
-            **kept, "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
+            "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
             "rows": [[plain(value) for value in row] for row in self.rows], "errors": self.errors,
             "intervals": self.intervals, "confidence": self.confidence, "cost": self.cost, "notes": self.notes},
             ensure_ascii=True, separators=(",", ":"))

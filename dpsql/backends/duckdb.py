@@ -108,7 +108,7 @@ class DuckReader:
             raise ValueError("there is a table of this name")
         with self._cursor() as cursor:
             make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
-        self._held[name] = place
+        self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
     def close(self) -> None:
         self._connection.close()

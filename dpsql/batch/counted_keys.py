@@ -30,6 +30,7 @@ from dpsql.plan.node import InvalidPlan, Node, PublicFacts
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.question import Key, Question
 from dpsql.plan.rules.flatten import lowered
+from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies.strategy import Block
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges
@@ -53,7 +54,7 @@ class KeyCells:
     column: str
     size: int
     factor: Factor
-    possible: NDArray[np.bool_]
+    possible: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class CountedKeys:
         chosen = [self.keys[name] for name in names if name in self.keys]
         if at is None or not names or len(chosen) < len(names) or len({key.column for key in chosen}) < len(names):
             return None
-        if not all(key.possible.all() for key in chosen) or math.prod(key.factor.rows for key in chosen) != len(request.cells):
+        if not all(all(key.possible) for key in chosen) or math.prod(key.factor.rows for key in chosen) != len(request.cells):
             return None
         noise = request.noises[at]
         scale = noise.scale if isinstance(noise, DiscreteLaplace) else noise.sigma
@@ -144,7 +145,10 @@ def _by_values(counts: Array, keys: Sequence[KeyCells]) -> Array:
 
 
 def counted_keys(view: Node, keys: Sequence[Key], public: PublicFacts, scratch: Scratch) -> CountedKeys | None:
-    """The keys of these rows that are computed from one column each, whose cells are known; None where there are none."""
+    """The keys of these rows that are computed from one column each, whose cells are known; None where there are none, or where
+    rows or keys depend on a number that is released first."""
+    if has_placeholders(view):
+        return None
     below = lowered(view, [view.field(key.column).ref for key in keys])
     found, rows = {}, ""
     for key, expr in zip(keys, below.exprs, strict=True):
@@ -159,7 +163,7 @@ def counted_keys(view: Node, keys: Sequence[Key], public: PublicFacts, scratch: 
         rows, (column,) = about(group.view, group.axes, Count())
         (product,) = group.workload.parts
         if (places >= -1).all():
-            found[key.column] = KeyCells(column=column, size=group.axes[0].size, possible=places >= 0,
+            found[key.column] = KeyCells(column=column, size=group.axes[0].size, possible=tuple((places >= 0).tolist()),
                                          factor=_rows_of(product.factors[0], places[places >= 0]))
     conditions = sorted(map(canonical, below.common))
     return CountedKeys(view=view, rows=digest(rows, tuple(conditions)) if conditions else rows, keys=found) if found else None

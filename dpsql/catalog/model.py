@@ -221,6 +221,7 @@ class Table:
     owners   the paths to the entities that a row belongs to: one, or several, such as the two ends of a friendship
     rows     the largest number of rows of one entity; None where the owner gave no limit
     rows_per_value  the largest number of rows of one value of a column, where rows of many entities are joined on it
+    content  what tells released rows from others that have, or had, the same name and columns
     """
 
     name: str
@@ -232,6 +233,7 @@ class Table:
     owners: tuple[OwnerPath, ...] = ()
     rows: int | None = None
     rows_per_value: Mapping[str, int] = field(default_factory=dict)
+    content: str = ""
 
     @property
     def owner(self) -> OwnerPath | None:

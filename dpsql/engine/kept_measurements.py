@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dpsql.batch.counted_keys import CountedKeys
 from dpsql.batch.records import MARK, Record, decoded
+from dpsql.engine.answered_groups import group_marginals
 from dpsql.engine.session import Session
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
@@ -24,6 +25,7 @@ def known_marginals(counted: CountedKeys, names: Mapping[str, str], domain: Tabl
     first, as far as there is room for them in one model."""
     told = [marginal for record in kept_records(session) if record.asked.sums == counted.rows
             for marginal in counted.marginals(record, names)]
+    told += group_marginals(counted, names, session)
     found: list[MarginalMeasurement] = []
     for each in sorted(combined(domain, told), key=lambda each: each.values.size):
         if model_cells(domain, [*(one.columns for one in found), each.columns]) <= MOST_CELLS:

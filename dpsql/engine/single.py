@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json
-from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
-from dpsql.batch.records import Record, encoded
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, named
@@ -84,17 +82,11 @@ class SingleStatement(Charged[Answer]):
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:
-    """The requests of a program, and the answer made from them. What it leaves out is determined at once, before any charge, and
-    so is which counts are kept for later statements."""
-    counted = counted_keys(program.view, program.question.keys, session.kernel, session.scratch)
-    return _steps(program, session, left_out(program, session.catalog, session.kernel), counted)
+    """The requests of a program, and the answer made from them. What it leaves out is determined at once, before any charge."""
+    return _steps(program, session, left_out(program, session.catalog, session.kernel))
 
 
-def _steps(program: Program, session: Session, notes: tuple[str, ...], counted: CountedKeys | None) -> Generator[
-        Request, Any, Answer]:
-    found: list[Record] = []
-    steps = script(program, session.kernel, session.scratch)
-    released = yield from steps if counted is None else recording_counts(steps, counted, found)
+def _steps(program: Program, session: Session, notes: tuple[str, ...]) -> Generator[Request, Any, Answer]:
+    released = yield from script(program, session.kernel, session.scratch)
     released = replace(released, notes=(*released.notes, *notes)) if notes else released
-    answer = finished(program.question, program.options, released, session, price=program.options.price)
-    return replace(answer, records=tuple(encoded(found))) if found else answer
+    return finished(program.question, program.options, released, session, price=program.options.price)

@@ -238,7 +238,7 @@ def _held(name: str, stored: str, session: Session) -> Table:
     if session.released.get(name, ("",))[0] != content:
         table = of_json(stored)
         session.kernel.hold(table.name, content, {column.name: (column.type.value, column.values) for column in table.columns})
-        session.released[name] = content, declared(table)
+        session.released[name] = content, declared(table, content)
     return session.released[name][1]
 
 

@@ -25,6 +25,7 @@ from dpsql.synthesis.counted_values import CountedValues
 from dpsql.types import Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
+WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
 BINS = 32  # of a column, where neither the statement nor the policy says how many
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
@@ -71,7 +72,7 @@ class BinnedColumn:
             found.append("ifs", exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()))
         if self.nullable and self.type is Type.DOUBLE:
             found.append("ifs", exp.If(this=exp.IsNan(this=column.copy()), true=exp.Null()))
-        for place, edge in enumerate(self.edges[1:-1]):
+        for place, edge in enumerate(self.edges[1:-1] or self.edges[1:]):  # a constant would be no key
             found.append("ifs", exp.If(this=exp.LT(this=column.copy(), expression=self._constant(edge)),
                                        true=exp.Literal.number(place)))
         return found
@@ -129,7 +130,8 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     if known.type is Type.VARCHAR and listed > MOST_VALUES:
         raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
                           code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
-    if not (known.type.numeric or known.type.temporal) or not ends.finite:
+    bounded = (known.declared.finite or known.kept.finite) and ends.high - ends.low <= WIDEST_RANGE
+    if not (known.type.numeric or known.type.temporal) or not bounded:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
     if bins is None and cuts is not None and len(cuts) > MOST_VALUES:
         raise Unsupported(f"the policy declares {len(cuts) - 1} bins of {name}, and a synthetic column has {MOST_VALUES} at most",

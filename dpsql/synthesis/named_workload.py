@@ -60,7 +60,7 @@ def _parts(text: str) -> Iterator[str]:
 def _all_of(width: int, domain: TableDomain, option: Option) -> tuple[Columns, ...]:
     most = len(domain.columns)
     if not 1 <= width <= most:
-        raise OptionError(f"the table has {most} columns, so there is no marginal of {width}", span=option.span,
+        raise OptionError(f"the table has {most} column{'s' * (most > 1)}, so there is no marginal of {width}", span=option.span,
                           subject="workload", try_=f"workload = 'all {min(max(width, 1), most)}-way'")
     if math.comb(most, width) > MOST_MARGINALS:
         raise OptionError(f"there are {math.comb(most, width):,} marginals of {width} columns, and a workload has at most "

@@ -63,7 +63,7 @@ def released(measured: MarginalMeasurement, off: float) -> ReleasedMarginal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasedTable:
+class KeptTable:
     """Rows drawn from a private model of a table, and the marginals that it was fitted to. All of it is public.
 
     total      the estimated number of private rows

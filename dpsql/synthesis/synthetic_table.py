@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.catalog.model import Column, Domain, Table
 from dpsql.errors import OperationalError
-from dpsql.synthesis.released_table import ReleasedMarginal, ReleasedTable, SyntheticColumn, packed, unpacked
+from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MARK = '{"synthetic table": '  # with which the stored form of each begins, and 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticTable(ReleasedTable):
+class SyntheticTable(KeptTable):
     """A synthetic table, with what can be done with it. Asking its rows costs nothing."""
 
     def df(self) -> pd.DataFrame:
@@ -124,9 +124,10 @@ def of_json(stored: str) -> SyntheticTable:
                         for each in told["marginals"]))
 
 
-def declared(table: SyntheticTable) -> Table:
-    """The table as one that a policy declares public, with the values and ranges that its rows have."""
-    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns})
+def declared(table: SyntheticTable, content: str) -> Table:
+    """The table as one that a policy declares public, with the values and ranges of its rows, which `content` identifies."""
+    return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
+                 content=content)
 
 
 def declared_column(column: SyntheticColumn) -> Column:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
-from dpsql.synthesis.released_table import ReleasedTable
+from dpsql.synthesis.released_table import KeptTable
 from dpsql.workload.factors import Array
 
 
@@ -47,7 +47,7 @@ class MarginalComparison:
 class TableComparison:
     """Compares a table with its marginals. Columns that were never counted are left out."""
 
-    table: ReleasedTable
+    table: KeptTable
 
     @cached_property
     def counted(self) -> Mapping[str, CountedValues]:

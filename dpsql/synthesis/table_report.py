@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsql.answers.html_page import document, fragment, paragraph
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.released_table import ReleasedTable, SyntheticColumn
+from dpsql.synthesis.released_table import KeptTable, SyntheticColumn
 from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison
 from dpsql.synthesis.table_trust import share, trust
 from dpsql.types import Type
@@ -49,17 +49,17 @@ STYLE = """
 """
 
 
-def page(table: ReleasedTable) -> str:
+def page(table: KeptTable) -> str:
     """The page as text."""
     return document(f"{table.name}: a synthetic table", _parts(table), STYLE)
 
 
-def shown_in_notebook(table: ReleasedTable) -> str:
+def shown_in_notebook(table: KeptTable) -> str:
     """The same as a part of another page."""
     return fragment(_parts(table), STYLE)
 
 
-def _parts(table: ReleasedTable) -> Iterator[str]:
+def _parts(table: KeptTable) -> Iterator[str]:
     compared = TableComparison(table)
     yield f"<h1>{html.escape(table.name)}: a synthetic table</h1>"
     yield from _facts(table)
@@ -76,7 +76,7 @@ def _parts(table: ReleasedTable) -> Iterator[str]:
     yield from _measured(table)
 
 
-def _facts(table: ReleasedTable) -> Iterator[str]:
+def _facts(table: KeptTable) -> Iterator[str]:
     columns = "one column" if len(table.columns) == 1 else f"{len(table.columns)} columns"
     yield paragraph(f"{table.rows:,} rows of {columns}, drawn from a model that was fitted to noisy counts of the private rows. "
                     "No row is a person's; where one is like a person's, it is by chance.")
@@ -230,7 +230,7 @@ def _cell(pair: Columns, found: MarginalComparison | None) -> str:
             f"{share(found.distance).removesuffix(' %')}</td>")
 
 
-def _measured(table: ReleasedTable) -> Iterator[str]:
+def _measured(table: KeptTable) -> Iterator[str]:
     if not table.marginals:
         yield paragraph("No counts were released.")
         return

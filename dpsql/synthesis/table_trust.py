@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.released_table import ReleasedTable, SyntheticColumn
+from dpsql.synthesis.released_table import KeptTable, SyntheticColumn
 from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison
 
 MOST_NAMED = 12  # pairs in a sentence
@@ -56,7 +56,7 @@ def _of_pairs(pairs: Mapping[Columns, MarginalComparison | None]) -> Iterator[tu
                                f"{'; '.join(only[:MOST_NAMED])}{more}.")
 
 
-def _of_cells(table: ReleasedTable) -> Iterator[tuple[str, str]]:
+def _of_cells(table: KeptTable) -> Iterator[tuple[str, str]]:
     if table.marginals:
         least = min(each.error for each in table.marginals)
         yield "Small groups", (f"the best of the counts have a standard error of {least:,.3g}, so whether anybody is in a group "

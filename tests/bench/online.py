@@ -6,7 +6,8 @@ Adult with six attributes of 22,400 combinations; the counts are of single cells
 random sets of values of three columns. Each is asked of the kernel, with a ledger, as a statement by itself. Errors are shares of
 the rows. Beside them stand a standard error and a largest error of independent Gaussian noise for the same price, and what was
 measured for a textbook version (half steps, 200 updates) and one with projections (60 updates), both of which began with equal
-counts in all cells.
+counts in all cells, and hid which row stands in place of another. With --replace this is hidden here too: comparisons have twice
+the noise, as a count may move both ways, and the columns one by one cost twice as much, as two of their counts move.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_online import Online
 
 from dpsql.accounting.cost import concentrated
+from dpsql.synthesis.online_model import START
 
 COLUMNS = "sex", "income>50K", "race", "marital-status", "education-num", "age_10"
 RHO = {1.0: Fraction(14973, 10**6), 0.1: Fraction(167, 10**6)}  # for delta = 1e-9, and what the reference spent
@@ -57,6 +59,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 0.1])
     parser.add_argument("--updates", type=int, nargs="*", default=[0])
     parser.add_argument("--kinds", nargs="*", default=["cells", "sets"])
+    parser.add_argument("--replace", action="store_true", help="hide which row stands in place of another")
     chosen = parser.parse_args()
     if not chosen.adult.exists():
         raise SystemExit(f"{chosen.adult.name} is not there")
@@ -70,7 +73,9 @@ def main() -> None:
             for queries in chosen.queries:
                 for updates in chosen.updates:
                     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-                        online = Online(COLUMNS, sizes, places, Path(folder) / "x.ledger", concentrated(RHO[epsilon]), queries, updates or None)
+                        rho = RHO[epsilon] / (1 + START) if chosen.replace else RHO[epsilon]
+                        online = Online(COLUMNS, sizes, places, Path(folder) / "x.ledger", concentrated(rho), queries, updates or None,
+                                        adds=not chosen.replace)
                         start, stream = time.process_time(), masks(kind, sizes, np.random.default_rng(7))
                         errors = np.array([abs(online.count(*next(stream))) for _ in range(queries)]) / len(places)
                         spent = time.process_time() - start

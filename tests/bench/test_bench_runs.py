@@ -96,13 +96,15 @@ def test_markov(tmp_path: Path) -> None:
     assert {"MST", "AIM, 1 MB"} < set(found) and max(map(max, found.values())) < 0.05
 
 
+@pytest.mark.slow
 def test_synthetic(tmp_path: Path) -> None:
-    duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "rows.parquet"))
-    (tmp_path / "sizes.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
-    files = "--adult", tmp_path / "rows.parquet", "--domain", tmp_path / "sizes.json", "--runs", 1
-    for price in (("--rho", 1), ("--epsilon", "3/2")):
-        found = {line[0]: [float(error) for error in line[2].split(" / ")] for line in printed("synthetic.py", *files, *price)[3:6]}
-        assert set(found) == {"aim", "mst", "independent"} and max(found["aim"]) < 0.05 < found["independent"][1]
+    duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "adult_coded14.parquet"))
+    (tmp_path / "adult_coded14.domain.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
+    for price in (("--epsilons", 4), ("--epsilons", "3/2", "--pure")):
+        lines = printed("synthetic.py", "--tables", tmp_path, "--runs", 1, "--methods", "aim,independent", *price)
+        found = {line[0]: [float(error) for error in line[2].split(" / ")] for line in lines[3:5]}
+        assert set(found) == {"aim", "independent"} and max(found["aim"]) < 0.05 < found["independent"][1]
+    assert lines[-1] == ["acs: acs_ma2018.parquet is not in the folder"]
 
 
 @pytest.mark.slow

@@ -58,7 +58,8 @@ MAKE = "CREATE SYNTHETIC TABLE made AS SELECT k FROM t OPTIONS (epsilon = 0.1, r
 JOIN = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM t JOIN made ON t.k = made.k"
 
 
-def test_bounds_follow_the_rows_that_a_name_stands_for(folder: Path) -> None:
+@pytest.mark.parametrize("dropped", [False, True])
+def test_bounds_follow_the_rows_that_a_name_stands_for(folder: Path, dropped: bool) -> None:
     """Where public rows of a name are replaced, what was counted in the former ones bounds nothing any more: joined with one row an
     entity has one row, joined with ten thousand it has thousands."""
     with opened(folder) as one, opened(folder) as other:
@@ -66,6 +67,8 @@ def test_bounds_follow_the_rows_that_a_name_stands_for(folder: Path) -> None:
         one.execute(MAKE.format(1))
         first = one.execute(JOIN)
         assert first.answer is not None and float(first.errors[0][0]) < 3
+        if dropped:
+            other.execute("DROP SYNTHETIC TABLE made")
         with patch("dpsql.engine.synthesizing.check_name"):  # as if nothing held names together
             later.answer()
         rows = dict(one.execute("SELECT k, COUNT(*) FROM made GROUP BY k").fetchall())
@@ -75,6 +78,30 @@ def test_bounds_follow_the_rows_that_a_name_stands_for(folder: Path) -> None:
             assert f"{most} rows" in str(one.explain(text))
             found = one.execute(text)
             assert float(found.errors[0][0]) > most
+
+
+def test_a_name_is_one_however_it_is_spelt(folder: Path) -> None:
+    """Also where a column has the spelling that the table had before."""
+    with opened(folder) as connection:
+        connection.execute(MAKE.format(10).replace("SELECT k", "SELECT k AS made"))
+        connection.execute("SELECT made, COUNT(*) FROM made GROUP BY made")
+        connection.execute("DROP SYNTHETIC TABLE Made")
+        connection.execute(MAKE.format(20).replace("TABLE made", "TABLE MADE").replace("SELECT k", "SELECT k AS made"))
+        for text in ("SELECT COUNT(made) FROM made", "SELECT COUNT(made) FROM MADE"):
+            assert connection.execute(text).fetchall()[0][0] > 10
+        found = connection.execute(JOIN.replace("made.k", "made.made")).fetchall()
+        assert abs(found[0][0] - 20_000) < 3000
+
+
+def test_what_was_answered_of_a_dropped_table_is_no_answer_of_the_next(folder: Path) -> None:
+    """Of the same name, and with the same columns and values: only the rows are others."""
+    make = MAKE.replace("0.1", "2")
+    with opened(folder) as connection:
+        for rows in (300, 1000, 300):
+            connection.execute(make.format(rows))
+            found = connection.execute(JOIN.replace("= 1)", "= 2)")).fetchall()[0][0]
+            assert abs(found - 1000 * rows) < 100 * rows
+            connection.execute("DROP SYNTHETIC TABLE made")
 
 
 @pytest.mark.parametrize("online", [False, True])

@@ -28,6 +28,7 @@ from dpsql.measurements import (
     Balance,
     BalancedLevel,
     Blocks,
+    Comparisons,
     DegreeHistogram,
     DependentParents,
     DiscreteLaplace,
@@ -35,6 +36,7 @@ from dpsql.measurements import (
     Keys,
     NoisyFlipDistance,
     NoisySums,
+    Opening,
     Partition,
     Race,
     RecursiveSums,
@@ -54,6 +56,7 @@ from dpsql.measurements import (
 from dpsql.measurements.reading import occupied_cells, sorted_values
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import removal_levels, sets
+from dpsql.noise.choice import MOST_SCORE
 from dpsql.noise.tree import rise
 from dpsql.plan.cells import cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
@@ -301,6 +304,33 @@ def _compare_candidates(request: DependentParents | FarthestMarginal, certificat
     yield Move("candidates", max(change) - min(change), float(request.cost(*certificates).epsilon or 0))
 
 
+def _read_opening(request: Opening, certificates: Any, view: View) -> None:
+    """Nothing is read."""
+
+
+def _compare_opening(request: Opening, certificates: Any, a: None, b: None) -> Iterator[Move]:
+    yield from ()
+
+
+def _read_compared(request: Comparisons, certificates: Sequence[Certificate], view: View) -> list[int]:
+    """The counts of all groups: each by itself, so far from what is expected that it is measured."""
+    opened, found = Opening(view=request.view, updates=1, scale_limit=1.0, scale_query=1.0, noise=DiscreteLaplace(scale=1.0)), []
+    for at in range(len(request.expected)):
+        one = replace(request, groups=tuple(0 if group == at else -1 for group in request.groups), expected=(0,), limit=-MOST_SCORE)
+        count = one.release(view.context, certificates[0], opened.opened(certificates[0]), (0, 0)).count
+        assert count is not None
+        found.append(count)
+    return found
+
+
+def _compare_compared(request: Comparisons, certificates: Sequence[Certificate], a: list[int], b: list[int]) -> Iterator[Move]:
+    change, claimed = less(a, b), certificates[0].l1
+    yield Move("count", max(map(abs, change)), claimed)
+    yield Move("counts", sum(map(abs, change)), claimed)
+    if certificates[0].below.owners:
+        yield Move("both ways", min(max(change), -min(change)), 0)
+
+
 def _read_threshold(request: AboveThresholdOfCounts, certificates: Any, view: View) -> list[int]:
     tap = Tap(-(2**60), 2**60)
     view.look(request, certificates, tap)
@@ -461,6 +491,8 @@ LAWS: dict[type, tuple[Read, Compare]] = {
     Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), DegreeHistogram: (_read_degrees, _compare_degrees),
     Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), AboveThresholdOfCounts: (_read_threshold, _compare_threshold),
     FarthestMarginal: (_read_candidates, _compare_candidates), DependentParents: (_read_candidates, _compare_candidates),
+    Opening: (_read_opening, _compare_opening),
+    Comparisons: (_read_compared, _compare_compared),
     AboveThresholdOfSums: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
     Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), BalancedLevel: (_read_balance, _compare_balance),
     Removed: (_read_removed, _compare_removed), RecursiveSums: (_read_removed, _compare_removed),

@@ -7,6 +7,7 @@ every answer of the first one, with other probabilities: how different these are
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,16 +18,17 @@ import duckdb
 from oracle.worlds import World
 
 from dpsql.accounting.cost import Charge
-from dpsql.backends.duckdb import DuckReader, lock_down
+from dpsql.backends.duckdb import RELEASED, DuckReader, attach_released, lock_down, make_table
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Request
+from dpsql.measurements import ComparisonResult, Comparisons, Request
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.certificate import Certificate
+from dpsql.plan.expr.printing import quote
 from dpsql.solvers.usual import USUAL
 
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
@@ -41,24 +43,39 @@ class Book:
 
     def __init__(self) -> None:
         self.charges: list[Charge] = []
-        self.bodies: list[str] = []
+        self.told: list[tuple[str, str | None]] = []
+        self.bodies: dict[int, str] = {}
         self.incidents = 0
 
-    def charge(self, account: Any, charge: Charge, **told: Any) -> int:
+    def charge(self, account: Any, charge: Charge, *, digest: str, body: str | None = None, **told: Any) -> int:
         self.charges.append(charge)
+        self.told.append((digest, body))
         return len(self.charges)
 
     def answer(self, seq: int, body: str) -> None:
-        self.bodies.append(body)
+        self.bodies[seq] = body
 
     def incident(self, seq: int) -> None:
         self.incidents += 1
 
-    def stored(self, *told: Any) -> None:
-        return None
+    def stored(self, account: Any, digest: str, data: str) -> str | None:
+        return next(iter(self.answers(digest)[::-1]), None)
 
     def holding(self, account: Any, data: str, mark: str) -> list[str]:
-        return [body for body in self.bodies if mark in body]
+        return [body for body in self.bodies.values() if mark in body]
+
+    def answered(self, account: Any, digest: str, data: str) -> tuple[int, str | None] | None:
+        return max(((seq, self.told[seq - 1][1]) for seq in self.bodies if self.told[seq - 1][0] == digest), default=None)
+
+    def newest(self, digest: str) -> tuple[str | None, str | None]:
+        seq = max((seq for seq, (name, _) in enumerate(self.told, 1) if name == digest), default=0)
+        return (self.told[seq - 1][1], self.bodies.get(seq)) if seq else (None, None)
+
+    def answers(self, digest: str) -> list[str]:
+        return [body for seq, body in self.bodies.items() if self.told[seq - 1][0] == digest]
+
+    def alone(self, name: str) -> Any:
+        return contextlib.nullcontext()
 
     def spent(self, *told: Any) -> Charge:
         return NOTHING
@@ -127,11 +144,13 @@ class Reader:
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection, parsed: dict[str, Any], like: Reader | None = None,
                  other: Sequence[str] = ()) -> None:
-        self._below = DuckReader(Cursor(cursor, parsed), "v1")  # type: ignore[arg-type]
+        self._below, self.cursor = DuckReader(Cursor(cursor, parsed), "v1"), cursor  # type: ignore[arg-type]
         self._like, self._other = like, [f'"{name}"' for name in other]
         self.seen: dict[tuple[str, str], Any] = {}
         self.planned: dict[tuple[str, str], None] = {}
         self.serving = False
+        self.family: Sequence[Reader] = (self,)
+        self._held: dict[str, str] = {}
 
     def _once(self, how: str, sql: str) -> Any:
         if not self.serving:
@@ -163,12 +182,22 @@ class Reader:
     def schema(self) -> Mapping[str, TableSchema]:
         return self._below.schema()
 
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        """Released rows are the same in every database of the family."""
+        if name.lower() in {table.lower() for table in self.schema()}:
+            raise ValueError("there is a table of this name")
+        for reader in self.family if self._held.get(name) != identity else ():
+            reader._held[name] = identity
+            make_table(reader.cursor, f"{RELEASED}.main.{quote(identity)}", columns, unless_exists=True)
+            reader.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT * FROM {RELEASED}.main.{quote(identity)}")
+            reader.seen = {(how, sql): found for (how, sql), found in reader.seen.items() if quote(name) not in sql}
+
 
 @dataclass(frozen=True)
 class Asked:
     """A request as the kernel served it."""
 
-    request: Request
+    request: Request | Comparisons
     certificates: tuple[Certificate, ...]
 
 
@@ -180,19 +209,29 @@ class Recorder(Kernel):
         self.asked: list[Asked] = []
         self.faults: list[BaseException] = []
 
-    def _serve(self, script: Any, cost: Any) -> Any:
-        self._reader.serving = True  # type: ignore[attr-defined]
-        try:
-            return super()._serve(script, cost)
-        except BaseException as fault:
-            self.faults.append(fault)
-            raise
-        finally:
-            self._reader.serving = False  # type: ignore[attr-defined]
-
     def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Any:
         self.asked.append(Asked(request, certificates))
         return super()._look(request, certificates, context)
+
+    def compare(self, asked: Comparisons, **told: Any) -> ComparisonResult | None:
+        found = super().compare(asked, **told)
+        if found is not None:
+            self.asked.append(Asked(asked, (self._borne_out(asked.plan),)))
+        return found
+
+    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str]) -> Any:
+        def served() -> Any:
+            try:
+                return serve()
+            except BaseException as fault:
+                self.faults.append(fault)
+                raise
+
+        self._reader.serving = True  # type: ignore[attr-defined]
+        try:
+            return super()._answered(seq, served, encode)
+        finally:
+            self._reader.serving = False  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -207,11 +246,14 @@ class Family:
         self._engine, self._parsed = duckdb.connect(":memory:", config={"threads": 1}), dict[str, Any]()
         worlds = {None: self.world, **dict(self.world.neighbours())}
         cursors = {name: self._database(f"w{i}", world) for i, (name, world) in enumerate(worlds.items())}
+        attach_released(self._engine)
         lock_down(self._engine)
         self.readers = {None: Reader(cursors.pop(None), self._parsed)}
         for name, cursor in cursors.items():
             other = [table for table, rows in worlds[name].rows.items() if rows != self.world.rows[table]]
             self.readers[name] = Reader(cursor, self._parsed, self.readers[None], other)
+        for reader in self.readers.values():
+            reader.family = [*self.readers.values()]
         self.kernels = {name: Recorder(reader, Book(), None) for name, reader in self.readers.items()}
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]

@@ -14,6 +14,7 @@ from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.mechanisms.all_mechanisms import NAMES as MECHANISMS
 from dpsql.mechanisms.named_bounds import BOUNDS
 from dpsql.mechanisms.select.undeclared_keys import RULES
+from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 
 NUMBER, TEXT, DAY, TIME, TRUTH = "number", "text", "day", "time", "truth"
@@ -35,9 +36,10 @@ FOR_DELTA = ("gaussian", "smooth_sensitivity")
 PURE = ("p-identity", "marginals", "union", "kronecker")
 KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10, "statistics": 7, "parts": 3,
-         "released": 4, "firsts": 4, "words": 7, "least": 3, "around": 5, "ordered": 6, "crowds": 5}
+         "released": 4, "firsts": 4, "words": 7, "least": 3, "around": 5, "ordered": 6, "crowds": 5,
+         "synthetic": 6, "online": 4}
 """Kinds of statements, and how often they are drawn."""
-NEWER = ("statistics", "parts", "released", "firsts", "words", "least", "around", "ordered", "crowds")
+NEWER = ("statistics", "parts", "released", "firsts", "words", "least", "around", "ordered", "crowds", "synthetic", "online")
 
 
 @dataclass(frozen=True)
@@ -461,6 +463,54 @@ class Writer:
         told = self.draw.choice([f"MODE({self.draw.choice(domains)})", f"MODE({keys[0]}), COUNT(*)", f"AVG({number or 1})", "COUNT(*)"])
         how = self.draw.choice([", ".join(keys), f"CUBE ({', '.join(keys)})", f"ROLLUP ({', '.join(keys)})"])
         return self.asked("crowds", f"{self.opened(terms)}{', '.join(keys)}, {told} FROM {source.text} GROUP BY {how}")
+
+    def synthetic(self) -> Asked:
+        """A synthetic table, which is then asked, and meets private rows."""
+        name, options = self.made(), [f"method = '{self.draw.choice([*METHODS])}'"] if self.chance(0.8) else []
+        options += [f"rows = {self.draw.choice([1, 20, 300])}"] if self.chance(0.6) else []
+        made, shown = self.made_of(f"CREATE SYNTHETIC TABLE {name}", options)
+        other = self.table(self.draw.choice(["people", "visits"]), self.fresh("t"))
+        column, alike = self.draw.choice(shown), self.fresh("t")
+        met = [each.name for each in other.columns if each.type == column.type]
+        texts = [f"SELECT COUNT(*), COUNT(DISTINCT {column.name}) FROM {name}"]
+        if met:
+            opened, own = self.opened(self.terms()), self.draw.choice(met)
+            test = f"{own} {self.draw.choice(['=', 'IS NOT DISTINCT FROM'])} {alike}.{column.name}"
+            texts += [f"{opened}COUNT(*) FROM {other.text} {self.draw.choice(['JOIN', 'LEFT JOIN'])} {name} AS {alike} ON {test}",
+                      f"{opened}COUNT(*) FROM {other.text} WHERE {own} IN (SELECT {column.name} FROM {name})"]
+        text = self.draw.choice(texts)
+        return self.asked("synthetic", made, text)
+
+    def online(self) -> Asked:
+        """An online model, asked for counts over and over."""
+        name, updates = self.made(), self.draw.choice([1, 3, 20])
+        options = [f"updates = {updates}", *(["queries = 2"] if self.chance(0.3) else []), *(["method = 'net'"] if self.chance(0.1) else [])]
+        made, shown = self.made_of(f"CREATE ONLINE MODEL {name}", options)
+        while "$" in made and self.chance(0.95):
+            made, shown = self.made_of(f"CREATE ONLINE MODEL {name}", options)
+        some = [column.name for column in shown]
+        texts = [f"SELECT {some[0]}, COUNT(*) FROM {name} GROUP BY {some[0]}",
+                 f"SELECT {', '.join(some)}, COUNT(*) FROM {name}{self.where(Relation('', tuple(shown)))} GROUP BY {', '.join(some)}",
+                 f"SELECT COUNT(*), COUNT({some[-1]}), COUNT(*) FILTER (WHERE {self.about(shown[-1])}) FROM {name}"]
+        return self.asked("online", made, *self.draw.choices(texts, k=3))
+
+    def made(self) -> str:
+        """A name that no other statement over these tables gives."""
+        return f"made{self.draw.randrange(10**9)}"
+
+    def made_of(self, what: str, options: Sequence[str]) -> tuple[str, list[Column]]:
+        """CREATE ... AS SELECT of columns whose values are known, mostly; and these columns."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1, 2]))
+        known = [(column.name, column) for column in source.columns if column.domain or column.type == TRUTH]
+        known += [(f"({self.condition(source)})", Column("", TRUTH)), (f"CASE WHEN {self.condition(source)} THEN 1 ELSE 0 END", Column("", NUMBER))]
+        known += [(number, Column("", NUMBER)) for number in (self.bounded(source), self.bounded(source)) if number]
+        known += [(self.pick(source.columns).name, source.columns[0])] if self.chance(0.1) else []
+        shown = self.draw.sample(known, min(len(known), self.draw.choice([1, 2, 2, 3])))
+        columns = [replace(column, name=f"c{i}", owner=False) for i, (_, column) in enumerate(shown)]
+        rows = ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(shown))
+        limited = [f"max_rows = {self.draw.choice([1, 2, 4])}"] if self.chance(0.8) else []
+        terms = [self.price(), *limited, *options, f"bins = {self.draw.choice([1, 2, 5])}"]
+        return f"{what} AS SELECT {rows} FROM {source.text}{self.where(source, share=0.4)} OPTIONS ({', '.join(terms)})", columns
 
     def one_owner(self, *, depth: int = 0) -> Relation:
         """A relation whose rows belong to one entity each."""

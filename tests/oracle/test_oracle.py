@@ -13,6 +13,7 @@ from oracle.statements import KINDS, NEWER
 from oracle.worlds import world_of
 
 from dpsql.kernel.claims import Claims, Disagreement
+from dpsql.measurements import Comparisons
 from dpsql.plan.certificate import Unbounded
 
 WORLDS, LATER, STATEMENTS = 12, 3, 34  # further worlds for newer kinds of statements, which are mostly over one table
@@ -83,8 +84,8 @@ def test_a_claim_of_a_plan_that_is_too_small_is_refused_too(fault: Fault, totals
 
 def claimed_anew(seen: Seen) -> Asked:
     """The same request, with what is claimed of its plans now."""
-    request = anew(seen.request.request)
-    return Asked(request, seen.family.kernels[None]._certificates(request))
+    request, kernel = anew(seen.request.request), seen.family.kernels[None]
+    return Asked(request, (kernel._borne_out(request.plan),) if isinstance(request, Comparisons) else kernel._certificates(request))
 
 
 def claims_too_little(seen: Seen) -> bool:

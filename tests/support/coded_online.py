@@ -30,14 +30,14 @@ class Online:
     """A model that is opened for a price, and asked for one count after another."""
 
     def __init__(self, columns: tuple[str, ...], sizes: tuple[int, ...], places: Places, ledger: Path, cost: Cost, queries: int,
-                 updates: int | None = None) -> None:
+                 updates: int | None = None, *, adds: bool = True) -> None:
         self.coded = Coded(TableDomain(columns, sizes), places)
         Ledger.create(ledger).close()
         self.kernel = Kernel(self.coded.kernel._reader, Ledger(ledger))
         options = read_options([], default=price(epsilon=1), confidence=Fraction(19, 20), known=())
         self.plan = OnlinePlan(
             name="m", table=self.coded.table, forms=tuple(ListedColumn(name=name, type=Type.BIGINT) for name in columns), allotted=cost,
-            terms=OnlineTerms(options=options, queries=queries), updates=updates or usual_updates(cost), adds=True, statement="")
+            terms=OnlineTerms(options=options, queries=queries), updates=updates or usual_updates(cost), adds=adds, statement="")
         self.model: OnlineModel = self.kernel.run(
             self.plan.steps("model"), cost=cost, account=ADA, limits={None: limit(price(rho=1000))}, digest="model", sql="CREATE",
             encode=lambda made: made.as_json())

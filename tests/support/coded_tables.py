@@ -60,11 +60,11 @@ class Coded:
         """Of this table, for this price."""
         return SynthesisTask(**{"table": self.table, "price": price, "workload": marginals_of(self.domain), **more})
 
-    def measured(self, method: Method, price: Cost) -> Measured:
+    def measured(self, method: Method, price: Cost, **more: Any) -> Measured:
         """What a method measures, by the kernel's own certificates, costs and releases; nothing is recorded. `asked` keeps the
         requests and their costs. Raises RuntimeError, as the kernel does, where more is asked for than the price."""
         self.asked.clear()
-        steps, spent, context = method.measure(self.task(price)), FREE, self.kernel._context()
+        steps, spent, context = method.measure(self.task(price, **more)), FREE, self.kernel._context()
         try:
             request = next(steps)
             while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -144,7 +145,7 @@ def test_two_accounts_of_one_database_file(place: Path, tmp_path: Path) -> None:
         ours, theirs = made_by(one, text), made_by(two, text)
         for connection, table in ((one, ours), (two, theirs)):
             found = dict(connection.execute("SELECT k, COUNT(*) FROM made GROUP BY k").fetchall())
-            assert {k: n for k, n in found.items() if n} == {**table.df().k.value_counts()}
+            assert {k: n for k, n in found.items() if n} == Counter(table.columns[0].values)
         with pytest.raises(dpsql.Error, match="there is a table other already"):
             one.execute("CREATE SYNTHETIC TABLE other AS SELECT k FROM t OPTIONS (epsilon = 0.1)")
 
@@ -159,6 +160,25 @@ def test_types_come_back(connection: dpsql.Connection) -> None:
     assert {"good"}.isdisjoint(value for column in table.columns if column.name == "told" for value in column.values)
     assert of_json(table.as_json()) == table
     assert connection.execute("SELECT MAX(day), COUNT(told), COUNT(*) FROM typed WHERE high IS NOT NULL").fetchall()[0][2] == 400
+
+
+def test_one_value_or_bin_is_a_column_too_and_all_numbers_are_none(tmp_path: Path) -> None:
+    """A key of a whole number without bounds has no bins: those would be of 2^59 numbers each, and the last one beyond its type."""
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as made:
+        made.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n INTEGER NOT NULL, i INTEGER); INSERT INTO t SELECT i, 3, i FROM range(100) AS r(i)")
+    (tmp_path / "x.toml").write_text(
+        'version = 1\ndatabase = "x.duckdb"\n[entities.e]\ntable = "t"\nkey = "id"\n[tables.t]\nkey = "id"\n[tables.t.columns]\nid = {}\n'
+        'n = { range = [3, 3] }\ni = {}\n[budgets.b]\nentity = "e"\nepsilon = 10\n', encoding="utf-8")
+    Ledger.create(tmp_path / "x.ledger", None).close()
+    with dpsql.connect(policy=tmp_path / "x.toml", analyst="ada") as connection:
+        for bins in (1, 3):
+            table = made_by(connection, f"CREATE SYNTHETIC TABLE s{bins} AS SELECT n, 'x' AS c, n > 1 AS z FROM t OPTIONS (epsilon = 1, bins = {bins})")
+            assert set(table.df().n) == {3} and set(table.df().c) == {"x"}
+        for column in ("id", "i", "id + 1"):
+            for kind in ("SYNTHETIC TABLE", "ONLINE MODEL"):
+                with pytest.raises(dpsql.Error, match="are not known") as told:
+                    connection.execute(f"CREATE {kind} other AS SELECT n, {column} AS v FROM t OPTIONS (epsilon = 1)")
+                assert told.value.span is not None
 
 
 def test_ends_of_whole_numbers_are_not_rounded() -> None:
@@ -290,6 +310,11 @@ def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
     left = spent(connection)
     told = str(connection.explain(MAKE))
     assert "4 columns" in told and "cost    ε = 0.5" in told and spent(connection) == left
+    for said in ("aim at ε = 0.5", "a model of 131,072 cells at most (1.0 MB)", "not mst: ", "not independent: ", "noise alone",
+                 "all 4 marginals of the workload"):
+        assert said in told
+    told = str(connection.explain(MAKE.replace("0.5", "0.5, workload = 'all 1-way'")))
+    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "asks nothing of columns together" in told
 
 
 def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.CaptureFixture[str],
@@ -308,6 +333,9 @@ def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, c
     frame = duckdb.sql("SELECT * FROM 'made.csv'").df()
     assert list(frame.columns) == ["health", "income", "general_health_index"] and len(frame) == 300
     assert cli.main([*words, "--to", "made.parquet"]) == 0 and len(duckdb.sql("SELECT * FROM 'made.parquet'").fetchall()) == 300
+    words[words.index("shelled")] = "of_pairs"
+    assert cli.main([*words, "--workload", "SELECT health, AVG(income) FROM of_pairs GROUP BY health"]) == 0
+    assert "health, income" in capsys.readouterr().out
     for wrong in ("made.csv", "made.txt", "no_such_folder/made.csv"):
         assert cli.main([*words, "--to", wrong]) == 2
     assert "is not overwritten" in capsys.readouterr().err

@@ -63,9 +63,10 @@ class SpanningTree(Method):
         columns = [column for one in found for column in one.columns]
         if blurred(singles.model, columns, mean_size(noise_for(table, each))):
             return (yield from Independent().again(replace(task, price=price.part(2 * THIRD)), found))
-        tree = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found]), edges)
+        tree, choices = yield from self._tree(task, possible, fit(table.domain, [*task.known, *found]), edges)
+        left = 2 * THIRD - choices * THIRD / edges
         for pair in tree:
-            found.append((yield from counted(table, pair, self._each(task, edges))))
+            found.append((yield from counted(table, pair, price.part(left / edges))))
         return Measured(marginals=tuple(found), model=fit(table.domain, [*task.known, *found]))
 
     def _each(self, task: SynthesisTask, edges: int) -> Cost:
@@ -73,18 +74,21 @@ class SpanningTree(Method):
         return task.price.part((THIRD if len(pairs(task)) > 1 else 2 * THIRD) / edges)
 
     def _tree(self, task: SynthesisTask, possible: Sequence[Candidate], model: TableModel, edges: int) -> Generator[
-            Request, Any, list[Columns]]:
+            Request, Any, tuple[list[Columns], int]]:
+        """The pairs of the tree, and how many choices it took: the last pair may be the only one left."""
         table, each, noise = task.table, task.price.part(THIRD / edges), mean_size(noise_for(task.table, self._each(task, edges)))
         scale, part = choice_scale(table, max(each.weight for each in possible), each), _parts(task)
         expected: dict[Candidate, Array] = {}
         tree: list[Columns] = []
+        choices = 0
         while left := [one for one in possible if part[one.columns[0]] != part[one.columns[1]]]:
             tried = hopeful(table.domain, left, noise, model.total, scale)
             expected |= {one: model.marginal(one.columns) for one in tried if one not in expected}
             chosen = yield from farthest(table, [(one, expected[one]) for one in tried], noise, each)
             tree.append(chosen.columns)
+            choices += len(tried) > 1
             part = _joined(part, chosen.columns)
-        return tree
+        return tree, choices
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         table, possible = task.table, pairs(task)
