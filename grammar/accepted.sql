@@ -58,6 +58,7 @@ VALIDATE SELECT COUNT(*) FROM people a JOIN people b ON a.household_id = b.house
 CREATE SYNTHETIC TABLE made AS SELECT sex, age, income, born FROM people WHERE age > 10;
 CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 30000 AS rich
     FROM visits JOIN people USING (person_id) OPTIONS (epsilon = 0.5, method = 'independent', rows = 100, bins = 8);
+CREATE SYNTHETIC TABLE made_of_cells AS SELECT sex FROM people OPTIONS (epsilon = 0.5, method = 'reweight');
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
 CREATE SYNTHETIC TABLE made_of_nodes AS SELECT sex, age FROM people OPTIONS (method = 'privbayes', score = 'mutual information', fit = 'conditionals');
@@ -96,7 +97,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.05, delta = 1e-7) AVG(income) 
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, mechanism = 'laplace') COUNT(*) FROM people;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'rows', max_rows = 2) SUM(cost) FROM visits;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, bound = 'clip', clip = 800) SUM(cost) FROM visits;
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, consistency = 'integer') sex, COUNT(*) FROM people GROUP BY CUBE (sex);
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, consistency = 'nnls', rounding = 'whole', total = 1000) sex, COUNT(*) FROM people GROUP BY CUBE (sex);
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'p-identity') age, COUNT(*) FROM people GROUP BY age;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'auto', planning = 20) age, COUNT(*) FROM people GROUP BY age;
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'dawa') age, COUNT(*) FROM people GROUP BY age;

@@ -107,8 +107,8 @@ def test_workloads_withhold(tmp_path: Path) -> None:
     *((f"bound = '{bound}'", "SELECT town, COUNT(*) FROM people GROUP BY town") for bound in ("elastic", "residual", "r2t", "bands")),
     ("strategy = 'dawa'", "SELECT town, COUNT(*) FROM people GROUP BY town"), ("strategy = 'dawa'", "SELECT town, SUM(size) FROM people GROUP BY town"),
     ("strategy = 'privtree'", "SELECT COUNT(*) FROM people WHERE town BETWEEN 1 AND 2 AND size BETWEEN 0 AND 1"),
-    ("consistency = 'non_negative'", "SELECT town, COUNT(*) FROM people GROUP BY town"),
-    ("strategy = 'identity', consistency = 'integer'", "SELECT town, COUNT(*) FROM people GROUP BY town")])
+    ("consistency = 'nnls'", "SELECT town, COUNT(*) FROM people GROUP BY town"),
+    ("strategy = 'identity', consistency = 'nnls', rounding = 'whole'", "SELECT town, COUNT(*) FROM people GROUP BY town")])
 def test_counts_that_may_be_off_by_more_than_is_told_decide_on_no_group(option: str, text: str, tmp_path: Path) -> None:
     """Groups of neighbouring towns share their counts, and numbers below zero are made up for by others: by these half of all
     groups of one entity too few were shown. Noise as wide as the data need has other tails than the normal one."""

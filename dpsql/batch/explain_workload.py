@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.accounting.reports import amount
-from dpsql.batch.consistency import NOTES
+from dpsql.batch.consistency import expected_effect
 from dpsql.batch.group import Group, GroupPlan
 from dpsql.batch.workload_plan import Batch, cells_count, different
 from dpsql.plan.certificate import stabilities
@@ -28,8 +28,8 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
     rewrites = ["measured as a workload: the answers agree with each other"] if len(made.groups) == 1 else [
         f"measured as {len(made.groups)} workloads, one for each summand and source, each for an equal share of the price"]
     cells = [cells_count(one.question) for one in made.asked]
-    if made.consistency != "none":
-        rewrites.append(f"afterwards made consistent: {NOTES[made.consistency]}")
+    if made.consistency is not None:
+        rewrites.append(f"afterwards {made.consistency}")
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),
                        measurements=tuple(found), expected=tuple(_expected(made)), left=tuple(left), cost=price,
                        groups=f"{sum(cells)}, all that the policy declares; those without rows are shown too"
@@ -47,9 +47,10 @@ def _measurement(made: Batch, at: int, group: Group, plan: GroupPlan, price: Cos
                           for recipe in one.recipes if any(places[part].group == at for part in recipe.sums))
     kind = "counts" if isinstance(group.summand, Count) else "sums"
     shown = _shortened(list(texts))
+    effect = expected_effect(group, plan, price, made.consistency) if made.consistency is not None else ()
     against = {verdict.name: _why(verdict, plan) for verdict in plan.verdicts if verdict.name != plan.name}
     return Measurement(what=f"{kind}: {plan.note}", aggregates=tuple(shown), price=amount(price), mechanism=plan.name,
-                       noise=plan.noise(price), against=against, about=tuple(_matrix(group)))
+                       noise=plan.noise(price), against=against, about=(*_matrix(group), *effect))
 
 
 def _matrix(group: Group) -> Iterator[str]:

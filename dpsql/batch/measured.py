@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
+from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.errors import Unsupported
+from dpsql.estimates import NoiseTerm
 from dpsql.measurements import WIDEST, Blocked, Blocks
 from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.strategies import clock
@@ -73,6 +75,16 @@ class MeasuredGroup:
         few = rows <= MOST_MIXED and rows * len(values) <= MIXED
         return Told(values=values, variances=self.variances(price), kind=KINDS[self.strategy.noise],
                     mixed=cache(partial(self._mixed, request)) if few else None)
+
+    def simulated_errors(self, price: Cost, draw: Simulation) -> Callable[[], Array]:
+        """A source of errors of all answers at a price, in the unit of the aggregate and dependent as they are. What it draws is
+        public, for simulations. Reconstruction is linear, so the errors are what it makes of the noise alone."""
+        request, workload = self.request(price), self.group.smaller.workload
+
+        def errors() -> Array:
+            noise = [draw.noise(NoiseTerm(kind=request.noise, scale=block.scale), (1, block.rows))[0] for block in request.blocks]
+            return self.strategy.reconstruct(noise, workload) * self.group.unit
+        return errors
 
     def _mixed(self, request: Blocks) -> Array:
         """The weight of each noise term in every answer, (answers, terms), for terms of variance 1: reconstruction is linear."""

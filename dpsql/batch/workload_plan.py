@@ -18,7 +18,7 @@ from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
 from dpsql.batch.column_factors import frame_sizes
 from dpsql.batch.compiling import NumberedSum, group_of
-from dpsql.batch.consistency import made_consistent
+from dpsql.batch.consistency import Consistency, consistency_of, made_consistent
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.plan_choice import planned, takes
@@ -79,7 +79,7 @@ class Batch:
     places    for each statement, where each of its sums is measured
     allotted  the total that is spent
     strategy  the name of the plan; `span` is where the statement names it
-    consistency  how the numbers are post-processed, see `batch.consistency`
+    consistency  how a table is fitted to the numbers, if it is
     """
 
     asked: tuple[LinearStatement, ...]
@@ -88,7 +88,7 @@ class Batch:
     allotted: Cost
     strategy: str = "auto"
     span: Span | None = None
-    consistency: str = "none"
+    consistency: Consistency | None = None
 
     @cached_property
     def plans(self) -> tuple[GroupPlan, ...]:
@@ -117,7 +117,7 @@ class Batch:
         """Answer every group; returns the cells and aggregates of every statement, and notes on the measurements."""
         told = []
         for group, plan, price in self.shares:
-            told.append(made_consistent(group, (yield from plan.steps(price)), self.consistency))
+            told.append(made_consistent(group, plan, price, (yield from plan.steps(price)), self.consistency))
         return WorkloadRelease(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told),
                                                    strict=True)),
                                notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
@@ -259,7 +259,7 @@ def least(asked: Sequence[LinearStatement], options: Options, public: PublicFact
         other = "a pure epsilon, and this price is in rho" if price.rho is not None else "rho, and this price is a pure epsilon"
         raise OptionError(f"the strategy {strategy!r} is for {other}", code="strategy", subject="strategy", span=span,
                           try_="epsilon = 0.5" if price.rho is not None else "delta = 1e-6 beside it, or rho = 0.05")
-    first = replace(batch(asked, fitting[0], public, scratch), strategy=strategy, span=span, consistency=options.consistency)
+    first = replace(batch(asked, fitting[0], public, scratch), strategy=strategy, span=span, consistency=consistency_of(options))
     made, values = [first, *map(first.paid, fitting[1:])], []
     with time_for(options):
         for at, one in enumerate(made):

@@ -23,6 +23,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
 from dpsql.measurements import Request
+from dpsql.microdata.all_fits import METHODS
 from dpsql.plan.certificate import stability
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
@@ -42,7 +43,8 @@ LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
     """The options of a workload and the question of each statement. Raises a located error if one of them is wrong."""
-    chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES)
+    chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES,
+                          fits=tuple(METHODS))
     questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
         with located(query.text, which(number, queries)):
@@ -105,9 +107,8 @@ def batch_of(asked: Sequence[LinearStatement], options: Options, session: Sessio
     check_fitting(options)
     _check_minimum(asked, options)
     made = least(asked, options, session.kernel, session.scratch)
-    if options.consistency != "none":
-        for group in made.groups:
-            check_consistency(group, options.span.get("consistency"))
+    if made.consistency is not None:
+        check_consistency(made.groups, made.consistency, made.strategy, options.span, adaptive=made.strategy in ADAPTIVE)
     return made, options
 
 

@@ -15,6 +15,7 @@ from dpsql.engine.session import Session
 from dpsql.measurements import Request
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
+from dpsql.microdata.all_fits import METHODS
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question, Scalar
@@ -34,7 +35,7 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
     Raises a located error if the query is wrong.
     """
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
-                           strategies=STRATEGIES)
+                           strategies=STRATEGIES, fits=tuple(METHODS))
     none = isinstance(parameters, tuple) and not parameters and not query.parameters
     values = {} if none else named(parameters, query)
     return bind(query, session.catalog, session.kernel, session.scratch, values), options

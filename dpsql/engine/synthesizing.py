@@ -26,7 +26,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.measurements import Request
-from dpsql.plan.certificate import stabilities
+from dpsql.plan.certificate import stabilities, stability
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
@@ -62,7 +62,7 @@ def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthes
                                try_="SELECT age, sex FROM people")
     wrong = fault_of(name) if isinstance(name, str) else "is not a text"
     if wrong is not None:
-        raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_='name="people_syn"')
+        raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_="people_syn")
     return Synthesize(name=str(name), query=asked, options=tuple(options), text=query)
 
 
@@ -119,6 +119,7 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
     question = bind(replace(query, tree=over_rows(query.tree, *keys)), session.catalog, session.kernel, session.scratch, values)
     for key, form, item in zip(question.keys, forms, items, strict=True):
         if key.domain is None:
+            check_owner(stability(question.view, session.kernel), span_of(query.tree))
             raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds",
                               code="synthesis", span=span_of(item), subject=form.name, try_=f"values = [...] or bounds = [...] "
                               f"for {form.name} in the policy, an expression such as CASE, or the other columns alone")
@@ -131,16 +132,21 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
 def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:
     """The rows, of which an entity has a limited number. Raises Unsupported, located."""
     view, known = limited_view(question, options, session.kernel, span)
+    check_owner(known, span)
+    if known.rows is None:
+        raise Unsupported(f"there is no limit on the rows of one {session.catalog.entity.name}", code="no-limit", span=span,
+                          try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
+    return view, known
+
+
+def check_owner(known: Stability, span: Span | None) -> None:
+    """Raises Unsupported, located, where rows are public, or belong to several entities each."""
     if known.public:
         raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis", span=span,
                           try_="the table itself")
     if known.owner is None:
         raise Unsupported("these rows belong to several entities each, and a synthetic table is made of rows of one entity each",
                           code="several-owners", span=span, try_="GROUP BY the key of an entity in a subquery")
-    if known.rows is None:
-        raise Unsupported(f"there is no limit on the rows of one {session.catalog.entity.name}", code="no-limit", span=span,
-                          try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
-    return view, known
 
 
 def rows_left_out(question: Question, view: Node, session: Session) -> tuple[str, ...]:

@@ -1,10 +1,12 @@
 """Bounded least squares over few cells, by the active-set method of Lawson and Hanson in scipy.
 
-Given answers become queries of a large weight. An answer between bounds gets slacks above zero that fill the distance to its
+Given answers become queries of a large weight, whose goals are moved by what the solution misses them until it does not (the
+method of multipliers). An answer between bounds gets slacks above zero that fill the distance to its
 bounds; the force that holds such a query is its multiplier, so the conditions of optimality hold up to the tiny violation.
 Without bounds on cells the problem is linear and solved at once.
 
-Source: Lawson and Hanson, Solving Least Squares Problems, 1974, chapters 22 and 23.
+Source: Hestenes, Multiplier and Gradient Methods, J. Optim. Theory Appl. 1969, for given answers; Lawson
+and Hanson, Solving Least Squares Problems, 1974, chapters 22 and 23.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dpsql.microdata.optimality import BoundedFit, Proposal
 from dpsql.workload.factors import Array
 
 HEAVY = 1e5  # root of the weight of what has to hold, where the largest weight is 1
+CORRECTIONS = 4  # solutions, at most, each with given answers moved by as much as the one before misses them
 ENTRIES = 2**23  # of the dense matrix
 ROUNDS = 30  # active sets tried, for each variable
 
@@ -55,12 +58,18 @@ def active_set(problem: BoundedFit) -> Proposal:
     caps = HEAVY * np.eye(len(above))
     stacked = np.hstack([stacked, np.vstack([np.zeros((len(stacked) - len(above), len(above))), caps])])
     goal = np.concatenate([*goals, HEAVY * (problem.most - problem.least)[capped]])
-    stacked, goal = _shorter(stacked, goal)
-    found, _ = scipy.optimize.nnls(stacked, goal, maxiter=ROUNDS * stacked.shape[1])
-    cells = found[:size] + problem.least
-    answers = matrix @ cells
+    first, shift = int(weighted.sum()), np.zeros(int(given.sum()))
+    for _ in range(CORRECTIONS):
+        found = _nearest(stacked, goal)
+        cells = found[:size] + problem.least
+        answers = matrix @ cells
+        off = (problem.low - answers)[given]
+        shift += off
+        if np.abs(off).max(initial=0.0) <= problem.tolerance / 10:
+            break
+        goal[first:first + len(off)] += HEAVY * off
     multipliers = np.zeros(len(problem.goals))
-    multipliers[given] = HEAVY**2 * (problem.low - answers)[given]
+    multipliers[given] = HEAVY**2 * shift
     under, over = found[size:size + slacks], found[size + slacks:size + 2 * slacks]
     force = HEAVY**2 * (problem.low[between] + under - answers[between])
     multipliers[between] = np.where((under > 0) & (over > 0), 0.0, force)  # inside its bounds nothing holds an answer
@@ -77,6 +86,12 @@ def _refined(problem: BoundedFit, matrix: Array, cells: Array, multipliers: Arra
     moved = multipliers.copy()
     moved[acting] += scipy.linalg.lstsq(matrix[np.ix_(acting, free)].T, slope[free])[0]
     return moved
+
+
+def _nearest(matrix: Array, goal: Array) -> Array:
+    matrix, goal = _shorter(matrix, goal)
+    found, _ = scipy.optimize.nnls(matrix, goal, maxiter=ROUNDS * matrix.shape[1])
+    return np.asarray(found)
 
 
 def _shorter(matrix: Array, goal: Array) -> tuple[Array, Array]:

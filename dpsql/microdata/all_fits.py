@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql.errors import OptionError
+from dpsql.errors import Error, OptionError
 from dpsql.microdata import max_fit, nnls, ols, reweight, sequential
 from dpsql.microdata.fitted import FittedTable
 from dpsql.microdata.noisy_answers import NoisyAnswers
@@ -17,6 +17,9 @@ METHODS: dict[str, Callable[[NoisyAnswers], FittedTable]] = {
     "sequential": sequential.fit,
     "reweight": reweight.fit,
 }
+
+FAILURES = (Error, ArithmeticError, MemoryError, RuntimeError, ValueError)
+"""What a fit may raise. Its caller then returns the numbers that were paid for as they are: a failure follows from them alone."""
 
 
 def fit(noisy: NoisyAnswers, method: str = "nnls", *, whole: bool = False) -> FittedTable:

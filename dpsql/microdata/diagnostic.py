@@ -1,21 +1,24 @@
-"""What a method does to the answers: the uncertainty principle of tables without negative cells, as a diagnosis of one release.
+"""What a method does to the answers: the uncertainty principle of tables without negative cells, as a diagnosis.
 
 No method without negative cells is unbiased, and none has small errors in single cells and in their sums at once for all tables.
-How much it matters here is predicted from public numbers: the fitted table is taken for the truth, noise of the stated variances
-is drawn around its answers again and again, and each time the method is applied. The draws are a simulation, never released.
+How much it matters here is predicted from public numbers: a table is taken for the truth, noise is drawn around its answers again
+and again, and each time all methods are applied. Before a release these are tables of public shapes, after it the fitted one.
+The draws are a simulation, never released.
 
 Source: Abowd and others, An Uncertainty Principle Is a Price of Privacy-Preserving Microdata, NeurIPS 2021, section 3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dpsql.errors import Error
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
 from dpsql.microdata.fitted import FittedTable
@@ -23,7 +26,11 @@ from dpsql.microdata.noisy_answers import NoisyAnswers, of_one_cell, their_cells
 from dpsql.workload.factors import Array
 
 ZERO = 1e-9  # counts up to which a cell is fitted at zero
-ERRORS = 2.0  # standard errors by which a query has to be worse than least squares
+SURE = 2.0  # standard errors by which errors have to differ to be told apart
+MOST_CELLS, MOST_SUMS, MOST_ENTRIES = 1000, 100, 4000  # of tables that are simulated: a fit takes some milliseconds
+MOST_RUNS, LEAST_RUNS, WORK = 60, 10, 20_000  # runs, and cells that are fitted by a method in all of them
+
+Errors: TypeAlias = Callable[[], Array]  # draws the errors of all answers at once, (queries,): dependent as they are
 
 
 class Uniform(Protocol):
@@ -34,100 +41,145 @@ class Uniform(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulated:
-    """Errors of a method around a table that is taken for the truth, all (queries,).
+    """What a method made of noisy answers around a table that is taken for the truth: `off` is fitted minus true answer,
+    (runs, queries)."""
 
-    error        mean squared error; `precision` is its standard error over the runs
-    bias         mean of fitted minus true answer
+    off: Array
+
+    @property
+    def error(self) -> Array:
+        """Mean squared errors, (queries,)."""
+        return np.asarray((self.off**2).mean(axis=0))
+
+    @property
+    def bias(self) -> Array:
+        """Means of fitted minus true answer, (queries,)."""
+        return np.asarray(self.off.mean(axis=0))
+
+    def losses(self, at: slice) -> Array:
+        """The mean squared error over some queries in each run, (runs,)."""
+        return np.asarray((self.off[:, at] ** 2).mean(axis=1))
+
+    def worse(self, other: Simulated) -> NDArray[np.bool_]:
+        """Which queries have a larger error than by another method in the same runs, by more than twice its standard error."""
+        apart = self.off**2 - other.off**2
+        return np.asarray(apart.mean(axis=0) > SURE * apart.std(axis=0) / np.sqrt(len(apart)) + ZERO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDiagnosis:
+    """What a method does to the answers of one group.
+
+    ratio     their mean squared error over that of the noisy answers; NaN for exact answers
+    bias      the mean of fitted minus true answer
+    worse     how many of them have a larger error than under least squares
+    best      the method with the least error, and those whose error cannot be told from its error, run by run
     """
 
-    error: Array
-    precision: Array
-    bias: Array
+    name: str
+    ratio: float
+    bias: float
+    worse: int
+    best: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Diagnosis:
-    """What a method did to these answers. Arrays are (queries,), in the order of the groups; exact answers have NaN for ratios.
-
-    method         the name of the method
-    zeroed         share of the cells fitted at zero
-    clipping_bias  by how much clipping raises the sum that a query is: the mean of |noise| of a cell, once for each zeroed cell.
-                   About half of the empty cells are clipped, by that much on average. Queries of their own correct part of it.
-    simulated      errors and bias of the method, by simulation
-    ratio          mean squared error over the variance of the noisy answer
-    linear         variance of least squares over the variance of the noisy answer, exactly
-    worse          the queries whose error exceeds that of least squares by more than twice its standard error
-    """
+    """What a method does to answers around a table. The best method of all is that with the least sum of the groups' ratios."""
 
     method: str
-    zeroed: float
-    clipping_bias: Array
-    simulated: Simulated
-    ratio: Array
-    linear: Array
-    worse: NDArray[np.int64]
+    groups: tuple[GroupDiagnosis, ...]
+    best: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The mean squared errors of several methods, averaged over the queries that were named; the best is the least.
-
-    `within` are the methods whose error cannot be told from the best one's: the difference is below two standard errors of the
-    difference, run by run.
-    """
-
-    errors: dict[str, float]
-    best: str
-    within: tuple[str, ...]
-
-
-def diagnosed(noisy: NoisyAnswers, found: FittedTable, draw: Uniform, *, runs: int = 200) -> Diagnosis:
-    """The diagnosis of a fitted table. `draw` is a seeded source of uniform numbers; `runs`, 2 or more, are simulated."""
-    told, least = simulated(noisy, found, found.method, draw, runs=runs), ols.variances(noisy)
-    spread = np.where(noisy.exact, np.nan, noisy.variances)
-    zeroed = np.abs(found.cells) <= ZERO
-    worse = np.flatnonzero(told.error > least + ERRORS * told.precision + ZERO)
-    return Diagnosis(method=found.method, zeroed=float(zeroed.mean()), clipping_bias=noisy.matrix @ (zeroed * mean_noise(noisy)),
-                     simulated=told, ratio=told.error / spread, linear=least / spread, worse=worse)
+def diagnosed(noisy: NoisyAnswers, truth: Array, method: str, errors: Errors, *, runs: int | None = None) -> Diagnosis:
+    """What a method does if the answers are noisy ones of a table of which the exact ones are `truth`, (queries,). So many runs
+    are simulated, 2 or more, by default as many as are quick."""
+    told = simulated(noisy, truth, errors, runs=runs or runs_for(noisy))
+    worse = told[method].worse(told["ols"])
+    groups, scaled = list[GroupDiagnosis](), list[dict[str, Array]]()
+    for group in noisy.groups:
+        at, spread = noisy.slices[group.name], float(group.variances.mean())
+        losses = {name: each.losses(at) for name, each in told.items()}
+        ratio = float(losses[method].mean()) / spread if spread > 0 else float("nan")
+        groups.append(GroupDiagnosis(name=group.name, ratio=ratio, bias=float(told[method].bias[at].mean()),
+                                     worse=int(worse[at].sum()), best=least_error(losses)))
+        scaled.append({name: each / (spread or 1.0) for name, each in losses.items()})
+    return Diagnosis(method=method, groups=tuple(groups), best=least_error({
+        name: np.sum([each[name] for each in scaled], axis=0) for name in told}))
 
 
-def compared(noisy: NoisyAnswers, table: FittedTable, queries: NDArray[np.int64] | NDArray[np.bool_] | slice, draw: Uniform, *,
-             methods: tuple[str, ...] = tuple(METHODS), runs: int = 200) -> Comparison:
-    """Which method is best for these queries if `table` is the truth. All methods meet the same noise."""
-    losses = {method: list[float]() for method in methods}
-    for _ in range(runs):
-        again = with_noise(noisy, table.answers, draw)
-        for method in methods:
-            losses[method].append(float(np.mean((fit(again, method).answers - table.answers)[queries] ** 2)))
-    errors = {method: float(np.mean(each)) for method, each in losses.items()}
-    best = min(errors, key=errors.__getitem__)
-    apart = {method: np.array(each) - np.array(losses[best]) for method, each in losses.items()}
-    return Comparison(errors=errors, best=best, within=tuple(
-        method for method, each in apart.items() if each.mean() <= ERRORS * each.std() / np.sqrt(len(each))))
+def least_error(losses: dict[str, Array]) -> tuple[str, ...]:
+    """The method of the least mean loss, then those whose loss is not larger for sure: the mean difference is below two of its
+    standard errors. Losses are (runs,), of the same noise in each run for all methods."""
+    best = min(losses, key=lambda name: float(losses[name].mean()))
+    apart = {name: each - losses[best] for name, each in losses.items() if name != best}
+    return (best, *(name for name, each in apart.items() if each.mean() <= SURE * each.std() / np.sqrt(len(each))))
 
 
-def simulated(noisy: NoisyAnswers, table: FittedTable, method: str, draw: Uniform, *, runs: int = 200) -> Simulated:
-    """Errors of a method whose truth is a table, over `runs` draws of noise."""
+def simulated(noisy: NoisyAnswers, truth: Array, errors: Errors, *, methods: tuple[str, ...] = tuple(METHODS),
+              runs: int = 200) -> dict[str, Simulated]:
+    """Errors of methods for exact answers `truth`, (queries,), over `runs` draws of noise, the same for all methods. Where a fit
+    fails, the noisy answers stay, as they do in a statement."""
     if runs < 2:
         raise ValueError("a standard error needs two runs or more")
-    off = np.zeros(len(noisy.answers))
-    square, fourth = off.copy(), off.copy()
-    for _ in range(runs):
-        apart = fit(with_noise(noisy, table.answers, draw), method).answers - table.answers
-        off, square, fourth = off + apart, square + apart**2, fourth + apart**4
-    error = square / runs
-    return Simulated(error=error, bias=off / runs, precision=np.sqrt(np.maximum(fourth / runs - error**2, 0.0) / (runs - 1)))
+    off = {method: np.empty((runs, len(truth))) for method in methods}
+    for run in range(runs):
+        again = noisy.with_answers(np.where(noisy.exact, noisy.answers, truth + errors()))
+        for method in methods:
+            try:
+                off[method][run] = fit(again, method).answers - truth
+            except Error:
+                off[method][run] = again.answers - truth
+    return {method: Simulated(off=each) for method, each in off.items()}
 
 
-def with_noise(noisy: NoisyAnswers, truth: Array, draw: Uniform) -> NoisyAnswers:
-    """The queries, answered from the truth with noise of the stated kinds and variances; exact answers stay as given."""
-    parts = list[Array]()
-    for group in noisy.groups:
-        at: Any = draw.random(len(group.answers))
-        at = np.clip(at, 1e-16, 1 - 1e-16)
-        laplace = np.sign(0.5 - at) * np.log1p(-2 * np.abs(at - 0.5)) / np.sqrt(2)
-        parts.append(group.deviations * (scipy.special.ndtri(at) if group.noise == "gaussian" else laplace))
-    return noisy.with_answers(np.where(noisy.exact, noisy.answers, truth + np.concatenate(parts)))
+def can_be_simulated(noisy: NoisyAnswers) -> bool:
+    """Whether the table is small enough for fitting it hundreds of times."""
+    sums = int((~of_one_cell(noisy.matrix)).sum())
+    return noisy.cells <= MOST_CELLS and sums <= MOST_SUMS and noisy.matrix.nnz <= MOST_ENTRIES
+
+
+def runs_for(noisy: NoisyAnswers) -> int:
+    """How often a table of this size is simulated."""
+    return min(MOST_RUNS, max(LEAST_RUNS, WORK // noisy.cells))
+
+
+def shapes(noisy: NoisyAnswers, total: float | None) -> Iterator[tuple[str, Array]]:
+    """Tables of which errors are told before anything is known of the rows, each with its name, (cells,): those in which methods
+    differ most. If the number of rows is not public, the even table has about one standard error of a cell in each."""
+    last = max(noisy.groups, key=lambda group: group.stage)
+    each = max(1.0, float(np.rint(np.sqrt(np.median(last.variances)))))
+    rows = each * noisy.cells if total is None else total
+    if total is None:
+        yield "no rows", np.zeros(noisy.cells)
+    yield f"{rows:,.0f} rows, spread evenly", np.full(noisy.cells, rows / noisy.cells)
+    if noisy.cells > 1:
+        yield f"{rows:,.0f} rows, all in one cell", np.where(np.arange(noisy.cells) == 0, rows, 0.0)
+
+
+def zeroed(found: FittedTable) -> float:
+    """The share of the cells that are fitted at zero."""
+    return float((np.abs(found.cells) <= ZERO).mean())
+
+
+def clipping_bias(noisy: NoisyAnswers, found: FittedTable) -> Array:
+    """By how much clipping raises each answer, (queries,): the mean of |noise| of a cell, once for each that is fitted at zero.
+    About half of the empty cells are clipped, by that much on average. Queries of their own correct part of it."""
+    return np.asarray(noisy.matrix @ ((np.abs(found.cells) <= ZERO) * mean_noise(noisy)))
+
+
+def independent_errors(noisy: NoisyAnswers, draw: Uniform) -> Errors:
+    """Independent noise of the stated kinds and variances, from a seeded source of uniform numbers; none for exact answers."""
+    def errors() -> Array:
+        parts = list[Array]()
+        for group in noisy.groups:
+            at: Any = draw.random(len(group.answers))
+            at = np.clip(at, 1e-16, 1 - 1e-16)
+            laplace = np.sign(0.5 - at) * np.log1p(-2 * np.abs(at - 0.5)) / np.sqrt(2)
+            parts.append(group.deviations * (scipy.special.ndtri(at) if group.noise == "gaussian" else laplace))
+        return np.concatenate(parts)
+    return errors
 
 
 def mean_noise(noisy: NoisyAnswers) -> Array:

@@ -9,7 +9,9 @@ No library solves this problem: active-set solvers stop at about a thousand cell
 end counts away from the solution.
 
 Source: Li, Sun and Toh, A Highly Efficient Semismooth Newton Augmented Lagrangian Method, SIAM J. Optim. 2018, for the method;
-Rockafellar, Monotone Operators and the Proximal Point Algorithm, SIAM J. Control Optim. 1976, for the repetition.
+Hager and Zhang, A New Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search, SIAM J. Optim. 2005, for
+the length of steps; Rockafellar, Monotone Operators and the Proximal Point Algorithm, SIAM J. Control Optim. 1976, for the
+repetition.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from dpsql.workload.factors import Array
 
 STEPS = 200  # Newton steps, at most
 HALVINGS = 40
+DECREASE = 1e-4  # share of the decrease that the slope foretells, at least
+ROUNDED = 1e-13  # of a value: its rounding errors
 REPEATS = 60  # proximal steps, at most
 PROXIMAL = 1e-2  # weight of the proximal term, where the largest weight is 1
 MEASURED = 1e-9  # weight above which a cell needs none
@@ -100,7 +104,8 @@ class _Dual:
 
     def moved(self, force: Array, cells: Array, answers: Array, gradient: Array,
               value: float) -> tuple[Array, tuple[Array, Array]] | None:
-        """New forces with their cells and answers, with a lower value or half the gradient; None if there are none.
+        """New forces with their cells and answers, with a lower value or half the gradient; None if there are none. Where values
+        are equal but for rounding, the slope along the step decides (the approximate conditions of Hager and Zhang).
 
         A nearly singular system gives steps that are far too long, so it is raised until a step of it helps.
         """
@@ -111,8 +116,9 @@ class _Dual:
             for _ in range(HALVINGS):
                 tried = force + share * step
                 there = self.primal(tried)
-                if (self.value(tried, *there) <= value + 1e-4 * share * slope
-                        or _largest(self.matrix @ there[0] - there[1]) < off / 2):
+                after, found = self.matrix @ there[0] - there[1], self.value(tried, *there)
+                level = found <= value + ROUNDED * abs(value) and float(after @ step) <= -(1 - 2 * DECREASE) * slope
+                if found <= value + DECREASE * share * slope or _largest(after) < off / 2 or level:
                     return tried, there
                 share /= 2
         return None

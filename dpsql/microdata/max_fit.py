@@ -22,6 +22,7 @@ from dpsql.microdata.optimality import bounded_fit, infeasible
 from dpsql.microdata.search import Solved, solved
 
 SLACK = 1e-6  # standard errors by which the least distance is exceeded
+SECONDS = 30.0  # of the linear program
 GAP = 1e-6  # standard errors between the distance and the bound that the dual proves
 
 
@@ -65,7 +66,8 @@ def least_distance(noisy: NoisyAnswers) -> float:
     price[-1] = 1.0
     right = np.concatenate([goals, -goals])
     found: Any = scipy.optimize.linprog(price, A_ub=above, b_ub=right, A_eq=exact,
-                                        b_eq=noisy.answers[given] if given.any() else None, method="highs")
+                                        b_eq=noisy.answers[given] if given.any() else None, method="highs",
+                                        options={"time_limit": SECONDS})
     if found.status == 2:
         raise infeasible("some queries")
     if found.status == 0:

@@ -6,8 +6,8 @@ is exact, and the fitted table then has exactly this answer. Matrices are sparse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -28,6 +28,7 @@ class QueryGroup:
     """Queries of one kind, such as all row totals: `matrix` is (queries x cells), `answers` and `variances` are (queries,).
 
     `noise` is the distribution of the noise, gaussian or laplace; discrete noise counts as that which it approximates.
+    Groups of the same `stage` are fitted together by `sequential`, after those of lower stages.
     Raises ValueError for shapes that do not fit together, for numbers that are not finite, and for variances below zero.
     """
 
@@ -36,6 +37,7 @@ class QueryGroup:
     answers: Array
     variances: Array
     noise: str = "gaussian"
+    stage: int = 0
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
@@ -55,18 +57,19 @@ class QueryGroup:
         return np.sqrt(self.variances)
 
 
-def query_group(name: str, matrix: Any, answers: ArrayLike, variances: ArrayLike, noise: str = "gaussian") -> QueryGroup:
+def query_group(name: str, matrix: Any, answers: ArrayLike, variances: ArrayLike, noise: str = "gaussian", *,
+                stage: int = 0) -> QueryGroup:
     """A group from a matrix of any kind, sparse or dense, and from one variance for all queries or one for each."""
     rows: Any = scipy.sparse.csr_array(matrix, dtype=float)
     rows.eliminate_zeros()
     given = np.array(answers, dtype=float).reshape(-1)
-    return QueryGroup(name=name, matrix=rows, answers=given, noise=noise,
+    return QueryGroup(name=name, matrix=rows, answers=given, noise=noise, stage=stage,
                       variances=np.broadcast_to(np.asarray(variances, dtype=float), given.shape).copy())
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
-    """Groups of queries over the same cells, in order of importance (only `sequential` uses the order).
+    """Groups of queries over the same cells.
 
     Raises ValueError if there is no group, if two have one name, or if their numbers of cells differ.
     """
@@ -112,14 +115,19 @@ class NoisyAnswers:
         ends = np.cumsum([0, *(len(group.answers) for group in self.groups)]).tolist()
         return {group.name: slice(*at) for group, at in zip(self.groups, pairwise(ends), strict=True)}
 
+    @property
+    def stages(self) -> Iterator[NDArray[np.bool_]]:
+        """The queries of each stage, (queries,), those of the lowest stage first."""
+        of_group = np.repeat([group.stage for group in self.groups], [len(group.answers) for group in self.groups])
+        return (of_group == stage for stage in sorted({group.stage for group in self.groups}))
+
     def with_answers(self, answers: Array) -> NoisyAnswers:
         """The same queries, answered otherwise: (queries,)."""
-        return NoisyAnswers(tuple(QueryGroup(name=group.name, matrix=group.matrix, answers=answers[self.slices[group.name]],
-                                             variances=group.variances, noise=group.noise) for group in self.groups))
+        return NoisyAnswers(tuple(replace(group, answers=answers[self.slices[group.name]]) for group in self.groups))
 
 
 def noisy_answers(*groups: QueryGroup) -> NoisyAnswers:
-    """Groups of queries in order of importance, the most important first."""
+    """The groups as they are given."""
     return NoisyAnswers(groups)
 
 

@@ -18,7 +18,7 @@ from dpsql.errors import DataError
 from dpsql.microdata.noisy_answers import Sparse, of_one_cell, their_cells
 from dpsql.workload.factors import Array
 
-TOLERANCE = 1e-6  # counts by which the conditions may fail, and as many millionths of a millionth of the largest goal
+TOLERANCE, RELATIVE = 1e-6, 1e-10  # counts by which the conditions may fail, and the part of the largest goal that is added
 SNAP = 1e-9  # of the size of the numbers: bounds that cross by less are equal
 
 
@@ -56,7 +56,7 @@ class BoundedFit:
 
     @cached_property
     def tolerance(self) -> float:
-        return TOLERANCE * (1 + 1e-6 * float(np.abs(self.goals).max(initial=0.0)))
+        return TOLERANCE + RELATIVE * float(np.abs(self.goals).max(initial=0.0))
 
 
 def bounded_fit(matrix: Sparse, goals: Array, weights: Array, *, low: Array | None = None, high: Array | None = None,

@@ -25,8 +25,8 @@ from dpsql.microdata.noisy_answers import NoisyAnswers
 from dpsql.workload.factors import Array
 
 WHOLE = 1e-6  # counts by which a number is taken for whole
-SEARCH = 4096  # fractional cells up to which whole numbers are searched where a vertex is not whole
-SECONDS = 10.0  # of that search
+SEARCH = 512  # fractional cells up to which whole numbers are searched where a vertex is not whole
+SECONDS = 2.0  # of that search
 
 ANSWERS, TOTAL = "answers", "total"  # what rounding keeps
 

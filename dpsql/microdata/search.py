@@ -14,7 +14,7 @@ from dpsql.microdata.dual_newton import dual_newton, measured_each
 from dpsql.microdata.optimality import BoundedFit, KktResidual, Proposal, infeasible, residual
 from dpsql.workload.factors import Array
 
-SMALL = 1000  # cells up to which active sets are the first choice
+SMALL = 2000  # cells up to which active sets are the first choice
 
 Solver = Callable[[BoundedFit], Proposal]
 
@@ -49,9 +49,10 @@ def solved(problem: BoundedFit) -> Solved:
 
 
 def _solvers(problem: BoundedFit) -> Iterator[tuple[str, Solver]]:
-    """Newton's method comes first where queries about single cells measure each cell, and for many cells."""
-    few = fits(problem)
-    if not few or len(problem.least) > SMALL or measured_each(problem):
+    """Newton's method, whose work grows with the sums of several cells, comes first for many cells, and where these sums are
+    fewer than the cells and queries about single cells measure each cell."""
+    few, cells = fits(problem), len(problem.least)
+    if not few or cells > SMALL or (measured_each(problem) and int((~problem.single).sum()) <= cells):
         yield "dual Newton", dual_newton
         if few:
             yield "active set", active_set

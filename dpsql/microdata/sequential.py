@@ -1,6 +1,6 @@
-"""Sequential fitting: the groups of queries in order of importance, each as near as possible without changing those before it.
+"""Sequential fitting: stage by stage, each as near as possible without changing the answers of the stages before it.
 
-The first group is fitted alone, so its error does not suffer from the cells; for a sum it is the noisy sum, or zero if that is
+The first stage is fitted alone, so its error does not suffer from the cells; for a sum it is the noisy sum, or zero if that is
 negative. What a stage must keep are the answers of its predecessor's own table, not the exact optimum, so that a table with
 these answers exists.
 
@@ -19,15 +19,13 @@ from dpsql.microdata.search import Solved, solved
 
 
 def fit(noisy: NoisyAnswers) -> FittedTable:
-    """The table of the last stage; the groups in their order, exact answers first whatever their place.
+    """The table of the last stage; exact answers are kept from the first on.
 
     Raises DataError if no table without negative cells has the exact answers.
     """
     low, high = equalities(noisy)
     kept, stages = noisy.exact.copy(), list[Solved]()
-    for at in noisy.slices.values():
-        now = np.zeros(len(kept), dtype=bool)
-        now[at] = ~noisy.exact[at]
+    for now in (stage & ~noisy.exact for stage in noisy.stages):
         if not now.any():
             continue
         used = kept | now

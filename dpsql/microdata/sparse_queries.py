@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from dpsql.microdata.noisy_answers import NoisyAnswers, QueryGroup, Sparse, query_group
 from dpsql.workload.domain import room
@@ -16,32 +17,37 @@ from dpsql.workload.workload import Product, Workload
 
 
 def of_workload(workload: Workload, answers: Array, variances: Array, *, noise: str = "gaussian") -> NoisyAnswers:
-    """One group for each part of a workload, named part 0, part 1 and so on; the parts with the fewest queries come first.
+    """One group for each part of a workload, named part 0, part 1 and so on. The stage of a part is the number of attributes
+    along which it has several queries: single numbers come before marginals, and these before cells.
 
-    `answers` and `variances` are (queries,), in the order of the workload; `restored` puts fitted answers into this order.
+    `answers` and `variances` are (queries,), in the order of the workload.
     Raises Unsupported if the matrices have more than 2^25 entries.
     """
     given, spread = np.asarray(answers, dtype=float).reshape(-1), np.asarray(variances, dtype=float).reshape(-1)
     if len(given) != workload.rows or len(spread) != workload.rows:
         raise ValueError("every query of the workload has one answer and one variance")
     return NoisyAnswers(tuple(
-        query_group(f"part {i}", of_product(workload.parts[i]), given[at], spread[at], noise)
-        for i in by_importance(workload) for at in (workload.slices[i],)))
+        query_group(f"part {i}", of_product(part), given[at], spread[at], noise, stage=sum(size > 1 for size in part.shape))
+        for i, (part, at) in enumerate(zip(workload.parts, workload.slices, strict=True))))
 
 
-def by_importance(workload: Workload) -> list[int]:
-    """The parts of a workload, those with the fewest queries first: totals before marginals before cells."""
-    return sorted(range(len(workload.parts)), key=lambda i: workload.parts[i].rows)
+def sums_and_entries(workload: Workload) -> tuple[int, int]:
+    """How many queries are about several cells, and how many cells all queries count, each as often as it is counted."""
+    lengths = {factor: _row_lengths(factor) for part in workload.parts for factor in part.factors}
+    sums = entries = 0
+    for part in workload.parts:
+        each = [lengths[factor] for factor in part.factors]
+        sums += math.prod(int((own > 0).sum()) for own in each) - math.prod(int((own == 1).sum()) for own in each)
+        entries += math.prod(int(own.sum()) for own in each)
+    return sums, entries
 
 
-def restored(workload: Workload, answers: Array) -> Array:
-    """Answers in the order of `of_workload`, put into the order of the workload."""
-    found, begin = np.empty(workload.rows), 0
-    for i in by_importance(workload):
-        end = begin + workload.parts[i].rows
-        found[workload.slices[i]] = answers[begin:end]
-        begin = end
-    return found
+def _row_lengths(factor: Factor) -> NDArray[np.int64]:
+    """How many values each query counts."""
+    if isinstance(factor, Identity | Total | Intervals):
+        first, after = factor.ends
+        return np.asarray(after - first, dtype=np.int64)
+    return np.asarray(np.count_nonzero(factor.dense(), axis=1), dtype=np.int64)
 
 
 def of_product(product: Product) -> Sparse:
@@ -77,4 +83,5 @@ def two_way(table: Array, variances: dict[str, float]) -> tuple[QueryGroup, ...]
         raise ValueError(f"the groups of a two-way table are {', '.join(kinds)}")
     parts = {name: of_product(Product(kinds[name])) for name in kinds if name in variances}
     cells = np.asarray(table, dtype=float).reshape(-1)
-    return tuple(query_group(name, part, part @ cells, variances[name]) for name, part in parts.items())
+    return tuple(query_group(name, part, part @ cells, variances[name], stage=stage)
+                 for stage, (name, part) in enumerate(parts.items()))

@@ -14,11 +14,11 @@ from dpsql.sql.text.statement import Option
 from dpsql.types import Span
 
 NAMES = ("epsilon", "delta", "rho", "confidence", "mechanism", "bound", "max_rows", "max_frequency", "clip", "max_groups",
-         "strategy", "planning", "consistency")
+         "strategy", "planning", "consistency", "rounding", "total")
 FORMS = {"epsilon": "epsilon = 0.5", "delta": "delta = 1e-6", "rho": "rho = 0.01", "confidence": "confidence = 0.95",
          "clip": "clip = 100", "planning": "planning = 60"}
 MOST_PLANNING = 86_400  # seconds
-MOST_ROWS, MOST_GROUPS = 10**6, 1000
+MOST_ROWS, MOST_GROUPS, MOST_TOTAL = 10**6, 1000, 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,9 @@ class Options:
     max_groups   in how many groups of an undeclared key one entity counts, and in how many groups at all if a bound needs that
     strategy     how a workload is measured; None: a single statement is answered by itself if it can be
     planning     about how many seconds to search for a strategy; None: the default
-    consistency  how the numbers of a workload are made to look like counts: none, non_negative or integer
+    consistency  the method of `microdata.all_fits` by which a table is fitted to the numbers of a workload, or none
+    rounding     whether the table has whole numbers: none or whole
+    total        the number of rows that a workload counts, if it is public: the table has as many
     span         where in the text each option is
     """
 
@@ -50,6 +52,8 @@ class Options:
     strategy: str | None = None
     planning: Fraction | None = None
     consistency: str = "none"
+    rounding: str = "none"
+    total: int | None = None
     span: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
     def inside(self, *, outer_public: bool) -> Options:
@@ -62,9 +66,9 @@ class Options:
 
 
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
-                 strategies: Sequence[str] = ()) -> Options:
+                 strategies: Sequence[str] = (), fits: Sequence[str] = ()) -> Options:
     """The options of a statement, with the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
-    the strategies for workloads.
+    the strategies for workloads, `fits` those of the methods by which tables are fitted to their numbers.
 
     Raises OptionError, located, for an unknown name, a repeated one, or an impossible value.
     """
@@ -77,7 +81,7 @@ def read_options(given: Sequence[Option], *, default: Price | None, confidence: 
         if option.name in values:
             raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
         values[option.name] = option
-    return _Values(values, tuple(known), tuple(strategies)).read(default, confidence)
+    return _Values(values, tuple(known), tuple(strategies), tuple(fits)).read(default, confidence)
 
 
 def own_options(given: Sequence[Option], own: Sequence[str], shared: Sequence[str], whose: str) -> dict[str, Option]:
@@ -110,14 +114,20 @@ def named_option(option: Option | None, known: Sequence[str]) -> str:
 
 
 class _Values:
-    def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: tuple[str, ...]) -> None:
-        self._values, self._known, self._strategies = values, known, strategies
+    def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: tuple[str, ...],
+                 fits: tuple[str, ...]) -> None:
+        self._values, self._known, self._strategies, self._fits = values, known, strategies, fits
 
     def read(self, default: Price | None, confidence: Fraction) -> Options:
+        consistency = self._name("consistency", ("none", *self._fits)) or "none"
+        for name in ("rounding", "total"):
+            if name in self._values and consistency == "none":
+                raise self._fail(name, f"{name} is for the numbers of a fitted table", "consistency = 'nnls' beside it")
         return Options(
             price=self._price(default), mechanisms=self._mechanisms(), bound=self._name("bound", ("auto", *BY_NAME)) or "auto",
             strategy=self._name("strategy", ("auto", *self._strategies)),
-            consistency=self._name("consistency", ("none", "non_negative", "integer")) or "none",
+            consistency=consistency, rounding=self._name("rounding", ("none", "whole")) or "none",
+            total=self._count("total", MOST_TOTAL, least=0),
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
             max_rows=self._count("max_rows", MOST_ROWS),
             max_frequency=self._count("max_frequency", MOST_ROWS), max_groups=self._count("max_groups", MOST_GROUPS),
@@ -149,12 +159,12 @@ class _Values:
             fault.span, fault.try_ = self._values[name].span, fault.try_ or FORMS[name]
             raise
 
-    def _count(self, name: str, most: int) -> int | None:
+    def _count(self, name: str, most: int, *, least: int = 1) -> int | None:
         value = self._value(name)
         if name not in self._values:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise self._fail(name, f"{name} must be a whole number from 1 to {most}", f"{name} = 10")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self._fail(name, f"{name} must be a whole number from {least} to {most}", f"{name} = 10")
         return value
 
     def _name(self, name: str, names: Sequence[str]) -> str | None:

@@ -30,11 +30,13 @@ class Measured:
     """The noisy marginals, in the order in which they were measured, and the model fitted to them.
 
     A method fits the model itself, as what it chooses may depend on it: a fit that follows the choices step by step, each from
-    where the one before ended, is nearer to the table than one fit to all marginals at once.
+    where the one before ended, is nearer to the table than one fit to all marginals at once. `notes` say what a reader of the
+    table should know of the fit.
     """
 
     marginals: tuple[MarginalMeasurement, ...]
     model: TableModel
+    notes: tuple[str, ...] = ()
 
 
 Measuring = Generator[Request, Any, Measured]

@@ -98,8 +98,9 @@ class SyntheticTable(KeptTable):
             lines += ["measured by earlier statements", *shown[new:]] if self.known else []
         lines += ["", "what it can be trusted for"]
         for of, told in trust(TableComparison(self)):
-            lines += textwrap.wrap(f"{of}: {told}", 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-        return "\n".join(lines)
+            lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
+                                   break_on_hyphens=False)
+        return "\n".join(lines).replace("\u00a0", " ")
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ class TablePlan:
             name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
             columns=columns,
             marginals=tuple(self._told(each, places, model.total) for each in (*measured.marginals, *self.task.known)),
-            known=len(self.task.known), notes=(*self.notes, *self.used), statement=self.statement)
+            known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
     def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
         """How far the drawn rows are from what was measured."""

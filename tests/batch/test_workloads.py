@@ -261,7 +261,7 @@ def test_strategies_that_do_not_fit_are_refused(options: dict[str, Any], reason:
 def test_a_strategy_that_is_named_is_planned_once(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     planned, plan = [], GAUSSIAN["convex"]
     monkeypatch.setitem(GAUSSIAN, "convex", lambda *given: planned.append(given) or plan(*given))
-    connection.workload("SELECT age, COUNT(*) FROM people GROUP BY age", rho=0.1, strategy="convex", consistency="non_negative")
+    connection.workload("SELECT age, COUNT(*) FROM people GROUP BY age", rho=0.1, strategy="convex", consistency="nnls")
     assert len(planned) == 1
 
 

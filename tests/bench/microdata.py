@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from bench_clock import table
 from dpsql.errors import Error
 from dpsql.microdata import ols
 from dpsql.microdata.all_fits import METHODS, fit
-from dpsql.microdata.noisy_answers import NoisyAnswers, QueryGroup
+from dpsql.microdata.noisy_answers import NoisyAnswers
 from dpsql.microdata.sparse_queries import two_way
 
 NAMES = {"ols": "OLS", "nnls": "NNLS", "max_fit": "MaxFit", "sequential": "Seq", "reweight": "ReWeight"}  # in the published tables
@@ -48,8 +49,7 @@ def queries(counts: np.ndarray[Any, Any], epsilon: float) -> NoisyAnswers:
     names = ("sum", "cells") if counts.shape[0] == 1 else ("sum", "rows", "columns", "cells")
     spread = 2 * (len(names) / epsilon) ** 2
     groups = two_way(counts, dict.fromkeys(names, spread))
-    return NoisyAnswers(tuple(QueryGroup(name=group.name, matrix=group.matrix, answers=group.answers, variances=group.variances,
-                                         noise="laplace") for group in groups))
+    return NoisyAnswers(tuple(replace(group, noise="laplace") for group in groups))
 
 
 class Errors:

@@ -641,7 +641,9 @@ class Writer:
         if self.chance(0.85):
             options["max_rows"] = self.draw.choice([1, 2, 4])
         if self.chance(0.2):
-            options["consistency"] = self.draw.choice(["none", "non_negative", "integer"])
+            options["consistency"] = self.draw.choice(["none", "ols", "nnls", "sequential"])
+            if options["consistency"] != "none" and self.chance(0.5):
+                options["rounding"] = "whole"
         return self.asked("workload", *texts, **options)
 
     def strategy(self) -> Asked:

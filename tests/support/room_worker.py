@@ -45,7 +45,7 @@ TEXTS: dict[str, list[str]] = {
         "p-identity", "union", "workload", "identity", "matrix-mechanism", "dawa", "convex", "square-root", "fitness-for-use-refined")},
     "kronecker by name": [PAIR.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'kronecker')", 1)],
     "privtree by name": [PAIR.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'privtree')", 1)],
-    "no number below zero": [PAIR.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (consistency = 'non_negative')", 1)],
+    "no number below zero": [PAIR.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (consistency = 'nnls')", 1)],
 }
 
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dpsql.synthesis.method import Method
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
+from dpsql.synthesis.methods.fitted_cells import (
+    LeastSquaresCells,
+    MaximumFitCells,
+    NonNegativeCells,
+    ReweightedCells,
+    SequentialCells,
+)
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.mst import SpanningTree
 from dpsql.synthesis.methods.privbayes import PrivBayes
 from dpsql.synthesis.table_options import SynthesisTerms
 
-METHODS: dict[str, Method] = {method.name: method for method in (AdaptiveMarginals(), SpanningTree(), PrivBayes(), Independent())}
+METHODS: dict[str, Method] = {method.name: method for method in (
+    AdaptiveMarginals(), SpanningTree(), PrivBayes(), Independent(),
+    NonNegativeCells(), ReweightedCells(), SequentialCells(), MaximumFitCells(), LeastSquaresCells())}
 
 
 def methods_for(terms: SynthesisTerms) -> dict[str, Method]:
