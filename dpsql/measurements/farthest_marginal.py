@@ -120,7 +120,8 @@ def counted_cells(plan: GroupedSums, axes: tuple[Axis, ...], context: Context) -
     return found
 
 
-def check_candidates(axes: tuple[Axis, ...], marginals: tuple[tuple[int, ...], ...], expected: tuple[tuple[int, ...], ...]) -> None:
+def check_candidates(axes: tuple[Axis, ...], marginals: tuple[tuple[int, ...], ...],
+                     expected: tuple[tuple[int, ...], ...]) -> None:
     """Raise ValueError for anything but different axes, and marginals of them with an expected number for each cell."""
     if any(type(given) is not tuple for given in (axes, marginals, expected)) or not marginals:
         raise ValueError("a choice needs tuples of axes, of candidates, and of what is expected of each")
