@@ -29,7 +29,7 @@ from dpsql.synthesis.methods.mst import SpanningTree
 
 DOMAIN = TableDomain(("a", "b", "c", "d", "e"), (3, 4, 2, 5, 3))
 UNSELECTIVE = ("independent", *FITS)  # they choose nothing by the rows
-QUICK = [name for name in METHODS if name not in ("max_fit", "ols")]  # which ask what nnls asks
+QUICK = [name for name in METHODS if name not in FITS or name == "nnls"]  # the others ask what nnls asks, and fit for longer
 PRICES: dict[str, Cost] = {"pure": pure(Fraction(3, 2)), "rho": concentrated(Fraction(1, 25))}
 
 
@@ -196,7 +196,7 @@ def test_candidates_that_are_left_out_could_not_be_drawn() -> None:
 
 def test_what_is_asked_follows_from_what_was_released() -> None:
     table = data(exact=True)
-    for method in METHODS.values():
+    for method in map(METHODS.__getitem__, QUICK):
         table.measured(method, PRICES["rho"])
         first = list(table.asked)
         table.measured(method, PRICES["rho"])
@@ -221,14 +221,14 @@ def test_marginals_of_pairs_are_nearer_than_those_of_independent_columns(account
 
 
 @pytest.mark.parametrize("account", PRICES)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", QUICK)
 def test_stages_tell_the_noise_of_what_is_measured(name: str, account: str) -> None:
     table, price = data(), PRICES[account]
     told = METHODS[name].told(table.task(price))
     found = table.measured(METHODS[name], price).marginals
     errors = {f"{math.sqrt(each.variance):.3g}" for each in found}
     numbers = {line.partition("standard error ")[2].split()[0] for line in told if "standard error" in line}
-    assert numbers and numbers <= errors and "17 cells" in told[0]
+    assert numbers and numbers <= errors and (name in FITS or "17 cells" in told[0])
     if name == "aim":
         assert len(found) - 5 <= int(told[1].split()[2])
 
