@@ -17,6 +17,7 @@ from support.coded_tables import Coded, Places, total_variation
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.measurements import DependentParents, FarthestCount, FarthestMarginal, NoisySums
+from dpsql.microdata.all_fits import METHODS as FITS
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.method import Method
 from dpsql.synthesis.methods import mst
