@@ -1,6 +1,6 @@
 """MWEM+PUB: the rows of a public table get weights, moved in rounds towards what they describe worst.
 
-The model has the distinct rows of the public table, and with a fifth of the weight rows made of them: each value of a row is
+The model has the distinct rows of the public table, and with a tenth of the weight rows made of them: each value of a row is
 exchanged, with a chance of 15 %, for the one of another row. These give combinations of values a place that only the private
 rows have, at no price. See `query_rounds` for the rounds: all marginals of the workload are measured at once where noise is well
 below what public rows, were they a sample, tell of shares: 1 / sqrt(their number). The public rows are believed as such a sample
@@ -27,10 +27,10 @@ from dpsql.models.weighted_rows import WeightedRows, counted_rows, design_effect
 from dpsql.synthesis.method import Impossible, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.query_rounds import QueryRounds
 
-ROUNDS = 4
+ROUNDS = 3
 SHARP = 0.75
 EXCHANGED = 0.15
-MIXED = 0.2  # of the weight
+MIXED = 0.1  # of the weight
 TIMES = 10  # as many rows with exchanged values as public ones
 MOST_MIXED = 100_000
 NEEDED = "it weighs the rows of a public table"

@@ -31,7 +31,7 @@ from dpsql.synthesis.methods.marginal_requests import counted, counted_cell, far
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
 
 SINGLES = Fraction(3, 10)  # of the price
-CHOOSING = Fraction(3, 10)  # of a round's price
+CHOOSING = Fraction(1, 2)  # of a round's price
 FINE = 10  # expected counts are rounded to multiples of this part of a row
 
 
