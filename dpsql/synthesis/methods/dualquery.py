@@ -89,8 +89,8 @@ class DualQuery(Method):
         column = min(domain.columns, key=lambda each: domain.cells([each]))
         return (f"counts of the values of {column}: {domain.cells([column]):,} cells, "
                 f"{error_stage(task.table, task.price.part(COUNTING))}",
-                f"no other count: {LEAST_ROUNDS} to {MOST_ROUNDS} rounds, more for a higher price and for more rows; in each, counts "
-                "are drawn that the rows found so far answer wrongly, and a row is added that answers them")
+                f"no other count: {LEAST_ROUNDS} to {MOST_ROUNDS} rounds, more for a higher price and for more rows; in each, "
+                "counts are drawn that the rows found so far answer wrongly, and a row is added that answers them")
 
 
 def _share(number: int, rounds: int, *, pure: bool) -> Fraction:
