@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import numpy as np
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.block_sums import Axis
 from dpsql.measurements.listed import whole
-from dpsql.measurements.marginal_tables import check_axes, check_numbers, check_places, marginal_tables
+from dpsql.measurements.marginal_tables import check_candidates, check_numbers, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import MOST_SCORE, choice_cost, likely_best
@@ -67,21 +66,15 @@ class FarthestMarginal:
 
     def cost(self, certificate: Certificate) -> Cost:
         """Raises ValueError where an assumption of the proof does not hold."""
-        check_axes(self.axes)
-        if type(self.marginals) is not tuple or type(self.expected) is not tuple or not self.marginals:
-            raise ValueError("a choice needs tuples of candidates, and of what is expected of each")
+        check_candidates(self.axes, self.marginals, self.expected)
         check_scale(self.scale)
         whole(self.grain, 1, MOST_SCORE, "the grain of scores")
-        for numbers in (self.weights, self.penalties, *self.expected):
+        for numbers in (self.weights, self.penalties):
             check_numbers(numbers, -MOST_SCORE)
         if 0 in self.weights:
             raise ValueError("a candidate without a weight has no score")
-        if not len(self.marginals) == len(self.expected) == len(self.weights) == len(self.penalties):
+        if not len(self.marginals) == len(self.weights) == len(self.penalties):
             raise ValueError("every candidate needs expected counts, a weight and a penalty")
-        for places, counts in zip(self.marginals, self.expected, strict=True):
-            check_places(places, self.axes)
-            if len(counts) != math.prod(self.axes[place].size for place in places):
-                raise ValueError("a count is expected of every cell of a candidate")
         if certificate.below.public:
             return FREE
         return choice_cost(2 * self.grain * certificate.l1 * max(map(abs, self.weights)), self.scale, flip=False)

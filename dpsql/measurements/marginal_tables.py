@@ -59,6 +59,19 @@ def check_places(places: object, axes: Sequence[Axis]) -> None:
         raise ValueError(f"a candidate has {LARGEST} cells at most")
 
 
+def check_candidates(axes: tuple[Axis, ...], marginals: tuple[Places, ...], expected: tuple[tuple[int, ...], ...]) -> None:
+    """Raise ValueError for anything but different axes, and marginals of them with an expected number for each cell."""
+    check_axes(axes)
+    if type(marginals) is not tuple or type(expected) is not tuple or not marginals:
+        raise ValueError("a choice needs tuples of candidates, and of what is expected of each")
+    if len(marginals) != len(expected):
+        raise ValueError("every candidate needs expected counts")
+    for places, counts in zip(marginals, expected, strict=True):
+        check_places(places, axes)
+        if len(check_numbers(counts, -MOST_SCORE)) != math.prod(axes[place].size for place in places):
+            raise ValueError("a count is expected of every cell of a candidate")
+
+
 def check_numbers(numbers: object, least: int) -> tuple[int, ...]:
     """The numbers. Raises ValueError for anything but a tuple of whole numbers, none below `least` or too large for floats."""
     if type(numbers) is not tuple or not {type(number) for number in numbers} <= {int}:

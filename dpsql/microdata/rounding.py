@@ -26,7 +26,7 @@ from dpsql.workload.factors import Array
 
 WHOLE = 1e-6  # counts by which a number is taken for whole
 SEARCH = 512  # fractional cells up to which whole numbers are searched where a vertex is not whole
-SECONDS = 2.0  # of that search
+NODES = 100  # of that search: its end does not depend on how fast the machine is
 
 ANSWERS, TOTAL = "answers", "total"  # what rounding keeps
 
@@ -73,7 +73,7 @@ def _raised(rows: Any, low: Array, high: Array, share: Array) -> Array | None:
         if whole and len(share) > SEARCH:
             return None
         found = scipy.optimize.milp(1 - 2 * share, bounds=scipy.optimize.Bounds(0, 1), constraints=limits,
-                                    integrality=np.full(len(share), int(whole)), options={"time_limit": SECONDS} if whole else {})
+                                    integrality=np.full(len(share), int(whole)), options={"node_limit": NODES} if whole else {})
         if found.x is not None and _are_whole(found.x) and _lie_within(rows @ np.rint(found.x), low, high):
             return np.rint(found.x)
         if found.status == 2:

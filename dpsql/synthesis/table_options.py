@@ -11,9 +11,9 @@ from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "score", "fit", "workload", "rows", "bins")
-PRIVBAYES, SCORES, FITS = "privbayes", ("r", "mutual information"), ("network", "conditionals")
-OF_PRIVBAYES = {"score": SCORES, "fit": FITS}
+OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins")
+SCORES, FITS, QUERIES = ("r", "mutual information"), ("network", "conditionals"), ("marginals", "single")
+OF_METHODS = {"score": "privbayes", "fit": "privbayes", "public": "mwem_pub", "queries": "mwem"}  # options of one method each
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
 MOST_BINS, MOST_ROWS = 1000, 10**6
 
@@ -27,6 +27,8 @@ class SynthesisTerms:
     score    how PrivBayes measures what parents tell of a column, or 'auto'
     fit      what PrivBayes makes of the counts, or 'auto'
     workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
+    single   whether a round of MWEM measures one count, and not a whole marginal
+    public   the name of a public table for MWEM+PUB; None where none is named
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
     """
@@ -36,6 +38,8 @@ class SynthesisTerms:
     score: str = "auto"
     fit: str = "auto"
     workload: Option | None = None
+    single: bool = False
+    public: Option | None = None
     rows: int | None = None
     bins: int | None = None
 
@@ -46,11 +50,13 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
     method = named_option(own.get("method"), methods)
-    for option in (own[name] for name in OF_PRIVBAYES if name in own and method != PRIVBAYES):
-        raise OptionError(f"{option.name} is an option of the method {PRIVBAYES} alone", span=option.span,
-                          subject=option.name, try_=f"method = '{PRIVBAYES}'")
-    score, fit = (named_option(own.get(name), known) for name, known in OF_PRIVBAYES.items())
-    return SynthesisTerms(options=options, method=method, score=score, fit=fit, workload=own.get("workload"),
+    for option in (own[name] for name, reader in OF_METHODS.items() if name in own and method != reader):
+        reader = OF_METHODS[option.name]
+        raise OptionError(f"{option.name} is an option of the method {reader} alone", span=option.span, subject=option.name,
+                          try_=f"method = '{reader}'")
+    return SynthesisTerms(options=options, method=method, score=named_option(own.get("score"), SCORES),
+                          fit=named_option(own.get("fit"), FITS), workload=own.get("workload"), public=own.get("public"),
+                          single=named_option(own.get("queries"), QUERIES) == "single",
                           rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
 
 

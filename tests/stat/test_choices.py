@@ -34,6 +34,7 @@ from dpsql.measurements import (
     DependentParents,
     DiscreteGaussian,
     DiscreteLaplace,
+    FarthestCount,
     FarthestMarginal,
     Form,
     GaussianThreshold,
@@ -161,6 +162,12 @@ def farthest(scan: Scan) -> Request:
                             scale=1.5, grain=2)
 
 
+def far_counts(scan: Scan) -> Request:
+    """The person's cell is drawn with the one sign where two were expected, and with the other where none was."""
+    axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
+    return FarthestCount(view=scan, axes=axes, marginals=((0,), (1,)), expected=((0, 0), (2, 0)), scale=1.5, multiplier=2)
+
+
 TOGETHER = Pair(people=[person(0, age=6, income=None), *(person(i, age=5, income=1.0) for i in range(1, 100))])
 
 
@@ -278,6 +285,8 @@ CASES = [
          halved=30_000),
     Case(name="vote", make=over(ONE, vote), seen=lambda found: [found.yes]),
     Case(name="farthest marginal", make=over(ONE, farthest), seen=lambda found: [found.place]),
+    Case(name="farthest counts", make=over(ONE, far_counts), seen=lambda found: [
+        float(cell.sign * (1 + 2 * cell.marginal + cell.cell)) for cell in found.cells]),
     Case(name="dependent parents by R", make=over(TOGETHER, parents), seen=lambda found: [found.place], tight=0.3,
          halved=None),  # one pair of columns moves by half of the range; test_dependent_parents.py has two that move apart
     Case(name="dependent parents by information", make=over(ALIKE_BUT_ONE, information), seen=lambda found: [found.place], tight=0.3),

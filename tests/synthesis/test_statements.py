@@ -209,6 +209,19 @@ MISTAKES = {
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilom = 1)": "a synthetic table has no option epsilom",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (rows = 0)": "rows must be a whole number",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilon = 9)": "left",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub')": "weighs the rows of a public table",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'nowhere')": "there is no table nowhere",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 3)": "public is the name of a public table",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'people')": "people is private",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plans has no column health",
+    "CREATE SYNTHETIC TABLE made AS SELECT site + 100 AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')":
+        "no row of this one has listed values",
+    "CREATE SYNTHETIC TABLE made AS SELECT female AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plan is BIGINT in plans",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "only the method mwem_pub has public",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "only the method mwem has queries",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem', queries = 'both')": "there is no queries",
+    "CREATE SYNTHETIC TABLE made AS SELECT income, education_years, black, site, health FROM people OPTIONS (method = 'mwem', bins = 100)":
+        "combinations of values",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people WHERE health = ?": "no value is given for ?",
 }
 
@@ -220,6 +233,23 @@ def test_mistakes_cost_nothing_and_are_located(connection: dpsql.Connection, tex
         connection.execute(text)
     assert told.value.try_ and told.value.span is not None and spent(connection) == left
     assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+
+
+def test_a_synthetic_table_is_public_for_another_one(connection: dpsql.Connection) -> None:
+    """Of other rows, which are a start: half as many females as there are."""
+    made_by(connection, "CREATE SYNTHETIC TABLE start AS SELECT health, female FROM people OPTIONS (epsilon = 0.2)")
+    made = made_by(connection, "CREATE SYNTHETIC TABLE made AS SELECT health, female FROM people "
+                               "OPTIONS (epsilon = 0.4, method = 'mwem_pub', public = 'START')")
+    assert made.method == "mwem_pub" and made.rows > 5000 and {each.columns for each in made.marginals} >= {("health", "female")}
+    told = connection.execute("EXPLAIN PRIVACY CREATE SYNTHETIC TABLE more AS SELECT health, female FROM people "
+                              "OPTIONS (epsilon = 0.4, method = 'mwem_pub', public = 'start')").fetchall()
+    assert "public rows" in str(told)
+
+
+def test_mwem_measures_single_counts(connection: dpsql.Connection) -> None:
+    made = made_by(connection, "CREATE SYNTHETIC TABLE made AS SELECT health, female, site FROM people "
+                               "OPTIONS (epsilon = 0.4, method = 'mwem', queries = 'single')")
+    assert {each.columns for each in made.marginals} == {("health",), ("female",), ("site",)} and made.rows > 5000
 
 
 def test_answers_are_not_taken_for_tables(connection: dpsql.Connection) -> None:

@@ -80,7 +80,7 @@ class AdaptiveMarginals(Method):
         domain, possible = table.domain, candidates(task, self.cells)
         if not _dependent(possible):
             return (yield from Independent().measure(task))
-        share, spent = Fraction(1, self.rounds * len(domain.columns)), Fraction(0)
+        share, spent = Fraction(1, self.rounds * len(task.columns)), Fraction(0)
         found = list(task.known)
         columns = unknown_columns(task, price.part((1 - CHOOSING) * share))
         for column in columns:
@@ -89,7 +89,7 @@ class AdaptiveMarginals(Method):
         network = fit(domain, found)
         noise = mean_size(noise_for(table, price.part((1 - CHOOSING) * share)))
         share = self._enough(task, possible, network.total, share)
-        if blurred(network, columns, noise) or share * len(domain.columns) > LEAST_ROUNDS * (1 - spent):
+        if blurred(network, columns, noise) or share * len(task.columns) > LEAST_ROUNDS * (1 - spent):
             return (yield from Independent().again(replace(task, price=price.part(1 - spent)), found[len(task.known):]))
         weight = max(each.weight for each in possible)
         sure = choice_scale(table, weight, price.part(LITTLE * share)) <= SURE * weight * network.total
@@ -134,7 +134,7 @@ class AdaptiveMarginals(Method):
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         table, price = task.table, task.price
-        number, possible = len(table.columns), candidates(task, self.cells)
+        number, possible = len(task.columns), candidates(task, self.cells)
         if not _dependent(possible):
             return Independent().told(task)
         each = price.part((1 - CHOOSING) / (self.rounds * number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.synthesis.method import Method
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
+from dpsql.synthesis.methods.dualquery import DualQuery
 from dpsql.synthesis.methods.fitted_cells import (
     LeastSquaresCells,
     MaximumFitCells,
@@ -13,11 +14,13 @@ from dpsql.synthesis.methods.fitted_cells import (
 )
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.mst import SpanningTree
+from dpsql.synthesis.methods.mwem import MultiplicativeWeights
+from dpsql.synthesis.methods.mwem_pub import WeightedPublicRows
 from dpsql.synthesis.methods.privbayes import PrivBayes
 from dpsql.synthesis.table_options import SynthesisTerms
 
 METHODS: dict[str, Method] = {method.name: method for method in (
-    AdaptiveMarginals(), SpanningTree(), PrivBayes(), Independent(),
+    AdaptiveMarginals(), SpanningTree(), PrivBayes(), Independent(), MultiplicativeWeights(), WeightedPublicRows(), DualQuery(),
     NonNegativeCells(), ReweightedCells(), SequentialCells(), MaximumFitCells(), LeastSquaresCells())}
 
 

@@ -43,7 +43,7 @@ from dpsql.synthesis.method import CodedTable, Measured, Measuring, Method, Synt
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import candidates, choice_scale, counted, mean_size, noise_for
 from dpsql.synthesis.methods.stages import size_stage
-from dpsql.synthesis.table_options import FITS, PRIVBAYES, SCORES
+from dpsql.synthesis.table_options import FITS, SCORES
 
 SIZE, SINGLES = Fraction(1, 50), Fraction(2, 5)  # of the price: to know the number of rows; for single columns, at least
 ALL = Fraction(9, 10)  # where single columns need more of the price than this, they get all
@@ -64,7 +64,7 @@ class PrivBayes(Method):
 
     score: str = SCORES[0]
     fit: str = FITS[0]
-    name: ClassVar[str] = PRIVBAYES
+    name: ClassVar[str] = "privbayes"
 
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, the network, and the counts of its nodes."""
