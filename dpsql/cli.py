@@ -632,9 +632,9 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
 def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
     """Raises the error of a wrong statement, as far as it can be detected beforehand."""
     from dpsql.sql.text.parse import parse
-    from dpsql.sql.text.statement import OpenModel, Query, Synthesize, Validate
+    from dpsql.sql.text.statement import OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
-    if isinstance(parse(text), Query | Validate | Synthesize | OpenModel):
+    if isinstance(parse(text), Query | Validate | Synthesize | SynthesizeTables | OpenModel):
         connection.explain(text, parameters)
 
 
@@ -656,6 +656,8 @@ def _show(cursor: Any, options: argparse.Namespace) -> None:
         _print_answer(cursor.answer, options)
     elif cursor.synthetic is not None:
         print(json.dumps(cursor.synthetic.as_dict()) if getattr(options, "json", False) else cursor.synthetic)
+    elif cursor.database is not None:
+        print(cursor.database.as_json() if getattr(options, "json", False) else cursor.database)
     elif cursor.model is not None:
         print(cursor.model.as_json() if getattr(options, "json", False) else cursor.model)
     elif cursor.explanation is not None:

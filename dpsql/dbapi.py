@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from dpsql import errors
 from dpsql.engine.guard import guarded
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
     from dpsql.sql.text.statement import Option, Query
     from dpsql.synthesis.online_model import OnlineModel
+    from dpsql.synthesis.released_database import ReleasedDatabase
     from dpsql.synthesis.synthetic_table import SyntheticTable
     from dpsql.validation.findings import Validation
 
@@ -145,7 +146,7 @@ class Connection:
         from dpsql.engine.answering import explain, seen_by
         from dpsql.engine.together import explain_workload
         from dpsql.sql.text.parse import parse
-        from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, Validate
+        from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
@@ -156,7 +157,7 @@ class Connection:
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
         statement = parse(_text(sql))
         query = statement.query if isinstance(statement, Explain) else statement
-        if not isinstance(query, Query | Validate | Synthesize | OpenModel):
+        if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         with self._used() as session:
             return explain(query, session, parameters)
@@ -201,27 +202,44 @@ class Connection:
         with self._used() as session:
             return validate(statement, seen_by(session, statement), synthetic=brought)
 
-    @guarded
+    @overload
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
-                   workload: str | Sequence[str] | None = None, **options: Any) -> SyntheticTable:
+                   workload: str | Sequence[str] | None = None, **options: Any) -> SyntheticTable: ...
+
+    @overload
+    def synthesize(self, query: Mapping[str, str], **options: Any) -> ReleasedDatabase: ...
+
+    @guarded
+    def synthesize(self, query: str | Mapping[str, str], *, name: str | None = None,
+                   parameters: Sequence[Any] | Mapping[str, Any] = (), workload: str | Sequence[str] | None = None,
+                   **options: Any) -> SyntheticTable | ReleasedDatabase:
         """A synthetic table: rows drawn from a private model of a query's rows. The same as CREATE SYNTHETIC TABLE name AS query.
 
-        query     a SELECT of the columns, without aggregates, over rows that belong to one entity each
+        query     a SELECT of the columns, without aggregates, over rows that belong to one entity each; or several by their
+                  names, of tables that hang together by foreign keys: the same as CREATE SYNTHETIC TABLES
         name      under which later statements may ask the table, exactly and for free
         workload  what the table should be good at: 'all 3-way', or statements about it
         options   epsilon, delta, rho, method, rows, bins, max_rows
 
-        `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them.
-        Raises a located error if anything is wrong; nothing is charged then.
+        `.df()` gives the rows, `.write(path)` writes them to a CSV or Parquet file, `.report(path)` a page about them. Several
+        tables are the `tables` of the result. Raises a located error if anything is wrong; nothing is charged then.
         """
         from dpsql.engine.answering import seen_by
         from dpsql.engine.synthesizing import statement_of, synthesis
+        from dpsql.engine.synthesizing_linked import linked_statement_of, linked_synthesis
 
         if workload is not None:
             options["workload"] = workload if isinstance(workload, str) else ";\n".join(map(_text, workload))
-        statement = statement_of(_text(query), name, _options(options))
+        given = _options(options)
         with self._used() as session:
-            return synthesis(statement, seen_by(session, statement), parameters).answer()
+            if not isinstance(query, Mapping):
+                statement = statement_of(_text(query), name, given)
+                return synthesis(statement, seen_by(session, statement), parameters).answer()
+            if name is not None:
+                raise errors.ProgrammingError("each of several queries has its name already", code="synthesis",
+                                              try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')
+            several = linked_statement_of({each: _text(text) for each, text in query.items()}, given)
+            return linked_synthesis(several, seen_by(session, several), parameters).answer()
 
     @guarded
     def synthetic_table(self, name: str) -> SyntheticTable:
@@ -271,7 +289,7 @@ class Cursor:
     """Runs statements and holds the last result.
 
     Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
-    `model`, `.df()`, `.arrow()`.
+    `database`, `model`, `.df()`, `.arrow()`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -289,6 +307,7 @@ class Cursor:
         self.explanation: Explanation | None = None
         self.validation: Validation | None = None
         self.synthetic: SyntheticTable | None = None
+        self.database: ReleasedDatabase | None = None
         self.model: OnlineModel | None = None
 
     @guarded
@@ -300,6 +319,7 @@ class Cursor:
         from dpsql.engine.answering import answer
         from dpsql.planning.explain import Explanation
         from dpsql.synthesis.online_model import OnlineModel
+        from dpsql.synthesis.released_database import ReleasedDatabase
         from dpsql.synthesis.synthetic_table import SyntheticTable
         from dpsql.validation.findings import Validation
 
@@ -319,6 +339,11 @@ class Cursor:
             self.synthetic = result
             self._take([("marginal", "VARCHAR"), ("cells", "BIGINT"), ("error of a count", "DOUBLE"), ("off by", "DOUBLE")],
                        [(", ".join(each.columns), each.cells, each.error, each.off) for each in result.marginals])
+        elif isinstance(result, ReleasedDatabase):
+            self.database = result
+            self._take([("table", "VARCHAR"), ("rows", "BIGINT"), ("key", "VARCHAR"), ("hangs on", "VARCHAR")],
+                       [(each.name, each.rows, ", ".join(each.key), "" if each.parent is None else each.parent.table)
+                        for each in result.tables])
         elif isinstance(result, OnlineModel):
             self.model = result
             self._take([("column", "VARCHAR"), ("values", "BIGINT")], [(each.name, len(each.values)) for each in result.columns])

@@ -61,7 +61,14 @@ CREATE SYNTHETIC TABLE made_of_visits AS SELECT clinic, year, sex, income > 3000
 CREATE SYNTHETIC TABLE made_of_cells AS SELECT sex FROM people OPTIONS (epsilon = 0.5, method = 'reweight');
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
+EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_of_counts AS SELECT sex FROM people OPTIONS (method = 'mwem', queries = 'single');
 CREATE SYNTHETIC TABLE made_for_pairs AS SELECT sex, age FROM people OPTIONS (workload = 'all 1-way, all 2-way; SELECT sex, AVG(age) FROM made_for_pairs GROUP BY sex');
+
+-- # synthesize_tables
+
+CREATE SYNTHETIC TABLES made_people AS SELECT person_id, sex, age FROM people WHERE age > 10,
+    made_visits AS SELECT person_id AS person, clinic, year FROM visits OPTIONS (epsilon = 1, method = 'independent', rows = 50);
+EXPLAIN PRIVACY CREATE SYNTHETIC TABLES next_people AS SELECT person_id, sex FROM people, next_visits AS SELECT person_id, year FROM visits;
 
 -- # drop
 

@@ -1321,6 +1321,12 @@ DROP SYNTHETIC made
 -- SqlError synthesis: the name of one synthetic table is expected here
 DROP SYNTHETIC TABLE made, made_next
 
+-- SqlError synthesis: the name of the new table is expected here
+CREATE SYNTHETIC TABLES AS SELECT sex FROM people
+
+-- SqlError synthesis: AS is expected here
+CREATE SYNTHETIC TABLES made SELECT sex FROM people
+
 -- SqlError synthesis: MODEL is expected here
 CREATE ONLINE TABLE modelled AS SELECT sex FROM people
 

@@ -20,12 +20,25 @@ from dpsql.engine.synthesizing import beside
 from dpsql.errors import ProgrammingError
 from dpsql.planning.explain import Explanation
 from dpsql.sql.text.parse import parse
-from dpsql.sql.text.statement import Describe, Drop, Explain, Explained, OpenModel, Query, Show, Statement, Synthesize, Validate
+from dpsql.sql.text.statement import (
+    Describe,
+    Drop,
+    Explain,
+    Explained,
+    OpenModel,
+    Query,
+    Show,
+    Statement,
+    Synthesize,
+    SynthesizeTables,
+    Validate,
+)
 from dpsql.synthesis.online_model import OnlineModel
+from dpsql.synthesis.released_database import ReleasedDatabase
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.validation.findings import Validation
 
-Result: TypeAlias = Answer | Validation | SyntheticTable | OnlineModel | Explanation | Spending | Listing
+Result: TypeAlias = Answer | Validation | SyntheticTable | ReleasedDatabase | OnlineModel | Explanation | Spending | Listing
 
 
 @guarded
@@ -38,7 +51,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
-        case Query() | Validate() | Synthesize() | OpenModel():
+        case Query() | Validate() | Synthesize() | SynthesizeTables() | OpenModel():
             return decide(statement, session, parameters).answer()
         case Explain(query=query):
             return decide(query, session, parameters).explain()
@@ -66,6 +79,8 @@ def _tables_of(statement: Statement) -> list[str]:
     match statement:
         case Explain(query=query) | Synthesize(query=query) | OpenModel(query=query):
             return _tables_of(query)
+        case SynthesizeTables(tables=tables):
+            return [name for table in tables for name in _tables_of(table)]
         case Query(tree=tree):
             made = {part.alias.lower() for part in tree.find_all(exp.CTE)}
             return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in made or _defines(table)]

@@ -25,6 +25,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.set_by_set import apart, set_by_set
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.engine.synthesizing import synthesis
+from dpsql.engine.synthesizing_linked import linked_synthesis
 from dpsql.engine.validating import Checks, validation
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.plan.cells import Cells
@@ -36,8 +37,9 @@ from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released, declared_cells
 from dpsql.sql.text.places import span_of
-from dpsql.sql.text.statement import Explained, OpenModel, Query, Synthesize, Validate
+from dpsql.sql.text.statement import Explained, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 from dpsql.synthesis.online_model import OnlineModel
+from dpsql.synthesis.released_database import ReleasedDatabase
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.validation.findings import Validation
 
@@ -49,13 +51,13 @@ class Plan(Protocol):
         """What it would do and cost; spends nothing."""
         ...
 
-    def answer(self) -> Answer | Validation | SyntheticTable | OnlineModel:
+    def answer(self) -> Answer | Validation | SyntheticTable | ReleasedDatabase | OnlineModel:
         """The answer, stored or paid for."""
         ...
 
 
 def decide(query: Explained, session: Session, parameters: Parameters = ()) -> Plan:
-    """The plan of a query, a validation, a synthetic table or an online model. Raises a located error if it is wrong.
+    """The plan of a query, a validation, synthetic tables or an online model. Raises a located error if it is wrong.
 
     A query that cannot be answered as one question may still be SQL over the answers to several.
     """
@@ -63,6 +65,8 @@ def decide(query: Explained, session: Session, parameters: Parameters = ()) -> P
         return Checks(plan=validation(query, session, parameters, None), text=query.text, session=session)
     if isinstance(query, Synthesize):
         return synthesis(query, session, parameters)
+    if isinstance(query, SynthesizeTables):
+        return linked_synthesis(query, session, parameters)
     if isinstance(query, OpenModel):
         return opening(query, session)
     known = {name.lower() for name in session.catalog.tables}

@@ -23,10 +23,11 @@ from dpsql.errors import SqlError
 from dpsql.measurements import Request
 from dpsql.plan.identity import digest
 from dpsql.sql.text.statement import Drop
+from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
 from dpsql.synthesis.synthetic_table import MARK
 from dpsql.types import Type
 
-COMMON = '{"synthetic table'  # with which both tables and notes begin
+COMMON = '{"synthetic table'  # with which tables, several together, and notes begin
 BEGINNING = f'{COMMON} note": '  # of notes, which hold no table
 
 
@@ -50,6 +51,10 @@ def standing(session: Session) -> dict[str, str]:
         if body.startswith(MARK):
             name, _ = json.JSONDecoder().raw_decode(body, len(MARK))
             made[content_of(body)] = found[name.lower()] = body
+        elif body.startswith(DATABASE_MARK):
+            for part in stored_parts(body):
+                name, _ = json.JSONDecoder().raw_decode(part, len(MARK))
+                made[content_of(part)] = found[name.lower()] = part
         elif body.startswith(BEGINNING):
             note = TableNote(**json.loads(body)["synthetic table note"])
             found.pop(note.name.lower(), None)

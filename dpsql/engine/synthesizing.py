@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import textwrap
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
+from dpsql.accounting.cost import Cost
 from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
 from dpsql.batch.records import Record, encoded
 from dpsql.catalog.model import Catalog, Table
@@ -22,11 +23,13 @@ from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.kept_measurements import known_marginals
 from dpsql.engine.kept_tables import content_of, keep_again, standing
 from dpsql.engine.parameters import Parameters, named
+from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.measurements import Request
-from dpsql.plan.certificate import stabilities
+from dpsql.plan.certificate import stabilities, stability
+from dpsql.plan.expr.nodes import Value
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
@@ -41,13 +44,13 @@ from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
-from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask
+from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
 from dpsql.synthesis.method_choice import chosen
 from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.online_model import ONLINE_MARK
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
-from dpsql.synthesis.table_options import read_terms
+from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
 
@@ -62,20 +65,14 @@ def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthes
                                try_="SELECT age, sex FROM people")
     wrong = fault_of(name) if isinstance(name, str) else "is not a text"
     if wrong is not None:
-        raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_='name="people_syn"')
+        raise ProgrammingError(f"the name of the table {wrong}", code="synthesis", try_="people_syn")
     return Synthesize(name=str(name), query=asked, options=tuple(options), text=query)
 
 
 def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
     """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
-        terms = read_terms(statement.options, default=session.price, methods=tuple(METHODS))
-        price = priced(terms.options.price, session.budget, terms.options.span)
-        allotted = budgets_by_account(price)[-1].part(Fraction(1))
-        terms = replace(terms, options=replace(terms.options, price=price))
-        if session.catalog.entity.minimum_frequency > 1:
-            raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
-                              code="synthesis", span=statement.span, try_="GROUP BY queries, whose small groups are withheld")
+        terms, allotted = terms_and_price(statement.options, session, statement.span)
         question, forms = coded_question(statement.query, session, terms.bins, parameters)
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(
@@ -85,19 +82,37 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         counted = counted_keys(view, question.keys, session.kernel, session.scratch)
         known = () if counted is None else known_marginals(counted, {
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
-        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known)
+        public = None if terms.public is None else public_places(terms.public, beside(session), forms, table.columns)
+        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known, public=public,
+                             single=terms.single)
         choice = chosen(task, terms.method, METHODS)
-        refusal, name = choice.method.refusal(task), choice.method.name
-        if refusal is not None:
-            place = next((option.span for option in statement.options if option.name == "method"), statement.span)
-            raise Unsupported(f"{name} cannot make this table: {refusal.why}", code="synthesis", span=place, subject=name,
-                              try_=refusal.try_)
+        check_method(choice.method, [task], statement.options, statement.span)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
                                   session=session, span=statement.span)
         check_name(statement.name, made, statement.span)
         return made
+
+
+def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[SynthesisTerms, Cost]:
+    """The choices of a statement, and what it may spend. Raises a located error where an option is wrong, or where the policy
+    allows no synthetic rows."""
+    terms = read_terms(options, default=session.price, methods=tuple(METHODS))
+    price = priced(terms.options.price, session.budget, terms.options.span)
+    if session.catalog.entity.minimum_frequency > 1:
+        raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
+                          code="synthesis", span=span, try_="GROUP BY queries, whose small groups are withheld")
+    return replace(terms, options=replace(terms.options, price=price)), budgets_by_account(price)[-1].part(Fraction(1))
+
+
+def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequence[Option], span: Span | None) -> None:
+    """Raises Unsupported, located, where the method cannot do a task."""
+    refusal = next((refusal for task in tasks if (refusal := method.refusal(task)) is not None), None)
+    if refusal is not None:
+        place = next((option.span for option in options if option.name == "method"), span)
+        raise Unsupported(f"{method.name} cannot make this table: {refusal.why}", code="synthesis", span=place,
+                          subject=method.name, try_=refusal.try_)
 
 
 def coded_question(query: Query, session: Session, bins: int | None, parameters: Parameters) -> tuple[
@@ -112,6 +127,13 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
     if again is not None:
         raise SqlError(f"two columns are named {again.name}", code="synthesis", span=span_of(query.tree), subject=again.name,
                        try_=f"AS and another name for one of them, such as {again.name}_2")
+    return question_by(query, forms, items, session, values), forms
+
+
+def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], session: Session,
+                values: Mapping[str, Value]) -> Question:
+    """The query's rows, with each column in its form as a key. Raises Unsupported, located at its item, where the values of one
+    are not known."""
     rows = exp.to_identifier(ROWS, quoted=True)
     read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
     keys = [exp.alias_(form.key(column), f"key {at}", quoted=True)
@@ -119,28 +141,34 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
     question = bind(replace(query, tree=over_rows(query.tree, *keys)), session.catalog, session.kernel, session.scratch, values)
     for key, form, item in zip(question.keys, forms, items, strict=True):
         if key.domain is None:
+            check_owner(stability(question.view, session.kernel), span_of(query.tree))
             raise Unsupported(f"the values of {form.name} are not known: it has neither declared values nor bounds",
                               code="synthesis", span=span_of(item), subject=form.name, try_=f"values = [...] or bounds = [...] "
                               f"for {form.name} in the policy, an expression such as CASE, or the other columns alone")
         if not key.values:
             raise Unsupported(f"no row can have a value of {form.name}", code="synthesis", span=span_of(item), subject=form.name,
                               try_="another condition")
-    return question, forms
+    return question
 
 
 def limited_rows(question: Question, session: Session, options: Options, span: Span | None) -> tuple[Node, Stability]:
     """The rows, of which an entity has a limited number. Raises Unsupported, located."""
     view, known = limited_view(question, options, session.kernel, span)
+    check_owner(known, span)
+    if known.rows is None:
+        raise Unsupported(f"there is no limit on the rows of one {session.catalog.entity.name}", code="no-limit", span=span,
+                          try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
+    return view, known
+
+
+def check_owner(known: Stability, span: Span | None) -> None:
+    """Raises Unsupported, located, where rows are public, or belong to several entities each."""
     if known.public:
         raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis", span=span,
                           try_="the table itself")
     if known.owner is None:
         raise Unsupported("these rows belong to several entities each, and a synthetic table is made of rows of one entity each",
                           code="several-owners", span=span, try_="GROUP BY the key of an entity in a subquery")
-    if known.rows is None:
-        raise Unsupported(f"there is no limit on the rows of one {session.catalog.entity.name}", code="no-limit", span=span,
-                          try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
-    return view, known
 
 
 def rows_left_out(question: Question, view: Node, session: Session) -> tuple[str, ...]:
@@ -168,8 +196,9 @@ class SynthesisStatement(Charged[SyntheticTable]):
     @property
     def identity(self) -> str:
         plan = self.plan
-        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None),
-                      plan.task.workload, plan.choice.method.name, plan.forms)
+        public = () if plan.task.public is None else (hashlib.sha256(plan.task.public.tobytes()).hexdigest(),)
+        return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None, public=None),
+                      plan.task.workload, plan.choice.method.name, plan.forms, *public)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session
@@ -202,9 +231,11 @@ class SynthesisStatement(Charged[SyntheticTable]):
         return replace(made, records=tuple(encoded(found)))
 
 
-def check_name(name: str, made: Charged[Any], span: Span | None) -> None:
-    """Raises SqlError where a table or an online model has this name, unless it was made by this very statement."""
-    session, stored = made.session, made.stored_form
+def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> None:
+    """Raises SqlError where a table or an online model has this name, unless it was made by this very statement, of whose stored
+    form the table is a `part`."""
+    session, whole = made.session, made.stored_form
+    stored = None if whole is None else part(whole)
     online = name.lower() in {model.lower() for model in models(session)} and not (stored or "").startswith(ONLINE_MARK)
     table = standing(session).get(name.lower())
     if online or (table is not None and table != stored) or (stored is None and name.lower() in _names(session.catalog)):
@@ -213,13 +244,13 @@ def check_name(name: str, made: Charged[Any], span: Span | None) -> None:
 
 
 @contextlib.contextmanager
-def named_once(name: str, made: Charged[Any], span: Span | None) -> Iterator[None]:
+def named_once(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> Iterator[None]:
     """A context in which no other process gives a table of the account this name, until the statement has its answer. Raises as
     `check_name` does."""
     account = made.session.account.named
     told = f"{account.budget}\n{account.analyst}\n{name.lower()}"
     with made.session.ledger.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}"):
-        check_name(name, made, span)
+        check_name(name, made, span, part)
         yield
 
 

@@ -26,6 +26,7 @@ from dpsql.measurements.above_threshold import (
 from dpsql.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.measurements.boxes import Leaves, Tree
 from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.farthest_count import CHOICE_ROUNDING, FarCell, FarthestCount, FarthestCounts
 from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.measurements.flip_distance import (
     DistinctWithin,
@@ -60,7 +61,7 @@ from dpsql.workload.blocks import Block
 MEASUREMENTS = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
-    BalancedLevel, DegreeHistogram, FarthestMarginal, Opening, Partition, Tree,
+    BalancedLevel, DegreeHistogram, FarthestCount, FarthestMarginal, Opening, Partition, Tree,
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
@@ -71,10 +72,11 @@ VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Targ
 
 
 __all__ = [
-    "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
+    "CHOICE_ROUNDING", "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
     "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
     "Blocked", "Blocks", "Buckets", "ComparisonResult", "Comparisons", "DegreeHistogram", "DiscreteGaussian",
-    "DiscreteLaplace", "DistinctWithin", "ExtensionSums", "ExtensionWithin", "Failed", "Farthest", "FarthestMarginal",
+    "DiscreteLaplace", "DistinctWithin", "ExtensionSums", "ExtensionWithin", "Failed", "FarCell", "Farthest", "FarthestCount",
+    "FarthestCounts", "FarthestMarginal",
     "FlipDistances", "Form",
     "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule", "Keys", "Leaves", "MeasuredSums", "Noise",
     "NoisyFlipDistance", "NoisySums", "Numbered", "Opening", "Partition", "Race", "RecursiveSums", "Release", "Removed",

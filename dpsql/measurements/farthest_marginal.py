@@ -68,47 +68,27 @@ class FarthestMarginal:
 
     def cost(self, certificate: Certificate) -> Cost:
         """Raises ValueError where an assumption of the proof does not hold."""
-        if any(type(given) is not tuple for given in (self.axes, self.marginals, self.expected)) or not self.marginals:
-            raise ValueError("a choice needs tuples of axes, of candidates, and of what is expected of each")
-        for axis in self.axes:
-            Axis.check(axis)
-        check_columns([axis.column for axis in self.axes])
+        check_candidates(self.axes, self.marginals, self.expected)
         check_scale(self.scale)
         whole(self.grain, 1, MOST_SCORE, "the grain of scores")
-        for numbers in (self.weights, self.penalties, *self.expected):
+        for numbers in (self.weights, self.penalties):
             _all_whole(numbers, -MOST_SCORE)
         if 0 in self.weights:
             raise ValueError("a candidate without a weight has no score")
-        if not len(self.marginals) == len(self.expected) == len(self.weights) == len(self.penalties):
+        if not len(self.marginals) == len(self.weights) == len(self.penalties):
             raise ValueError("every candidate needs expected counts, a weight and a penalty")
-        for places, counts in zip(self.marginals, self.expected, strict=True):
-            _all_whole(places, 0)
-            if len(set(places)) != len(places) or max(places, default=0) >= len(self.axes):
-                raise ValueError("a candidate is a list of different axes")
-            if not len(counts) == math.prod(self.axes[place].size for place in places) <= LARGEST:
-                raise ValueError(f"a count is expected of every cell of a candidate, which has at most {LARGEST}")
         if certificate.below.public:
             return FREE
         return choice_cost(2 * self.grain * certificate.l1 * max(map(abs, self.weights)), self.scale, flip=False)
 
     def release(self, context: Context, certificate: Certificate) -> Farthest:
         """Draw a candidate; see `FarthestMarginal` for the score and its proof."""
-        counted = self._counted(context)
+        counted = counted_cells(self.plan, self.axes, context)
         distances = [distance(counted.table(places), expected, self.grain, counted.filled.total)
                      for places, expected in zip(self.marginals, self.expected, strict=True)]
         scores = [weight * (far - penalty) for weight, far, penalty in zip(self.weights, distances, self.penalties, strict=True)]
         best, cap = max(scores), min(math.ceil(self.scale * (math.log(len(scores)) + 45)), MOST_SCORE)
         return Farthest(place=context.noise.exponential([-float(min(best - score, cap)) for score in scores], self.scale))
-
-    def _counted(self, context: Context) -> Counted:
-        """The exact counts, read anew only where another view or other axes were asked for last."""
-        asked = (self.plan, self.axes)
-        if context.last.asked != asked:
-            context.last.found = Counted(occupied(self.plan, self.axes, context))
-            context.last.asked = asked
-        found: Counted = context.last.found
-        return found
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Farthest:
@@ -129,6 +109,34 @@ class Counted:
         if places not in self.tables:
             self.tables[places] = self.filled.marginal(places).reshape(-1)
         return self.tables[places]
+
+
+def counted_cells(plan: GroupedSums, axes: tuple[Axis, ...], context: Context) -> Counted:
+    """The exact counts, read anew only where another view or other axes were asked for last."""
+    if context.last.asked != (plan, axes):
+        context.last.found = Counted(occupied(plan, axes, context))
+        context.last.asked = plan, axes
+    found: Counted = context.last.found
+    return found
+
+
+def check_candidates(axes: object, marginals: object, expected: object) -> None:
+    """Raise ValueError for anything but different axes, and marginals of them with an expected number for each cell."""
+    if any(type(given) is not tuple for given in (axes, marginals, expected)) or not marginals:
+        raise ValueError("a choice needs tuples of axes, of candidates, and of what is expected of each")
+    assert isinstance(axes, tuple) and isinstance(marginals, tuple) and isinstance(expected, tuple)
+    for axis in axes:
+        Axis.check(axis)
+    check_columns([axis.column for axis in axes])
+    if len(marginals) != len(expected):
+        raise ValueError("every candidate needs expected counts")
+    for places, counts in zip(marginals, expected, strict=True):
+        _all_whole(places, 0)
+        _all_whole(counts, -MOST_SCORE)
+        if len(set(places)) != len(places) or max(places, default=0) >= len(axes):
+            raise ValueError("a candidate is a list of different axes")
+        if not len(counts) == math.prod(axes[place].size for place in places) <= LARGEST:
+            raise ValueError(f"a count is expected of every cell of a candidate, which has at most {LARGEST}")
 
 
 def distance(counts: Exact, expected: Sequence[int], grain: int, total: int) -> int:

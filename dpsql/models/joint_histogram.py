@@ -75,6 +75,13 @@ class JointHistogram:
         alone = JunctionTree((Clique(columns=self.domain.columns, parent=-1, shared=0),))
         return CliqueConditionals(domain=self.domain, tree=alone, tables=(self.counts,)).draw(rows, given, generator, allowed)
 
+    def tilted(self, columns: Columns, factors: Array) -> JointHistogram:
+        """The count of each cell is multiplied by the factor of the marginal's cell that it belongs to."""
+        ordered = self.domain.ordered(columns)
+        moved = np.transpose(factors, [columns.index(column) for column in ordered])
+        shape = [size if column in ordered else 1 for column, size in zip(self.domain.columns, self.domain.sizes, strict=True)]
+        return replace(self, counts=self.counts * moved.reshape(shape))
+
     def agreeing(self, found: Sequence[GroupCount]) -> JointHistogram:
         """The histogram nearest to this one that has these counts; about that where noise makes them contradict each other."""
         rounds = max(1, min(MOST_ROUNDS, MOST_STEPS // max(1, 2 * len(found) * self.counts.size)))
@@ -107,6 +114,4 @@ def _projected(histogram: JointHistogram, found: GroupCount) -> JointHistogram:
         return histogram
     goal = min(max(found.count, LEAST), total - LEAST)
     factors = np.where(found.inside, goal / inside, (total - goal) / (total - inside))
-    shape = [size if column in found.columns else 1 for column, size in
-             zip(histogram.domain.columns, histogram.domain.sizes, strict=True)]
-    return replace(histogram, counts=histogram.counts * factors.reshape(shape))
+    return histogram.tilted(found.columns, factors)

@@ -27,6 +27,7 @@ from dpsql.types import Span, Type
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts
 WIDEST_RANGE = 2**53  # of a column in bins: whole numbers up to that are exact in floats
 BINS = 32  # of a column, where neither the statement nor the policy says how many
+WIDEST_IMPLIED = 2**15  # of a range that nobody states, as that of x % 10
 STEPS = 2**20  # of a bin, that the decimals of numbers without declared ones tell apart
 Numbers: TypeAlias = NDArray[Any]
 
@@ -130,7 +131,8 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     if known.type is Type.VARCHAR and listed > MOST_VALUES:
         raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
                           code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
-    bounded = (known.declared.finite or known.kept.finite) and ends.high - ends.low <= WIDEST_RANGE
+    width = ends.high - ends.low  # of which all that a type can hold says nothing
+    bounded = width < WIDEST_IMPLIED or ((known.declared.finite or known.kept.finite) and width <= WIDEST_RANGE)
     if not (known.type.numeric or known.type.temporal) or not bounded:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
     if bins is None and cuts is not None and len(cuts) > MOST_VALUES:
@@ -139,7 +141,8 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     whole = known.type in (Type.BIGINT, Type.DATE)
     edges = _edges(ends.low, ends.high, bins or BINS, whole=whole) if bins is not None or cuts is None else _between(
         ends.low, ends.high, cuts, whole=whole)
-    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, step=known.step, edges=edges)
+    return BinnedColumn(name=name, type=known.type, nullable=known.nullable, edges=edges,
+                        step=known.step or (Fraction(1) if known.whole else None))
 
 
 def _short(numbers: Numbers, step: float) -> Numbers:

@@ -88,14 +88,23 @@ class SynthesisTask:
     price     of all requests together, at most
     workload  the marginals that the synthetic table should be good at, each as much as the others
     known     marginals of the same rows that the same account was given before, which cost nothing
+    given     columns that are given where rows are drawn: not measured by themselves, only together with others
     public    rows of a public table like the private one, as places in the lists of values; None where none is named
+    single    whether a round of MWEM measures one count, and not a whole marginal
     """
 
     table: CodedTable
     price: Cost
     workload: tuple[Columns, ...]
     known: tuple[MarginalMeasurement, ...] = ()
+    given: frozenset[str] = frozenset()
     public: Places | None = None
+    single: bool = False
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that are not given."""
+        return tuple(column for column in self.table.domain.columns if column not in self.given)
 
 
 def marginals_of(domain: TableDomain, width: int = WIDTH) -> tuple[Columns, ...]:

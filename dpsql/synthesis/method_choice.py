@@ -10,7 +10,7 @@ from dpsql.synthesis.methods.aim import AdaptiveMarginals
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.mst import SpanningTree, pairs
 
-MANY_COLUMNS = 60  # AIM looks at all pairs and triples of columns in every round
+MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
 ALONE = "the workload asks nothing of columns together, and all of the price is for single columns"
 BLIND = "it tells nothing of how columns depend on each other; where the price is too low for more, aim does the same"
 FEWER = "it measures one tree of pairs, and aim what its model describes worst, which is nearer on most tables"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.catalog.model import ForeignKey
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.plan.expr.nodes import Value
 from dpsql.synthesis.counted_values import CountedValues
@@ -69,6 +70,8 @@ class KeptTable:
     total      the estimated number of private rows
     marginals  what was measured, in order
     known      of these the number, at the end, that earlier statements had measured
+    key        columns that tell its rows apart, where it was made together with other tables
+    parent     the table among these on which it hangs
     records    the measurements as JSON values, which later statements may reuse; see `batch.records`
     """
 
@@ -81,6 +84,8 @@ class KeptTable:
     notes: tuple[str, ...] = ()
     statement: str = ""
     known: int = 0
+    key: tuple[str, ...] = ()
+    parent: ForeignKey | None = None
     records: tuple[object, ...] = field(default=(), repr=False, compare=False)
 
     @property

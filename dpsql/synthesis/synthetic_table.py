@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsql.catalog.model import Column, Domain, Table
+from dpsql.catalog.model import Column, Domain, ForeignKey, Table
 from dpsql.errors import OperationalError
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.types import ANY_NUMBER, Interval, Type
@@ -79,6 +79,7 @@ class SyntheticTable(KeptTable):
         """The stored form."""
         told = {"synthetic table": self.name, "method": self.method, "price": self.price, "total": self.total,
                 "notes": self.notes, "statement": self.statement, "marginals": [asdict(each) for each in self.marginals]}
+        told |= {"key": self.key, "parent": None if self.parent is None else asdict(self.parent)}
         return json.dumps({**told, "known": self.known, "columns": [packed(column) for column in self.columns],
                            "measured": self.records})
 
@@ -98,8 +99,9 @@ class SyntheticTable(KeptTable):
             lines += ["measured by earlier statements", *shown[new:]] if self.known else []
         lines += ["", "what it can be trusted for"]
         for of, told in trust(TableComparison(self)):
-            lines += textwrap.wrap(f"{of}: {told}", 110, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-        return "\n".join(lines)
+            lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
+                                   break_on_hyphens=False)
+        return "\n".join(lines).replace("\u00a0", " ")
 
 
 @contextlib.contextmanager
@@ -121,13 +123,16 @@ def of_json(stored: str) -> SyntheticTable:
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
         known=told["known"], records=tuple(told["measured"]),
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
-                        for each in told["marginals"]))
+                        for each in told["marginals"]),
+        key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(
+            columns=tuple(told["parent"]["columns"]), table=told["parent"]["table"],
+            references=tuple(told["parent"]["references"])))
 
 
 def declared(table: SyntheticTable, content: str) -> Table:
     """The table as one that a policy declares public, with the values and ranges of its rows, which `content` identifies."""
     return Table(name=table.name, public=True, columns={column.name: declared_column(column) for column in table.columns},
-                 content=content)
+                 key=table.key, foreign_keys=() if table.parent is None else (table.parent,), content=content)
 
 
 def declared_column(column: SyntheticColumn) -> Column:
@@ -138,7 +143,7 @@ def declared_column(column: SyntheticColumn) -> Column:
         ends = Interval(low, high)
     return Column(name=column.name, type=column.type, sql_type=column.type.value, nullable=None in column.values, declared=ends,
                   physical=ANY_NUMBER if column.type.temporal else ends,
-                  domain=Domain(tuple(present)) if len(present) <= MOST_LISTED else None)
+                  domain=Domain(tuple(present)) if 0 < len(present) <= MOST_LISTED else None)
 
 
 def _series(column: SyntheticColumn, pandas: Any) -> Any:

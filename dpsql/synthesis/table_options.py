@@ -11,7 +11,8 @@ from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "workload", "rows", "bins")
+OWN = ("method", "workload", "queries", "public", "rows", "bins")
+QUERIES = ("marginals", "single")
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
 MOST_BINS, MOST_ROWS = 1000, 10**6
 
@@ -23,6 +24,8 @@ class SynthesisTerms:
     options  price and limit on rows, as of a SELECT
     method   the name of a method, or 'auto'
     workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
+    single   whether a round of MWEM measures one count, and not a whole marginal
+    public   the name of a public table for MWEM+PUB; None where none is named
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
     """
@@ -30,6 +33,8 @@ class SynthesisTerms:
     options: Options
     method: str = "auto"
     workload: Option | None = None
+    single: bool = False
+    public: Option | None = None
     rows: int | None = None
     bins: int | None = None
 
@@ -39,7 +44,13 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     own = own_options(given, OWN, SHARED, "a synthetic table")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    return SynthesisTerms(options=options, method=named_option(own.get("method"), methods), workload=own.get("workload"),
+    method, public, queries = named_option(own.get("method"), methods), own.get("public"), own.get("queries")
+    for option, reader in ((public, "mwem_pub"), (queries, "mwem")):
+        if option is not None and method != reader:
+            raise OptionError(f"only the method {reader} has {option.name}", span=option.span, subject=option.name,
+                              try_=f"method = '{reader}'")
+    return SynthesisTerms(options=options, method=method, workload=own.get("workload"), public=public,
+                          single=named_option(queries, QUERIES) == "single",
                           rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
 
 

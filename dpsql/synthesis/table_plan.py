@@ -6,7 +6,7 @@ Everything after the last release is post-processing: the fit, the draw, and the
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements import FarthestMarginal, NoisySums, Request
+from dpsql.measurements import FarthestCount, FarthestMarginal, NoisySums, Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.models.sampling import Places
+from dpsql.models.table_domain import TableDomain
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
 from dpsql.synthesis.column_forms import Form
@@ -80,17 +82,21 @@ class TablePlan:
         return SyntheticTable(
             name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
             columns=columns,
-            marginals=tuple(self._told(each, places, model.total) for each in (*measured.marginals, *self.task.known)),
+            marginals=released_marginals(self.task.table.domain, (*measured.marginals, *self.task.known), places, model.total),
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
-    def _told(self, measured: MarginalMeasurement, places: np.ndarray[Any, np.dtype[np.int64]], total: float) -> ReleasedMarginal:
-        """How far the drawn rows are from what was measured."""
-        domain = self.task.table.domain
-        at, shape = [domain.columns.index(column) for column in measured.columns], domain.shape(measured.columns)
+
+def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float) -> tuple[
+        ReleasedMarginal, ...]:
+    """What was measured, and how far drawn rows are from it, scaled to so many rows in all."""
+    found = []
+    for each in measured:
+        at, shape = [domain.columns.index(column) for column in each.columns], domain.shape(each.columns)
         cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
-        counts = np.bincount(cells, minlength=measured.values.size)
-        off = np.abs(counts * (total / len(places)) - np.asarray(measured.values).ravel()).mean()
-        return released(measured, float(off))
+        counts = np.bincount(cells, minlength=each.values.size)
+        off = np.abs(counts * (total / max(len(places), 1)) - np.asarray(each.values).ravel()).mean()
+        found.append(released(each, float(off)))
+    return tuple(found)
 
 
 def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Request, Any, Measured]:
@@ -102,7 +108,7 @@ def told_to_who_waits(measuring: Measuring, table: CodedTable) -> Generator[Requ
             if isinstance(request, NoisySums):
                 number += 1
                 tell(f"marginal {number}: counting {', '.join(names.get(key, key) for key in request.plan.keys)} ...")
-            elif isinstance(request, FarthestMarginal):
+            elif isinstance(request, FarthestCount | FarthestMarginal):
                 tell(f"after {number} marginals: looking for what the model describes worst ...")
             release = yield request
             tell(f"marginal {number}: fitting the model ...")

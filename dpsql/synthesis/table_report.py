@@ -236,8 +236,10 @@ def _measured(table: KeptTable) -> Iterator[str]:
         return
     yield paragraph("In the order of measuring. A cell is a combination of values; the error is the standard error of each "
                     "count; the last column says how far the rows of the table are from the counts, as a mean of cells.", "dim")
+    new = len(table.marginals) - table.known
     yield _figures(("columns", "cells", "error", "off by"), (
-        (", ".join(each.columns), f"{each.cells:,}", f"{each.error:,.4g}", f"{each.off:,.4g}") for each in table.marginals))
+        (", ".join(each.columns) + (" (by an earlier statement)" if at >= new else ""), f"{each.cells:,}", f"{each.error:,.4g}",
+         f"{each.off:,.4g}") for at, each in enumerate(table.marginals)))
 
 
 def _figures(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

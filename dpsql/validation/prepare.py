@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
+from sqlglot import exp
+
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
 from dpsql.plan.expr.nodes import Ref, Value
@@ -133,10 +135,18 @@ def _even(asked: CheckedAggregate) -> tuple[bool, bool]:
 
 def _finding(query: Query, values: Sequence[Fraction], cells: tuple[tuple[Value, ...], ...], ranges: Sequence[Range],
              unit: float | None) -> Finding:
-    span = span_of(query.tree.unnest())
+    return Finding(query=" ".join(_written(query).split()), cells=cells, synthetic=tuple(map(float, values)),
+                   decision=UNTESTED, decider="", low=tuple(float(part.low) for part in ranges),
+                   high=tuple(float(part.high) for part in ranges), unit=unit)
+
+
+def _written(query: Query) -> str:
+    """The query as it was written, without brackets around it."""
+    span, tree = span_of(query.tree), query.tree
     text = query.text[span.start : span.end] if span is not None else query.text
-    return Finding(query=" ".join(text.split()), cells=cells, synthetic=tuple(map(float, values)), decision=UNTESTED, decider="",
-                   low=tuple(float(part.low) for part in ranges), high=tuple(float(part.high) for part in ranges), unit=unit)
+    while isinstance(tree, exp.Subquery):
+        text, tree = text.strip().removeprefix("(").removesuffix(")"), tree.this
+    return text
 
 
 def _check_shape(question: Question, query: Query) -> None:

@@ -12,8 +12,19 @@ import numpy as np
 import pytest
 from bench.bench_cells import VIEW
 
-from dpsql.accounting.cost import FREE
-from dpsql.measurements import Axis, Blocks, DiscreteGaussian, DiscreteLaplace, FarthestMarginal, Numbered, Partition, Tree
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements import (
+    CHOICE_ROUNDING,
+    Axis,
+    Blocks,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    FarthestCount,
+    FarthestMarginal,
+    Numbered,
+    Partition,
+    Tree,
+)
 from dpsql.measurements.buckets import height
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate, Sensitivity
@@ -48,6 +59,7 @@ TREE = Tree(view=VIEW, axes=(numbered(8), numbered(5, "a1")), scale=2.0, decay=4
 
 FARTHEST = FarthestMarginal(view=VIEW, axes=BLOCKS.axes, marginals=((0,), (1, 0)), expected=((1, 2, 3), (0,) * 6), weights=(1, 4),
                             penalties=(0, -5), scale=6.0, grain=2)
+FAR_COUNT = FarthestCount(view=VIEW, axes=BLOCKS.axes, marginals=((0,), (1, 0)), expected=((1, 2, 3), (0,) * 6), scale=6.0, multiplier=2, draws=5)
 
 
 def test_what_is_whole_has_a_cost() -> None:
@@ -56,8 +68,10 @@ def test_what_is_whole_has_a_cost() -> None:
     assert TREE.cost(certificate()).epsilon > 0
     assert FARTHEST.cost(certificate(3)).epsilon == Fraction(2 * 3 * 4 * 2, 6)
     assert FARTHEST.cost(certificate(3)).rho == Fraction(8**2, 8)
+    each = Fraction(2 * 3 * 2, 6) + CHOICE_ROUNDING
+    assert FAR_COUNT.cost(certificate(3)) == Cost(epsilon=5 * each, rho=5 * each**2 / 8)
     public = replace(certificate(), below=Stability(rows=0))
-    assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FREE
+    assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FAR_COUNT.cost(public) == FREE
 
 
 class Cheap(Block):
@@ -164,6 +178,25 @@ WRONG: dict[str, Callable[[], Any]] = {
     "farthest: noise of NaN": lambda: forged(FARTHEST, scale=NAN),
     "farthest: noise that is true": lambda: forged(FARTHEST, scale=True),
     "farthest: wide noise": lambda: forged(FARTHEST, scale=WIDEST * 2),
+    "far count: no candidates": lambda: forged(FAR_COUNT, marginals=(), expected=()),
+    "far count: a list of axes": lambda: forged(FAR_COUNT, axes=[*FAR_COUNT.axes]),
+    "far count: axes of no kind": lambda: forged(FAR_COUNT, axes=("a0", "a1")),
+    "far count: a value twice": lambda: forged(FAR_COUNT, axes=(Axis(column="a0", values=(0, 1, 0)), FAR_COUNT.axes[1])),
+    "far count: an axis twice": lambda: forged(FAR_COUNT, marginals=((0,), (1, 1)), expected=((1, 2, 3), (0,) * 4)),
+    "far count: an axis from behind": lambda: forged(FAR_COUNT, marginals=((0,), (-1,)), expected=((1, 2, 3), (0, 0))),
+    "far count: too few counts": lambda: forged(FAR_COUNT, expected=((1, 2, 3), (0,) * 5)),
+    "far count: counts of too few": lambda: forged(FAR_COUNT, expected=((1, 2, 3),)),
+    "far count: half a count": lambda: forged(FAR_COUNT, expected=((1, 2.5, 3), (0,) * 6)),
+    "far count: a count that no float holds": lambda: forged(FAR_COUNT, expected=((1, 2**60, 3), (0,) * 6)),
+    "far count: no multiplier": lambda: forged(FAR_COUNT, multiplier=0),
+    "far count: a negative multiplier": lambda: forged(FAR_COUNT, multiplier=-1),
+    "far count: a multiplier of floats": lambda: forged(FAR_COUNT, multiplier=2.0),
+    "far count: no draw": lambda: forged(FAR_COUNT, draws=0),
+    "far count: a draw that is true": lambda: forged(FAR_COUNT, draws=True),
+    "far count: less than no draws": lambda: forged(FAR_COUNT, draws=-3),
+    "far count: no noise": lambda: forged(FAR_COUNT, scale=0.0),
+    "far count: noise of NaN": lambda: forged(FAR_COUNT, scale=NAN),
+    "far count: wide noise": lambda: forged(FAR_COUNT, scale=WIDEST * 2),
     "tree: no axes": lambda: forged(TREE, axes=()),
     "tree: an axis twice": lambda: forged(TREE, axes=(numbered(8), numbered(5))),
     "tree: too many axes": lambda: forged(TREE, axes=tuple(numbered(5, f"a{i}") for i in range(21)), decay=10**6),

@@ -31,6 +31,7 @@ from dpsql.measurements import (
     Comparisons,
     DegreeHistogram,
     DiscreteLaplace,
+    FarthestCount,
     FarthestMarginal,
     Keys,
     NoisyFlipDistance,
@@ -52,6 +53,7 @@ from dpsql.measurements import (
     select,
     slack_of,
 )
+from dpsql.measurements.farthest_marginal import counted_cells
 from dpsql.measurements.reading import occupied_cells, sorted_values
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import removal_levels, sets
@@ -303,6 +305,18 @@ def _compare_farthest(request: FarthestMarginal, certificates: Sequence[Certific
     yield Move("farthest", max(change) - min(change), float(request.cost(*certificates).epsilon or 0))
 
 
+def _read_far_counts(request: FarthestCount, certificates: Any, view: View) -> list[float]:
+    counted = counted_cells(request.plan, request.axes, view.context)
+    above = [score for places, expected in zip(request.marginals, request.expected, strict=True)
+             for score in (request.multiplier * counted.table(places) - np.array(expected)).tolist()]
+    return [score / request.scale for score in (*above, *(-score for score in above))]
+
+
+def _compare_far_counts(request: FarthestCount, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+    change = [here - there for here, there in zip(a, b, strict=True)]
+    yield Move("far counts", request.draws * (max(change) - min(change)), float(request.cost(*certificates).epsilon or 0))
+
+
 def _read_opening(request: Opening, certificates: Any, view: View) -> None:
     """Nothing is read."""
 
@@ -327,7 +341,7 @@ def _compare_compared(request: Comparisons, certificates: Sequence[Certificate],
     yield Move("count", max(map(abs, change)), claimed)
     yield Move("counts", sum(map(abs, change)), claimed)
     if certificates[0].below.owners:
-        yield Move("both ways", min(max(change), -min(change)), 0)
+        yield Move("both ways", max(0, min(max(change), -min(change))), 0)
 
 
 def _read_threshold(request: AboveThresholdOfCounts, certificates: Any, view: View) -> list[int]:
@@ -489,8 +503,8 @@ LAWS: dict[type, tuple[Read, Compare]] = {
     NoisySums: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
     Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), DegreeHistogram: (_read_degrees, _compare_degrees),
     Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), AboveThresholdOfCounts: (_read_threshold, _compare_threshold),
-    FarthestMarginal: (_read_farthest, _compare_farthest), Opening: (_read_opening, _compare_opening),
-    Comparisons: (_read_compared, _compare_compared),
+    FarthestMarginal: (_read_farthest, _compare_farthest), FarthestCount: (_read_far_counts, _compare_far_counts),
+    Opening: (_read_opening, _compare_opening), Comparisons: (_read_compared, _compare_compared),
     AboveThresholdOfSums: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
     Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), BalancedLevel: (_read_balance, _compare_balance),
     Removed: (_read_removed, _compare_removed), RecursiveSums: (_read_removed, _compare_removed),

@@ -32,6 +32,7 @@ from dpsql.measurements import (
     Blocks,
     DiscreteGaussian,
     DiscreteLaplace,
+    FarthestCount,
     FarthestMarginal,
     Form,
     GaussianThreshold,
@@ -158,6 +159,12 @@ def farthest(scan: Scan) -> Request:
                             scale=1.5, grain=2)
 
 
+def far_counts(scan: Scan) -> Request:
+    """The person's cell is drawn with the one sign where two were expected, and with the other where none was."""
+    axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
+    return FarthestCount(view=scan, axes=axes, marginals=((0,), (1,)), expected=((0, 0), (2, 0)), scale=1.5, multiplier=2)
+
+
 NUMBERED = Numbered(column="a", values=tuple(range(8)), numbers=tuple(range(8)))
 STEPS = Pair(people=[person(0, age=3), *(person(10 * k + i, age=k) for k, n in ((0, 5), (1, 9)) for i in range(1, n + 1))])
 FULL = Pair(people=[person(i, age=0) for i in range(7)])
@@ -255,6 +262,8 @@ CASES = [
          halved=30_000),
     Case(name="vote", make=over(ONE, vote), seen=lambda found: [found.yes]),
     Case(name="farthest marginal", make=over(ONE, farthest), seen=lambda found: [found.place]),
+    Case(name="farthest counts", make=over(ONE, far_counts), seen=lambda found: [
+        float(cell.sign * (1 + 2 * cell.marginal + cell.cell)) for cell in found.cells]),
     Case(name="partition", make=over(STEPS, partition), seen=borders, tight=0.3, halved=16_000),
     Case(name="tree and its leaves", make=over(FULL, tree), seen=leaves, tight=0.4, times=6000, halved=6000),
     Case(name="blocks, Laplace", make=over(ONE, blocks("laplace")), seen=numbers),

@@ -33,6 +33,7 @@ class Coded:
     places: Places
     noise: Any = None
     rows: int = 1
+    public: Places | None = None
     asked: list[tuple[Request, Cost]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -58,7 +59,9 @@ class Coded:
 
     def task(self, price: Cost, **more: Any) -> SynthesisTask:
         """Of this table, for this price."""
-        return SynthesisTask(**{"table": self.table, "price": price, "workload": marginals_of(self.domain), **more})
+        draws = np.random.default_rng(0)
+        public = self.public if self.public is not None else np.stack([draws.integers(0, size, 500) for size in self.domain.sizes], axis=1)
+        return SynthesisTask(**{"table": self.table, "price": price, "workload": marginals_of(self.domain), "public": public, **more})
 
     def measured(self, method: Method, price: Cost, **more: Any) -> Measured:
         """What a method measures, by the kernel's own certificates, costs and releases; nothing is recorded. `asked` keeps the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,11 @@ import dpsql
 from dpsql import cli
 from dpsql.demo.folder import export
 from dpsql.kernel.ledger import Ledger
+from dpsql.progress import shown_by
 from dpsql.synthesis.synthetic_table import SyntheticColumn, SyntheticTable, declared_column, of_json
 from dpsql.types import Type
 
+SHELL = ["synthesize", "--budget", "study", "--analyst", "ada", "--ledger", "test.ledger", "--name", "made"]
 MAKE = "CREATE SYNTHETIC TABLE made AS SELECT health, female, income, education_years FROM people OPTIONS (epsilon = 0.5)"
 
 
@@ -206,6 +209,19 @@ MISTAKES = {
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilom = 1)": "a synthetic table has no option epsilom",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (rows = 0)": "rows must be a whole number",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilon = 9)": "left",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub')": "weighs the rows of a public table",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'nowhere')": "there is no table nowhere",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 3)": "public is the name of a public table",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'people')": "people is private",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plans has no column health",
+    "CREATE SYNTHETIC TABLE made AS SELECT site + 100 AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')":
+        "no row of this one has listed values",
+    "CREATE SYNTHETIC TABLE made AS SELECT female AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plan is BIGINT in plans",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "only the method mwem_pub has public",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "only the method mwem has queries",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem', queries = 'both')": "there is no queries",
+    "CREATE SYNTHETIC TABLE made AS SELECT income, education_years, black, site, health FROM people OPTIONS (method = 'mwem', bins = 100)":
+        "combinations of values",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people WHERE health = ?": "no value is given for ?",
 }
 
@@ -217,6 +233,23 @@ def test_mistakes_cost_nothing_and_are_located(connection: dpsql.Connection, tex
         connection.execute(text)
     assert told.value.try_ and told.value.span is not None and spent(connection) == left
     assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+
+
+def test_a_synthetic_table_is_public_for_another_one(connection: dpsql.Connection) -> None:
+    """Of other rows, which are a start: half as many females as there are."""
+    made_by(connection, "CREATE SYNTHETIC TABLE start AS SELECT health, female FROM people OPTIONS (epsilon = 0.2)")
+    made = made_by(connection, "CREATE SYNTHETIC TABLE made AS SELECT health, female FROM people "
+                               "OPTIONS (epsilon = 0.4, method = 'mwem_pub', public = 'START')")
+    assert made.method == "mwem_pub" and made.rows > 5000 and {each.columns for each in made.marginals} >= {("health", "female")}
+    told = connection.execute("EXPLAIN PRIVACY CREATE SYNTHETIC TABLE more AS SELECT health, female FROM people "
+                              "OPTIONS (epsilon = 0.4, method = 'mwem_pub', public = 'start')").fetchall()
+    assert "public rows" in str(told)
+
+
+def test_mwem_measures_single_counts(connection: dpsql.Connection) -> None:
+    made = made_by(connection, "CREATE SYNTHETIC TABLE made AS SELECT health, female, site FROM people "
+                               "OPTIONS (epsilon = 0.4, method = 'mwem', queries = 'single')")
+    assert {each.columns for each in made.marginals} == {("health",), ("female",), ("site",)} and made.rows > 5000
 
 
 def test_answers_are_not_taken_for_tables(connection: dpsql.Connection) -> None:
@@ -299,6 +332,37 @@ def test_what_fails_after_the_charge_leaves_no_table(connection: dpsql.Connectio
         connection.execute("SELECT COUNT(*) FROM made")
 
 
+def test_an_interruption_keeps_the_charge_and_leaves_nothing(connection: dpsql.Connection, place: Path, monkeypatch: pytest.MonkeyPatch,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
+    left = spent(connection)
+    monkeypatch.chdir(place)
+    with patch("dpsql.models.markov_network.MarkovNetwork.draw", side_effect=KeyboardInterrupt):
+        assert cli.main([*SHELL, "--report", "page.html", "--to", "made.csv", "SELECT health FROM people"]) == 130
+    assert "what was charged stays charged" in capsys.readouterr().err and spent(connection) != left
+    assert not Path("page.html").exists() and not Path("made.csv").exists()
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()] == ["plans", "people", "person_years"]
+
+
+def test_what_is_measured_is_told_to_whoever_waits(connection: dpsql.Connection) -> None:
+    lines: list[str] = []
+    with shown_by(lines.append, "waiting"):
+        table = made_by(connection)
+    assert [line.split(": counting ")[1] for line in lines if "counting" in line] == [f"{', '.join(each.columns)} ..." for each in table.marginals]
+    assert f"drawing {table.rows:,} rows ..." in lines and lines[-1] == "waiting"
+    assert any("looking for what the model describes worst" in line for line in lines)
+
+
+def test_a_limit_on_rows_is_asked_for(place: Path) -> None:
+    policy = place / "dpsql.toml"
+    policy.write_text(policy.read_text().replace("rows_per_entity", "# rows_per_entity"))
+    with opened(place) as connection:
+        text = "CREATE SYNTHETIC TABLE made AS SELECT year, age FROM person_years"
+        with pytest.raises(dpsql.Error, match="there is no limit on the rows of one person") as told:
+            connection.execute(text)
+        assert "max_rows = " in told.value.try_ and told.value.span is not None
+        assert made_by(connection, f"{text} OPTIONS (max_rows = 2, rows = 10)").rows == 10
+
+
 def test_small_groups_are_a_rule_for_groups(place: Path) -> None:
     policy = place / "dpsql.toml"
     policy.write_text(policy.read_text().replace('key = "person_id"\n', 'key = "person_id"\nminimum_frequency = 10\n', 1))
@@ -317,8 +381,7 @@ def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
     assert "independent at ε = 0.5" in told and "not aim, mst" in told and "asks nothing of columns together" in told
 
 
-def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.CaptureFixture[str],
-                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_python(connection: dpsql.Connection) -> None:
     query = "SELECT health, income FROM people WHERE income > ?"
     table = connection.synthesize(query, name="made", parameters=[100], epsilon=0.5, rows=200, bins=8)
     assert table.rows == 200 and connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(200,)]
@@ -326,16 +389,50 @@ def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, c
         connection.synthesize(query, name="two words", epsilon=0.5)
     with pytest.raises(dpsql.Error, match="made of the rows of a query"):
         connection.synthesize("SHOW TABLES", name="x", epsilon=0.5)
+
+
+def test_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    words = ["synthesize", "--budget", "study", "--analyst", "ada", "--ledger", "test.ledger", "--name", "shelled", "--rows", "300",
-             "SELECT health, income, general_health_index FROM people"]
-    assert cli.main([*words, "--to", "made.csv"]) == 0 and "shelled: 300 rows of 3 columns" in capsys.readouterr().out
+    words = [*SHELL, "--rows", "300", "SELECT health, income, general_health_index FROM people"]
+    assert cli.main([*words, "--to", "made.csv", "--report", "made.html"]) == 0
+    told = capsys.readouterr().out
+    assert "made: 300 rows of 3 columns" in told and "what it can be trusted for" in told
     frame = duckdb.sql("SELECT * FROM 'made.csv'").df()
     assert list(frame.columns) == ["health", "income", "general_health_index"] and len(frame) == 300
+    assert "made: a synthetic table" in Path("made.html").read_text(encoding="utf-8")
+    left = spent(connection)
     assert cli.main([*words, "--to", "made.parquet"]) == 0 and len(duckdb.sql("SELECT * FROM 'made.parquet'").fetchall()) == 300
-    words[words.index("shelled")] = "of_pairs"
+    capsys.readouterr()
+    assert cli.main([*SHELL, "--again", "--report", "again.html", "--json"]) == 0 and spent(connection) == left
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["rows"] == 300 and [column["type"] for column in facts["columns"]] == ["VARCHAR", "DOUBLE", "DOUBLE"]
+    assert facts["marginals"][0] == {"columns": ["health"], "cells": 4, "error": facts["marginals"][0]["error"], "off": facts["marginals"][0]["off"]}
+    assert Path("again.html").read_text(encoding="utf-8") == Path("made.html").read_text(encoding="utf-8")
+    words = ["of_pairs" if word == "made" else word for word in words]
     assert cli.main([*words, "--workload", "SELECT health, AVG(income) FROM of_pairs GROUP BY health"]) == 0
     assert "health, income" in capsys.readouterr().out
-    for wrong in ("made.csv", "made.txt", "no_such_folder/made.csv"):
-        assert cli.main([*words, "--to", wrong]) == 2
-    assert "is not overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "told", "code"), [
+    (["--to", "dpsql.toml"], "is not overwritten", 2), (["--to", "made.txt"], "is not named .csv or .parquet", 2),
+    (["--to", "no_such_folder/made.csv"], "is in no folder", 2), (["--report", "made.pdf"], "is not named .html", 2),
+    (["--method", "aimm"], "there is no method 'aimm'", 2), (["--rows", "0"], "rows must be a whole number", 2),
+    (["--epsilon", "50"], "has left", 3), (["--again"], "by its name alone", 2), (["--metod", "aim"], "try --method", 2),
+    (["--name", "people"], "there is a table people already", 2), (["--name", "two words"], "the name of the table", 2)])
+def test_mistakes_in_the_shell_cost_nothing(words: list[str], told: str, code: int, connection: dpsql.Connection, place: Path,
+                                            capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    left = spent(connection)
+    try:
+        assert cli.main([*SHELL, *words, "SELECT health FROM people"]) == code
+    except SystemExit as left_by_argparse:
+        assert left_by_argparse.code == code
+    assert told in capsys.readouterr().err and spent(connection) == left
+    assert not [path for path in place.iterdir() if path.suffix in (".csv", ".html", ".txt", ".pdf")]
+
+
+def test_a_name_that_no_table_has(connection: dpsql.Connection, place: Path, capsys: pytest.CaptureFixture[str],
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    assert cli.main([*SHELL, "--again", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["reason"] == "there is no synthetic table made"

@@ -37,7 +37,7 @@ _FOLLOWS = {"WHERE": "a condition, such as age > 18", "HAVING": "a condition, su
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OF_PARAMETERS = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON}
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "EXPLAIN", "SHOW", "DESCRIBE", "VALIDATE", "CREATE SYNTHETIC TABLE",
-                "CREATE ONLINE MODEL", "DROP SYNTHETIC TABLE")
+                "CREATE SYNTHETIC TABLES", "CREATE ONLINE MODEL", "DROP SYNTHETIC TABLE")
 _EXAMPLE = "SELECT COUNT(*) FROM ..."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "BY", "ON", "AS", "AND", "OR", "UNION", "OFFSET",
             "USING")

@@ -48,8 +48,7 @@ def place(nodes: Sequence[exp.Expr], tokens: Sequence[Token]) -> None:
         node.meta[_PLACE] = found
         if found is not None and node is not tree:
             below[id(node.parent)] = found.join(below.get(id(node.parent)))
-    if tree.meta[_PLACE] is None:
-        tree.meta[_PLACE] = Span(tokens[0].start, tokens[-1].end + 1)
+    tree.meta[_PLACE] = Span(tokens[0].start, tokens[-1].end + 1)  # also where its last words, such as NOT NULL, leave no trace
 
 
 def placed(node: exp.Expr, span: Span | None) -> exp.Expr:

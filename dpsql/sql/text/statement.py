@@ -109,6 +109,16 @@ class Synthesize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesizeTables:
+    """CREATE SYNTHETIC TABLES: several tables that hang together by foreign keys. The options are those of all of them."""
+
+    tables: tuple[Synthesize, ...]
+    options: tuple[Option, ...] = ()
+    text: str = ""
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenModel:
     """CREATE ONLINE MODEL: a model of the rows of a query that is paid for once, and then asked for counts."""
 
@@ -143,7 +153,7 @@ class Describe:
     span: Span
 
 
-Explained: TypeAlias = Query | Validate | Synthesize | OpenModel
+Explained: TypeAlias = Query | Validate | Synthesize | SynthesizeTables | OpenModel
 Statement: TypeAlias = Explained | Explain | Drop | Show | Describe
 PARAMETER = "\x01"
 """First letter of the identifiers that stand for parameters; no text can contain it."""

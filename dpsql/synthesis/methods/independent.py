@@ -33,8 +33,7 @@ class Independent(Method):
         return Measured(marginals=(*found, *more), model=fit(task.table.domain, [*task.known, *found, *more]))
 
     def _columns(self, task: SynthesisTask) -> list[str]:
-        columns = task.table.domain.columns
-        return unknown_columns(task, task.price.part(Fraction(1, len(columns)))) or list(columns)
+        return unknown_columns(task, task.price.part(Fraction(1, len(task.columns)))) or list(task.columns)
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:
         columns = self._columns(task)

@@ -18,8 +18,22 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost, root
-from dpsql.measurements import Axis, DiscreteLaplace, Farthest, FarthestMarginal, MeasuredSums, Noise, NoisySums, Request
+from dpsql.measurements import (
+    CHOICE_ROUNDING,
+    Axis,
+    DiscreteLaplace,
+    FarCell,
+    Farthest,
+    FarthestCount,
+    FarthestCounts,
+    FarthestMarginal,
+    MeasuredSums,
+    Noise,
+    NoisySums,
+    Request,
+)
 from dpsql.mechanisms.additive_noise import bought, scale_of
+from dpsql.models.entropy_projection import CellMeasurement
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
@@ -41,6 +55,17 @@ def counted(table: CodedTable, columns: Columns, price: Cost) -> Generator[Reque
     release: MeasuredSums = yield NoisySums(plan=table.plan(columns), cells=table.cells(columns), noises=(noise,))
     values = np.array(release.totals[0][0], dtype=float).reshape(table.domain.shape(columns))
     return MarginalMeasurement(columns=columns, values=values, variance=max(noise.variance, LEAST_VARIANCE))
+
+
+def counted_cell(table: CodedTable, columns: Columns, cell: tuple[int, ...], price: Cost) -> Generator[
+        Request, Any, CellMeasurement]:
+    """Measures one count of a marginal."""
+    noise = noise_for(table, price)
+    by_name = {each.name: each for each in table.columns}
+    values = tuple(by_name[name].values[place] for name, place in zip(columns, cell, strict=True))
+    release: MeasuredSums = yield NoisySums(plan=table.plan(columns), cells=(values,), noises=(noise,))
+    return CellMeasurement(columns=columns, cell=cell, value=float(release.totals[0][0][0]),
+                           variance=max(noise.variance, LEAST_VARIANCE))
 
 
 def noise_for(table: CodedTable, price: Cost) -> Noise:
@@ -87,7 +112,7 @@ def unknown_columns(task: SynthesisTask, each: Cost) -> list[str]:
     for known in task.known:
         for column in known.columns:
             precisions[column] += domain.cells([column]) / (known.variance * known.values.size)
-    return [column for column in domain.columns if precisions[column] * variance < 1]
+    return [column for column in task.columns if precisions[column] * variance < 1]
 
 
 def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], noise: float, price: Cost) -> Generator[
@@ -99,15 +124,39 @@ def farthest(table: CodedTable, candidates: Sequence[tuple[Candidate, Array]], n
     if len(candidates) == 1:
         return candidates[0][0]
     grain = max(1, math.ceil(FINE / max(noise, 1 / FINE)))
-    by_name = {column.name: place for place, column in enumerate(table.columns)}
     weights = tuple(candidate.weight for candidate, _ in candidates)
     chosen: Farthest = yield FarthestMarginal(
-        view=table.view, axes=tuple(Axis(column=column.column, values=column.values) for column in table.columns),
-        marginals=tuple(tuple(by_name[name] for name in candidate.columns) for candidate, _ in candidates),
+        view=table.view, axes=_axes(table), marginals=tuple(_places(table, candidate.columns) for candidate, _ in candidates),
         expected=tuple(tuple(np.rint(grain * counts).astype(np.int64).ravel().tolist()) for _, counts in candidates),
         weights=weights, penalties=tuple(round(grain * noise * counts.size) for _, counts in candidates),
         scale=grain * choice_scale(table, max(weights), price), grain=grain)
     return candidates[chosen.place][0]
+
+
+def farthest_cells(table: CodedTable, expected: Sequence[tuple[Columns, Array]], price: Cost, *, multiplier: int = 1,
+                   draws: int = 1) -> Generator[Request, Any, tuple[FarCell, ...]]:
+    """Cells of these marginals whose counts, multiplied, are far from the expected numbers, each for an equal share."""
+    scale = cells_scale(table, multiplier, price.part(Fraction(1, draws)))
+    chosen: FarthestCounts = yield FarthestCount(
+        view=table.view, axes=_axes(table), marginals=tuple(_places(table, columns) for columns, _ in expected),
+        expected=tuple(tuple(np.rint(numbers).astype(np.int64).ravel().tolist()) for _, numbers in expected),
+        scale=scale, multiplier=multiplier, draws=draws)
+    return chosen.cells
+
+
+def cells_scale(table: CodedTable, multiplier: int, price: Cost) -> float:
+    """The scale of the choice of one cell, whose counts are multiplied."""
+    epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
+    return scale_of(Fraction(2 * table.rows * multiplier) / max(epsilon - CHOICE_ROUNDING, epsilon / 2))
+
+
+def _axes(table: CodedTable) -> tuple[Axis, ...]:
+    return tuple(Axis(column=column.column, values=column.values) for column in table.columns)
+
+
+def _places(table: CodedTable, columns: Columns) -> tuple[int, ...]:
+    by_name = {column.name: place for place, column in enumerate(table.columns)}
+    return tuple(by_name[name] for name in columns)
 
 
 def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:

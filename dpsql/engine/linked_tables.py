@@ -1,0 +1,166 @@
+"""How the tables of CREATE SYNTHETIC TABLES hang together, by the keys and foreign keys of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dpsql.catalog.model import ForeignKey, Table
+from dpsql.engine.session import Session
+from dpsql.engine.synthesizing import coded_question
+from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.expr.nodes import Value
+from dpsql.sql.binding.listed_columns import listed_columns
+from dpsql.sql.text.places import placed, span_of
+from dpsql.sql.text.statement import Query, Synthesize, SynthesizeTables
+from dpsql.synthesis.column_forms import MOST_NUMBERS, Form, ListedColumn
+from dpsql.synthesis.linked_views import LinkedTable, LinkedTables, LowerTable
+from dpsql.synthesis.table_options import SynthesisTerms
+
+PLAIN = "SELECT columns FROM one private table, and WHERE"
+REFUSED = ("with_", "joins", "laterals", "group", "having", "distinct", "qualify", "windows", "order", "limit", "offset",
+           "sample")
+APART = "CREATE SYNTHETIC TABLE for each by itself"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTable:
+    """A query of the statement: the private table that its rows are of, the names of its columns, and for each column of that
+    table the name under which it stands among them, if it does."""
+
+    asked: Synthesize
+    query: Query
+    base: Table
+    names: tuple[str, ...]
+    stored: Mapping[str, str]
+
+    def named(self, column: str, what: str) -> str:
+        """The name of a column of the private table. Raises Unsupported where it is not selected."""
+        if column not in self.stored:
+            raise Unsupported(f"{self.asked.name} lacks {column}, {what}", code="synthesis", span=span_of(self.query.tree),
+                              subject=column, try_=f"SELECT {column}, ... FROM {self.base.name}; it is numbered anew")
+        return self.stored[column]
+
+
+def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: Session) -> LinkedTables:
+    """Raises a located error where a query is not of one table, or where the tables do not hang together."""
+    plain = [_plain(asked, session) for asked in statement.tables]
+    for i, one in enumerate(plain):
+        if one.asked.name.lower() in [other.asked.name.lower() for other in plain[:i]]:
+            raise SqlError(f"two tables are named {one.asked.name}", code="synthesis", span=one.asked.span,
+                           subject=one.asked.name, try_=f"{one.asked.name}_2 for one of them")
+        if one.base in [other.base for other in plain[:i]]:
+            raise Unsupported(f"two of these tables are of {one.base.name}", code="synthesis", span=one.asked.span,
+                              subject=one.base.name, try_=APART)
+    links = [_link(one, plain) for one in plain]
+    tops = [at for at, link in enumerate(links) if link is None]
+    if len(plain) == 1 or len(tops) > 1:
+        lost = plain[tops[-1]]
+        raise Unsupported("there is one table only" if len(plain) == 1 else f"{lost.base.name} has no foreign key to another of "
+                          "these tables", code="synthesis", span=lost.asked.span, subject=lost.base.name, try_=APART)
+    references: dict[int, list[str]] = {at: [] for at in range(len(plain))}
+    for at, link in enumerate(links):
+        if link is not None:
+            references[link[0]].append(plain[link[0]].named(link[1].references[0], f"by which rows of {plain[at].asked.name} "
+                                                            "name its rows"))
+    lower: list[LowerTable] = []
+    waiting = [(at, link) for at, link in enumerate(links) if link is not None]
+    while waiting:  # parents first: foreign keys form no circle
+        at, link = next((at, link) for at, link in waiting if link[0] not in [other for other, _ in waiting])
+        waiting.remove((at, link))
+        lower.append(_lower(at, plain[at], link, references, plain, terms, session))
+    return LinkedTables(lower=tuple(lower), top=_table(tops[0], plain[tops[0]], references[tops[0]], (), terms, session)[0])
+
+
+def _plain(asked: Synthesize, session: Session) -> AskedTable:
+    """Raises Unsupported where the rows of the query are not those of one private table."""
+    tree = asked.query.tree
+    source = tree.args.get("from_")
+    if not isinstance(tree, exp.Select) or source is None or not isinstance(source.this, exp.Table) or any(
+            map(tree.args.get, REFUSED)):
+        raise Unsupported(f"each row of {asked.name} has to be a row of one table", code="synthesis", span=span_of(tree),
+                          subject=asked.name, try_=PLAIN)
+    names = [column.name for column in listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})]
+    base = session.catalog.table(source.this.name)
+    if base is None or base.public:
+        raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis",
+                          span=span_of(source.this), subject=source.this.name, try_="the private tables alone")
+    items = [item for each in tree.selects for item in _written_out(each, base)]
+    stored: dict[str, str] = {}
+    for name, item in zip(names, items, strict=True):
+        column = item.unalias()
+        own = next((own for own in base.columns if isinstance(column, exp.Column) and own.lower() == column.name.lower()), None)
+        if own is not None:
+            stored.setdefault(own, name)
+    plain = tree.copy()
+    plain.set("expressions", [placed(exp.alias_(item.unalias().copy(), name, quoted=True), span_of(item))
+                              for name, item in zip(names, items, strict=True)])
+    return AskedTable(asked=asked, query=replace(asked.query, tree=plain), base=base, names=tuple(names), stored=stored)
+
+
+def _written_out(item: exp.Expr, base: Table) -> list[exp.Expr]:
+    """The columns that a star stands for; any other item as it is."""
+    column = item.unalias()
+    if isinstance(column, exp.Star) or (isinstance(column, exp.Column) and isinstance(column.this, exp.Star)):
+        return [placed(exp.column(exp.to_identifier(name, quoted=True)), span_of(item)) for name in base.columns]
+    return [item]
+
+
+def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey] | None:
+    """The table among the others on which this one hangs, and by which key. Raises Unsupported where these are several."""
+    found = [(at, key) for key in one.base.foreign_keys for at, other in enumerate(plain)
+             if other.base.name.lower() == key.table.lower()]
+    if len(found) > 1 or any(len(key.columns) > 1 for _, key in found):
+        raise Unsupported(f"{one.base.name} hangs on others of these tables by several columns", code="synthesis",
+                          span=one.asked.span, subject=one.base.name,
+                          try_="tables of which each has one foreign key, of one column, to another one")
+    return found[0] if found else None
+
+
+def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms,
+           session: Session) -> tuple[LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
+    """The table, and the forms and listed values of its own columns. Raises a located error where these are not known."""
+    key = one.stored.get(one.base.key[0]) if len(one.base.key) == 1 else None
+    key = references[0] if references else key
+    own = tuple(name for name in one.names if name not in (key, *references, *links))
+    if not own:
+        raise Unsupported(f"{one.asked.name} has no columns besides keys", code="synthesis", span=span_of(one.query.tree),
+                          subject=one.asked.name, try_="other columns too")
+    alone = one.query.tree.copy()
+    alone.set("expressions", [item for item in alone.selects if item.alias in own])
+    question, forms = coded_question(replace(one.query, tree=alone), session, terms.bins, ())
+    table = LinkedTable(at=at, base=one.base.name, name=one.asked.name, query=one.query, names=one.names, own=own, forms=forms,
+                        key=key)
+    return table, {form.name: (form, key.values) for key, form in zip(question.keys, forms, strict=True)}
+
+
+def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: Mapping[int, Sequence[str]],
+           plain: Sequence[AskedTable], terms: SynthesisTerms, session: Session) -> LowerTable:
+    parent, foreign = link
+    above = plain[parent]
+    name = one.named(foreign.columns[0], f"which names rows of {above.asked.name}")
+    table, listed = _table(at, one, references[at], (name,), terms, session)
+    most = min((limit for limit in (one.base.rows, terms.options.max_rows) if limit is not None), default=None)
+    if most is None:
+        raise Unsupported(f"there is no limit on the rows of {one.base.name} of one {session.catalog.entity.name}",
+                          code="no-limit", span=one.asked.span, subject=one.base.name,
+                          try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
+    if most > MOST_NUMBERS:
+        raise Unsupported(f"there may be {most} rows of {one.asked.name} for one of {above.asked.name}, and "
+                          f"{MOST_NUMBERS} is the most", code="too-large", span=one.asked.span, subject=one.base.name,
+                          try_=f"max_rows = {MOST_NUMBERS} among the OPTIONS")
+    order = tuple(column for column in one.base.key if column not in foreign.columns)
+    order = order if all(column in one.base.columns for column in order) else ()
+    apart = set(one.base.key) == {*foreign.columns, *order} and len(order) == 1
+    step = one.stored.get(order[0]) if apart else None
+    if step is not None and isinstance(listed[step][0], ListedColumn):
+        most = min(most, sum(value is not None for value in listed[step][1]))
+    else:
+        step = None
+    return LowerTable(at=at, base=table.base, name=table.name, query=table.query, names=table.names, own=table.own,
+                      forms=table.forms,
+                      key=table.key,
+                      parent=parent, link=name, reference=above.stored[foreign.references[0]], order=order, step=step, most=most,
+                      nullable=frozenset(own for own, (_, values) in listed.items() if None in values))

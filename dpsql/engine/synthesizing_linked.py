@@ -1,0 +1,195 @@
+"""CREATE SYNTHETIC TABLES: several tables that hang together by foreign keys, planned and charged as one statement."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Literal
+
+from sqlglot import exp
+
+from dpsql.accounting.cost import Cost
+from dpsql.engine.accounts import left_in_budget
+from dpsql.engine.charging import Bill, Charged, located
+from dpsql.engine.kept_tables import keep_again
+from dpsql.engine.linked_tables import linked_tables
+from dpsql.engine.parameters import Parameters
+from dpsql.engine.session import Session
+from dpsql.engine.synthesizing import (
+    check_method,
+    check_name,
+    limited_rows,
+    named_once,
+    question_by,
+    rows_left_out,
+    shortened,
+    statement_of,
+    terms_and_price,
+)
+from dpsql.errors import OptionError, ProgrammingError, Unsupported
+from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.plan.identity import digest
+from dpsql.plan.question import Question
+from dpsql.planning.explain import Expected, Explanation
+from dpsql.sql.text.places import span_of
+from dpsql.sql.text.statement import Option, SynthesizeTables
+from dpsql.synthesis.linked_draws import steps
+from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView
+from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
+from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
+from dpsql.synthesis.method_choice import chosen
+from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
+from dpsql.synthesis.synthetic_table import of_json
+from dpsql.synthesis.table_options import SynthesisTerms
+from dpsql.types import Span
+
+FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with; the others share the rest
+
+
+def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -> SynthesizeTables:
+    """CREATE SYNTHETIC TABLES from its parts: queries by the names of the tables. Raises ProgrammingError, or a located error for
+    a wrong query."""
+    if not queries:
+        raise ProgrammingError("there is no query", code="synthesis",
+                               try_='{"people_syn": "SELECT id, ...", "visits_syn": "SELECT id, ..."}')
+    tables = tuple(statement_of(query, name, ()) for name, query in queries.items())
+    return SynthesizeTables(tables=tables, options=tuple(options), text=",\n".join(queries.values()))
+
+
+def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: Parameters = ()) -> LinkedStatement:
+    """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
+    with located(statement.text):
+        terms, allotted = terms_and_price(statement.options, session, statement.span)
+        if parameters or any(asked.query.parameters for asked in statement.tables):
+            raise Unsupported("several synthetic tables have no parameters", code="parameters", span=statement.span,
+                              try_="the values themselves")
+        if terms.workload is not None:
+            place = next(option.span for option in statement.options if option.name == "workload")
+            raise OptionError("a workload is of one table, and these are several", span=place, subject="workload",
+                              try_="no workload: all columns count, alone, in pairs, and from row to row")
+        tables = linked_tables(statement, terms, session)
+        asked = list(_views(tables, session))
+        shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]
+        found = [_measured(tables, one, terms, allotted.part(share), session) for one, share in zip(asked, shares, strict=True)]
+        views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
+        whole = views["rows", tables.top.at]
+        choice = chosen(whole.task, terms.method, METHODS)
+        check_method(choice.method, [view.task for view in views.values()], statement.options, statement.span)
+        notes = (note for question, _ in found for note in rows_left_out(question, question.view, session))
+        plan = LinkedPlan(
+            tables=tables, choice=choice, terms=terms, price=allotted, statement=statement.text, whole=whole,
+            first={at: view for (kind, at), view in views.items() if kind == "first"},
+            later={at: view for (kind, at), view in views.items() if kind == "later"}, notes=tuple(dict.fromkeys(notes)))
+        made = LinkedStatement(plan=plan, questions=tuple(question for question, _ in found), text=statement.text,
+                               session=session, spans=tuple((each.name, each.span) for each in statement.tables))
+        for name, span in made.spans:
+            check_name(name, made, span, part_named(name))
+        return made
+
+
+def part_named(name: str) -> Callable[[str], str]:
+    """What finds the stored form of the table of this name in that of all of them."""
+    return lambda stored: next(part for part in stored_parts(stored) if of_json(part).name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedView:
+    """A view to be measured, of a kind that `linked_views` describes.
+
+    drawn  the columns that are drawn given the others
+    rows   of one entity, that are kept; None: as many as the limits of the tables allow
+    """
+
+    kind: Literal["rows", "first", "later"]
+    table: LinkedTable
+    tree: exp.Query
+    drawn: tuple[str, ...]
+    rows: int | None
+
+
+def _views(tables: LinkedTables, session: Session) -> Iterator[AskedView]:
+    """The views of all tables. One later row of each entity is enough: if all were used, noise would grow with the largest number
+    of rows, and the counts only with the mean one."""
+    top = tables.top
+    base = session.catalog.table(top.base)
+    yield AskedView(kind="rows", table=top, tree=tables.rows(), drawn=tables.drawn(top), rows=None if base is None else base.rows)
+    for table in tables.lower:
+        drawn = tables.drawn(table)
+        if table.parent != top.at:
+            yield AskedView(kind="first", table=table, tree=tables.first(table), drawn=drawn, rows=None)
+        if table.most > 1:
+            yield AskedView(kind="later", table=table, tree=tables.later(table), drawn=drawn, rows=1)
+
+
+def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[
+        Question, LinkedView]:
+    """Raises a located error where a view has no bound."""
+    place, options = span_of(asked.table.query.tree), terms.options
+    forms = tables.forms(asked.tree)
+    items = [asked.table.query.tree] * len(forms)
+    question = question_by(replace(asked.table.query, tree=asked.tree), forms, items, session, {})
+    if asked.rows is not None:
+        options = replace(options, max_rows=asked.rows)
+    view, known = limited_rows(question, session, options, place)
+    table = CodedTable(view=view, rows=known.rows or 0, columns=tuple(
+        CodedColumn(column=key.column, name=form.name, values=key.values)
+        for key, form in zip(question.keys, forms, strict=True)))
+    task = SynthesisTask(table=table, price=price, workload=_workload(asked, table.domain))
+    return replace(question, view=view), LinkedView(task=task, forms=forms)
+
+
+def _workload(asked: AskedView, domain: TableDomain) -> tuple[Columns, ...]:
+    """All marginals of a view of first rows; of others those by which columns that are drawn depend on one of the rest."""
+    if asked.kind == "rows":
+        return marginals_of(domain)
+    return tuple(pair for pair in combinations(domain.columns, 2) if not set(asked.drawn).isdisjoint(pair))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedStatement(Charged[ReleasedDatabase]):
+    """The statement: what it will do, and the tables, new or as they were made before."""
+
+    plan: LinkedPlan
+    questions: tuple[Question, ...]
+    spans: tuple[tuple[str, Span | None], ...]  # the names of the tables, and where they stand
+
+    @property
+    def identity(self) -> str:
+        plan = self.plan
+        names = tuple((table.at, table.name, table.names, table.key) for table in (plan.tables.top, *plan.tables.lower))
+        links = tuple((table.link, table.step, table.most) for table in plan.tables.lower)
+        forms = tuple(view.forms for _, view in plan.views)
+        return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, forms,
+                      plan.choice.method.name)
+
+    def explain(self) -> Explanation:
+        plan, session = self.plan, self.session
+        return Explanation(
+            entity=session.catalog.entity.name, rewrites=(), stages=(), measurements=plan.measurements,
+            steps=tuple(step for view in plan.relations for step in shortened(view, session)),
+            expected=(Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="shown with the tables"),),
+            groups="; ".join(f"{of}: {len(view.table.columns)} columns of "
+                             f"{view.table.domain.cells(view.table.domain.columns):,} combinations of listed values"
+                             for of, view in plan.views),
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
+
+    def answer(self) -> ReleasedDatabase:
+        with located(self.text), contextlib.ExitStack() as names:
+            for name, span in sorted(self.spans, key=lambda each: each[0].lower()):  # all statements take names in one order
+                names.enter_context(named_once(name, self, span, part_named(name)))
+            made = self.stored_or_paid()
+            stored = self.stored_form or ""
+            for name, _ in self.spans:
+                keep_again(name, part_named(name)(stored), self.session, self.text)
+            return made
+
+    def read(self, stored: str) -> ReleasedDatabase:
+        return database_of_json(stored)
+
+    def bill(self) -> Bill:
+        return Bill(steps=steps(self.plan, self.identity), cost=self.plan.price, options=self.plan.terms.options,
+                    views=self.plan.relations)

@@ -1,0 +1,130 @@
+"""The counts of a table that are farthest from what a model expects of them: the choice of single queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+
+from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.block_sums import LARGEST, Axis
+from dpsql.measurements.farthest_marginal import Counted, check_candidates, counted_cells
+from dpsql.measurements.listed import whole
+from dpsql.measurements.reading.occupied_cells import WORDS
+from dpsql.measurements.reading.request import Context
+from dpsql.noise.choice import MOST_SCORE, choice_cost, exponential
+from dpsql.noise.integer import check_scale
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.node import Node, Summary
+from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.summands import Count
+from dpsql.workload.factors import Exact
+
+MOST_DRAWS = 10**4
+CHOICE_ROUNDING = Fraction(1, 2**37)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarthestCount:
+    """Cells of several marginals, likely ones whose counts are far from the expected ones: the exponential mechanism.
+
+    marginals   for each marginal the places of its axes
+    expected    for each marginal a public number for each cell, the last axis changing first
+    multiplier  what counts are multiplied by: the number of expected counts added up, or what they are rounded to a part of
+    draws       how many cells are drawn, independently of each other, from the same scores
+
+    Each cell c is there twice, with the sign + and with the sign -, and is drawn with probability proportional to exp(s / scale):
+
+        s(c, +) = multiplier * count(c) - expected(c),      s(c, -) = -s(c, +).
+
+    So a cell is drawn with probability proportional to 2 cosh(s(c, +) / scale), which is about exp(|s(c, +)| / scale): MWEM takes
+    the cell alone. DualQuery adds up what its rounds expected, and takes the sign as well.
+
+    Cost. The cell of a row in a marginal is a function of the row alone, so an entity of k rows that comes raises some counts,
+    each by at most k, and lowers none; one that goes lowers them so. Scores of one sign move by 0 to D = k multiplier, and those
+    of the other by -D to 0; expected numbers and the multiplier are public. So differences of scores change by at most 2 D, as
+    `noise.choice` needs, and do so where a count moves by k: one sign would halve that, both do not. Distances from the best
+    score are cut off at a public number C: max(s, best - C) moves by no more than the scores do, as the best score does not
+    either, and subtracting the best score from all of them does not change the draw. What is left is small enough for floats to
+    hold it exactly. Blocks of candidates are drawn before the candidates in them (`noise.choice.exponential`): the weight of
+    each is off by a factor within exp(±2^-39), so each probability by one within exp(±2^-38), on both neighbours, which is less
+    than `CHOICE_ROUNDING` in all. The draws are independent given the rows, so their costs add up.
+
+    The cells that have rows are read once per statement, as by `FarthestMarginal`.
+
+    Sources: Hardt, Ligett and McSherry, A simple and practical algorithm for differentially private data release, NIPS 2012;
+    Gaboardi, Gallego Arias, Hsu, Roth and Wu, Dual Query, ICML 2014.
+    """
+
+    view: Node
+    axes: tuple[Axis, ...]
+    marginals: tuple[tuple[int, ...], ...]
+    expected: tuple[tuple[int, ...], ...]
+    scale: float
+    multiplier: int = 1
+    draws: int = 1
+
+    @property
+    def plan(self) -> GroupedSums:
+        """The number of rows in each cell that has rows."""
+        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
+
+    @property
+    def plans(self) -> tuple[Summary, ...]:
+        return (self.plan,)
+
+    def cost(self, certificate: Certificate) -> Cost:
+        """Raises ValueError where an assumption of the proof does not hold."""
+        check_candidates(self.axes, self.marginals, self.expected)
+        check_scale(self.scale)
+        whole(self.multiplier, 1, MOST_SCORE, "the multiplier of counts")
+        whole(self.draws, 1, MOST_DRAWS, "the number of draws")
+        if sum(map(len, self.expected)) > LARGEST:
+            raise ValueError(f"a choice is among at most {LARGEST} cells")
+        if certificate.below.public:
+            return FREE
+        each = choice_cost(2 * self.multiplier * certificate.l1, self.scale, flip=False, rounding=CHOICE_ROUNDING)
+        assert each.epsilon is not None
+        return Cost(epsilon=self.draws * each.epsilon, rho=self.draws * each.rho)
+
+    def release(self, context: Context, certificate: Certificate) -> FarthestCounts:
+        """Draw cells; see `FarthestCount` for the scores and their proof."""
+        counted = counted_cells(self.plan, self.axes, context)
+        above = self._above(counted)
+        number = len(above)
+        cap = min(math.ceil(self.scale * (math.log(2 * number) + 45)), MOST_SCORE)
+        best = max(int(above.max()), -int(above.min()))
+        scores = -np.minimum(np.concatenate([best - above, best + above]), cap).astype(np.float64)
+        firsts = np.array([0, *accumulate(map(len, self.expected))])
+        found = []
+        for _ in range(self.draws):
+            sign, cell = divmod(exponential(scores, self.scale, context.noise), number)
+            marginal = int(np.searchsorted(firsts, cell, side="right")) - 1
+            found.append(FarCell(marginal=marginal, cell=cell - int(firsts[marginal]), sign=1 - 2 * sign))
+        return FarthestCounts(cells=tuple(found))
+
+    def _above(self, counted: Counted) -> Exact:
+        """By how much every count, multiplied, is above the expected number: exact integers, in 64 bits where they fit."""
+        most = max(max(map(abs, numbers)) for numbers in self.expected)
+        kind = np.int64 if self.multiplier * counted.filled.total + most < WORDS else object
+        return np.concatenate([self.multiplier * counted.table(places).astype(kind, copy=False) - np.array(numbers, dtype=kind)
+                               for places, numbers in zip(self.marginals, self.expected, strict=True)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarCell:
+    """A chosen cell: the place of its marginal, its own place in it, and the sign of the score, which is 1 or -1."""
+
+    marginal: int
+    cell: int
+    sign: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarthestCounts:
+    """The chosen cells, one for each draw."""
+
+    cells: tuple[FarCell, ...]

@@ -1,0 +1,41 @@
+"""Several synthetic tables that hang together, as one answer: their form in the ledger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+
+DATABASE_MARK = '{"synthetic tables": '  # with which the stored form of each begins, and of nothing else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedDatabase:
+    """The tables in the order of their statement. Each names the column that is its key, and the table on which it hangs."""
+
+    tables: tuple[SyntheticTable, ...]
+
+    def table(self, name: str) -> SyntheticTable:
+        """A table by its name. Raises KeyError where there is none."""
+        found = {table.name.lower(): table for table in self.tables}
+        return found[name.lower()]
+
+    def as_json(self) -> str:
+        """The stored form."""
+        return json.dumps({"synthetic tables": [table.name for table in self.tables],
+                           "made": [table.as_json() for table in self.tables]})
+
+    def __str__(self) -> str:
+        """A summary of each table."""
+        return "\n\n".join(map(str, self.tables))
+
+
+def stored_parts(stored: str) -> tuple[str, ...]:
+    """The stored form of each table."""
+    return tuple(json.loads(stored)["made"])
+
+
+def database_of_json(stored: str) -> ReleasedDatabase:
+    """The tables of a stored form."""
+    return ReleasedDatabase(tables=tuple(map(of_json, stored_parts(stored))))

@@ -1,0 +1,317 @@
+"""CREATE SYNTHETIC TABLES: tables that hang together, from the text to joins of what was drawn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracle.moves import LAWS, View
+
+import dpsql
+from dpsql import cli
+from dpsql.engine.synthesizing_linked import linked_synthesis
+from dpsql.kernel.ledger import Ledger
+from dpsql.sql.text.parse import parse
+from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
+
+POLICY = """version = 1
+[entities.owner]
+table = "owners"
+key = "id"
+[tables.owners]
+key = "id"
+source = "owners.parquet"
+[tables.owners.columns]
+id = {}
+region = { range = [0, 3], nullable = false }
+rich = { nullable = false }
+[tables.visits]
+key = ["owner", "year"]
+source = "visits.parquet"
+foreign_keys = [{ columns = "owner", references = "owners(id)" }]
+rows_per_entity = 4
+[tables.visits.columns]
+owner = {}
+year = { range = [1, 5], nullable = false }
+kind = { values = ["a", "b", "c"] }
+cost = { bounds = [0, 100], nullable = false }
+[tables.pets]
+key = "pet"
+source = "pets.parquet"
+foreign_keys = [{ columns = "owner", references = "owners(id)" }]
+rows_per_entity = 3
+[tables.pets.columns]
+pet = {}
+owner = {}
+size = { range = [1, 4], nullable = false }
+[tables.bites]
+source = "bites.parquet"
+foreign_keys = [{ columns = "pet", references = "pets(pet)" }]
+rows_per_entity = 4
+[tables.bites.columns]
+pet = {}
+deep = { nullable = false }
+[tables.letters]
+source = "letters.parquet"
+foreign_keys = [{ columns = "owner", references = "owners(id)" }]
+[tables.letters.columns]
+owner = {}
+long = { nullable = false }
+[tables.plain]
+public = true
+source = "plain.parquet"
+[tables.plain.columns]
+x = {}
+[budgets.all]
+entity = "owner"
+rho = 800
+"""
+OWNERS, VISITS = "owners_syn AS SELECT id, region, rich FROM owners", "visits_syn AS SELECT owner, year, kind, cost FROM visits"
+PETS, BITES = "pets_syn AS SELECT pet, owner, size FROM pets", "bites_syn AS SELECT pet, deep FROM bites"
+MAKE = f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 0.5, bins = 4)"
+
+
+def world(folder: Path, number: int = 900) -> Path:
+    """Owners in regions; visits of the owner's own kind mostly, which depends on the region; pets as large as each other; bites."""
+    draws = np.random.default_rng(11)
+    region = draws.integers(0, 4, number)
+    habit = np.where(draws.random(number) < 0.7, region % 3, draws.integers(0, 3, number))
+    rows = np.minimum(draws.integers(0, 5, number), 1 + region)
+    owner = np.repeat(np.arange(number), rows)
+    year = np.concatenate([np.sort(draws.choice(5, count, replace=False)) + 1 for count in rows])
+    kind = np.where(draws.random(len(owner)) < 0.9, habit[owner], draws.integers(0, 3, len(owner)))
+    texts: list[str | None] = ["a", "b", "c"]
+    pets = np.repeat(np.arange(number), draws.integers(0, 4, number))
+    size = 1 + (habit[pets] + (draws.random(len(pets)) < 0.2)) % 4
+    bitten = np.repeat(np.arange(len(pets)), size // 2)
+    frames = {"owners": {"id": np.arange(number), "region": region, "rich": draws.random(number) < 0.2 + 0.2 * region},
+              "visits": {"owner": owner, "year": year, "kind": [texts[at] if draws.random() < 0.95 else None for at in kind],
+                         "cost": 30.0 * kind + draws.random(len(owner)) * 20},
+              "pets": {"pet": np.arange(len(pets)), "owner": pets, "size": size},
+              "bites": {"pet": bitten, "deep": draws.random(len(bitten)) < 0.3},
+              "letters": {"owner": owner, "long": draws.random(len(owner)) < 0.5}, "plain": {"x": [1, 2]}}
+    for name, columns in frames.items():
+        pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet")
+    (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world(tmp_path_factory.mktemp("linked"))
+
+
+def opened(place: Path, folder: Path) -> dpsql.Connection:
+    ledger = folder / "test.ledger"
+    if not ledger.exists():
+        Ledger.create(ledger, None).close()
+    return dpsql.connect(policy=place / "dpsql.toml", analyst="ada", ledger=ledger)
+
+
+@pytest.fixture
+def connection(place: Path, tmp_path: Path) -> Iterator[dpsql.Connection]:
+    with opened(place, tmp_path) as made:
+        yield made
+
+
+def made_by(connection: dpsql.Connection, text: str = MAKE) -> ReleasedDatabase:
+    database = connection.execute(text).database
+    assert database is not None
+    return database
+
+
+def spent(connection: dpsql.Connection) -> list[str]:
+    return [account.left_exactly() for account in connection.budget().accounts]
+
+
+def shares(frame: pd.DataFrame, by: list[str]) -> pd.Series:
+    return frame.groupby(by, dropna=False).size() / len(frame)
+
+
+def apart(one: pd.DataFrame, other: pd.DataFrame, by: list[str]) -> float:
+    return float(shares(one, by).sub(shares(other, by), fill_value=0).abs().sum() / 2)
+
+
+def test_keys_agree_and_limits_hold(connection: dpsql.Connection) -> None:
+    owners, visits = (table.df() for table in made_by(connection).tables)
+    assert owners.id.tolist() == list(range(1, len(owners) + 1)) and set(visits.owner) <= set(owners.id)
+    assert list(owners.columns) == ["id", "region", "rich"] and list(visits.columns) == ["owner", "year", "kind", "cost"]
+    assert visits.owner.value_counts().max() <= 4 and not visits.duplicated(["owner", "year"]).any()
+    assert visits.groupby("owner").year.is_monotonic_increasing.all() and set(visits.year) <= set(range(1, 6))
+    assert visits.kind.isna().any() and visits.cost.between(0, 100).all() and abs(len(owners) - 900) < 60
+
+
+def test_they_resemble_the_private_tables(connection: dpsql.Connection, place: Path) -> None:
+    """Rows of one owner are alike, and follow the owner's region: independent tables would be farther off by several times."""
+    owners, visits = (table.df() for table in made_by(connection, MAKE.replace("0.5", "100")).tables)
+    truth = [pd.read_parquet(place / f"{name}.parquet") for name in ("owners", "visits")]
+    joined = [many.merge(one, left_on="owner", right_on="id") for one, many in (truth, (owners, visits))]
+    assert apart(*joined, ["region", "kind"]) < 0.06 < apart(joined[0], joined[1].assign(region=random.Random(1).sample(list(joined[1].region), len(joined[1]))), ["region", "kind"])
+    after = [frame.sort_values(["owner", "year"]).assign(next=lambda rows: rows.groupby("owner").kind.shift(-1), last=lambda rows: ~rows.owner.duplicated(keep="last"))
+             for frame in joined]
+    pairs = [frame[~frame["last"]] for frame in after]
+    mixed = pairs[0].assign(next=random.Random(1).sample(list(pairs[0].next), len(pairs[0])))
+    assert apart(*pairs, ["kind", "next"]) < 0.14 < apart(mixed, pairs[0], ["kind", "next"])
+    same = [float((frame.kind == frame.next).mean()) for frame in pairs]
+    assert same[1] == pytest.approx(same[0], abs=0.06) and same[0] > 0.6
+    rows = [one.assign(rows=one.id.map(many.owner.value_counts()).fillna(0)) for one, many in (truth, (owners, visits))]
+    assert apart(*rows, ["region", "rows"]) < 0.06
+
+
+def test_joins_and_validation_read_them_like_public_tables(connection: dpsql.Connection) -> None:
+    database = made_by(connection)
+    owners, visits = (table.df() for table in database.tables)
+    left = spent(connection)
+    joined = visits.merge(owners, left_on="owner", right_on="id")
+    found = connection.execute("SELECT o.region, COUNT(*), AVG(v.cost) FROM visits_syn AS v JOIN owners_syn AS o ON v.owner = o.id GROUP BY o.region").fetchall()
+    assert {row[0]: row[1] for row in found if row[1]} == {**joined.region.value_counts()}
+    assert sum(row[1] * (row[2] or 0) for row in found) == pytest.approx(joined.cost.sum())
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()][-2:] == ["owners_syn", "visits_syn"]
+    assert spent(connection) == left
+    beside = connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 1) COUNT(*) FROM owners "
+                                "WHERE region IN (SELECT region FROM owners_syn WHERE rich)").fetchall()
+    assert beside[0][0] > 300
+    checked = connection.execute("VALIDATE SELECT COUNT(*) FROM visits AS v JOIN owners AS o ON v.owner = o.id WHERE o.rich "
+                                 "AGAINST owners_syn FOR owners, visits_syn FOR visits WITHIN 30 PERCENT OPTIONS (rho = 1)")
+    assert checked.validation is not None and checked.validation.findings[0].decision == "yes"
+    assert database.table("VISITS_SYN").parent is not None and database.table("visits_syn").key == ("owner", "year")
+    assert connection.synthetic_table("visits_syn").df().equals(visits)
+
+
+def test_one_charge_and_the_same_tables_again_for_nothing(connection: dpsql.Connection, place: Path, tmp_path: Path) -> None:
+    before = spent(connection)
+    first = made_by(connection)
+    left = spent(connection)
+    assert left != before and len(connection.execute("SHOW RELEASES").fetchall()) == 1
+    assert made_by(connection) == first == database_of_json(first.as_json()) and spent(connection) == left
+    with opened(place, tmp_path) as later:
+        assert made_by(later) == first and later.execute("SELECT COUNT(*) FROM visits_syn").fetchall() == [(first.tables[1].rows,)]
+    connection.execute("DROP SYNTHETIC TABLE visits_syn")
+    assert [row[0] for row in connection.execute("SHOW TABLES").fetchall()][-1] == "owners_syn"
+    assert made_by(connection) == first and spent(connection) == left
+    assert connection.execute("SELECT COUNT(*) FROM visits_syn").fetchall() == [(first.tables[1].rows,)]
+    with pytest.raises(dpsql.Error, match="there is a table OWNERS_SYN already"):
+        connection.execute(MAKE.replace("owners_syn", "OWNERS_SYN").replace("visits_syn", "others"))
+
+
+def test_brothers_and_grandchildren(connection: dpsql.Connection, place: Path) -> None:
+    made = made_by(connection, f"CREATE SYNTHETIC TABLES {BITES}, {PETS}, {OWNERS}, {VISITS} OPTIONS (rho = 200, method = 'mst')")
+    bites, pets, owners, visits = (table.df() for table in made.tables)
+    assert [table.name for table in made.tables] == ["bites_syn", "pets_syn", "owners_syn", "visits_syn"]
+    assert set(bites.pet) <= set(pets.pet) and set(pets.owner) <= set(owners.id) and set(visits.owner) <= set(owners.id)
+    assert pets.pet.tolist() == list(range(1, len(pets) + 1)) and pets.owner.value_counts().max() <= 3
+    bitten = [float(many.pet.map(one.set_index("pet")["size"]).mean()) for one, many in (
+        (pets, bites), (pd.read_parquet(place / "pets.parquet"), pd.read_parquet(place / "bites.parquet")))]
+    assert bitten[0] == pytest.approx(bitten[1], rel=0.1)
+    assert [made.table(name).key for name in ("bites_syn", "pets_syn")] == [(), ("pet",)]
+    sizes = pets.groupby("owner")["size"].apply(lambda rows: rows.is_monotonic_increasing)
+    assert not sizes.all()  # their order is that of their key, not of their values
+
+
+def test_conditions_expressions_and_stars(connection: dpsql.Connection) -> None:
+    made = made_by(connection, "CREATE SYNTHETIC TABLES few AS SELECT region + 1 AS place, id AS number FROM owners WHERE rich, "
+                   "more AS SELECT * FROM visits AS v WHERE v.year > 2 OPTIONS (rho = 2, bins = 4, rows = 50, method = 'independent')")
+    few, more = (table.df() for table in made.tables)
+    assert len(few) == 50 and list(few.columns) == ["place", "number"] and list(more.columns) == ["owner", "year", "kind", "cost"]
+    assert more.owner.value_counts().max() <= 3 and set(more.year) <= {3, 4, 5} and not more.duplicated(["owner", "year"]).any()
+
+
+def test_requests_move_no_further_on_neighbours_than_they_cost(place: Path, tmp_path: Path) -> None:
+    """The requests of the statement on the database without one owner, by the distances of the oracle; and all cost the price."""
+    statement = parse(MAKE)
+    for folder in ("full", "less"):
+        (tmp_path / folder).mkdir()
+        world(tmp_path / folder, 120)
+    for name, key in (("owners", "id"), ("visits", "owner"), ("pets", "owner"), ("letters", "owner")):
+        frame = pd.read_parquet(tmp_path / "less" / f"{name}.parquet")
+        frame[frame[key] != 7].to_parquet(tmp_path / "less" / f"{name}.parquet")
+    with opened(tmp_path / "full", tmp_path) as one, opened(tmp_path / "less", tmp_path) as other:  # one ledger: one keyed hash
+        planned = linked_synthesis(statement, one.session)
+        kernel, steps, asked, cost = one.session.kernel, planned.bill().steps, [], planned.plan.price
+        less = other.session.kernel
+        left, context = cost, kernel._context()
+        request = next(steps)
+        spent_in_all, moved = [], 0.0
+        try:
+            while True:
+                own, certificates = kernel._certified(request)
+                spent_in_all.append(own.cost(*certificates).rho)
+                read, compare = LAWS[type(own)]
+                for move in compare(own, certificates, read(own, certificates, View(kernel)), read(own, certificates, View(less))):
+                    assert not move.broken, move
+                    moved = max(moved, move.share)
+                asked.append(own)
+                request = steps.send(kernel._look(own, certificates, context))
+        except StopIteration as done:
+            assert len(done.value.tables) == 2
+        assert moved > 0.5 and 0.99 * left.rho <= sum(spent_in_all) <= left.rho
+
+
+MISTAKES = {
+    f"CREATE SYNTHETIC TABLES {OWNERS}": "there is one table only",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {BITES}": "bites has no foreign key to another of these tables",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, other AS SELECT id, rich FROM owners": "two of these tables are of owners",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, owners_syn AS SELECT owner, year FROM visits": "two tables are named owners_syn",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, visits AS SELECT owner, year FROM visits": "there is a table visits already",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT year, kind FROM visits": "v lacks owner, which names rows of owners_syn",
+    f"CREATE SYNTHETIC TABLES o AS SELECT region FROM owners, {VISITS}": "o lacks id, by which rows of visits_syn name its rows",
+    f"CREATE SYNTHETIC TABLES o AS SELECT id FROM owners, {VISITS}": "o has no columns besides keys",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, letters_syn AS SELECT owner, long FROM letters": "there is no limit on the rows of letters",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT x FROM plain": "these rows are public",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, COUNT(*) AS n FROM visits GROUP BY owner": "a row of one table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits JOIN pets USING (owner)": "a row of one table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, yeer FROM visits": "there is no column yeer",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, owner + 1 AS next FROM visits": "the values of next are not known",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is of one table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits WHERE year > ?": "have no parameters",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, max_rows = 0)": "max_rows",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 900)": "left",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_cost_nothing_and_are_located(connection: dpsql.Connection, text: str) -> None:
+    left = spent(connection)
+    with pytest.raises(dpsql.Error, match=MISTAKES[text]) as told:
+        connection.execute(text if "OPTIONS" in text else f"{text} OPTIONS (rho = 1)")
+    assert told.value.try_ and told.value.span is not None and spent(connection) == left
+    assert len(connection.execute("SHOW TABLES").fetchall()) == 6
+
+
+def test_a_limit_for_rows_that_have_none(connection: dpsql.Connection) -> None:
+    made = made_by(connection, f"CREATE SYNTHETIC TABLES {OWNERS}, l AS SELECT owner, long FROM letters OPTIONS (rho = 1, max_rows = 2)")
+    assert made.tables[1].df().owner.value_counts().max() == 2
+
+
+def test_what_fails_after_the_charge_leaves_no_table(connection: dpsql.Connection) -> None:
+    left = spent(connection)
+    with patch("dpsql.synthesis.linked_draws.LinkedDraws.made", side_effect=ValueError("no")), pytest.raises(dpsql.Incident):
+        connection.execute(MAKE)
+    assert spent(connection) != left and len(connection.execute("SHOW TABLES").fetchall()) == 6
+
+
+def test_explaining_tells_of_each_view_and_costs_nothing(connection: dpsql.Connection) -> None:
+    left, told = spent(connection), str(connection.explain(MAKE))
+    for part in ("owners_syn with first rows", "later rows of visits_syn", "ρ = 0.3", "ρ = 0.2", "cost    ρ = 0.5", "Keep at most 4 rows"):
+        assert part in told
+    assert spent(connection) == left
+
+
+def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    queries = {"a": "SELECT id, region FROM owners", "b": "SELECT owner, year FROM visits"}
+    made = connection.synthesize(queries, rho=1, rows=40)
+    assert [table.name for table in made.tables] == ["a", "b"] and made.tables[0].rows == 40
+    with pytest.raises(dpsql.Error, match="has its name already"):
+        connection.synthesize(queries, name="c", rho=1)  # type: ignore[call-overload]
+    with pytest.raises(dpsql.Error, match="there is no query"):
+        connection.synthesize({}, rho=1)
+    with pytest.raises(KeyError):
+        made.table("c")
+    words = ["query", "--policy", str(place / "dpsql.toml"), "--ledger", str(tmp_path / "test.ledger"), "--analyst", "ada"]
+    assert cli.main([*words, MAKE]) == 0
+    assert "visits_syn: " in capsys.readouterr().out
