@@ -164,6 +164,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--file", metavar="FILE", help="read the query from a file")
     made.add_argument("--name", required=True, metavar="NAME", help="the name of the new table, in later statements")
     made.add_argument("--method", metavar="NAME", help="how the model is measured (default: the best)")
+    made.add_argument("--score", metavar="NAME", help="of the method privbayes: 'r' or 'mutual information'")
+    made.add_argument("--fit", metavar="NAME", help="of the method privbayes: 'network' or 'conditionals'")
     made.add_argument("--workload", metavar="TEXT", help="what the table should be good at: 'all 3-way', or statements about it")
     made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: as many as there seem to be)")
     made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: the "
@@ -441,7 +443,7 @@ def _validate(options: argparse.Namespace) -> None:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
-    own = ("method", "workload", "rows", "bins", "max_rows")
+    own = ("method", "score", "fit", "workload", "rows", "bins", "max_rows")
     given = {name: value for name in own if (value := getattr(options, name)) is not None}
     target = _free_file(options.to, "people_syn.csv", ".csv", ".parquet")
     page = _free_file(options.report, "people_syn.html", ".html")

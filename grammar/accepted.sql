@@ -62,6 +62,7 @@ CREATE SYNTHETIC TABLE made_of_cells AS SELECT sex FROM people OPTIONS (epsilon 
 create synthetic table "made of sums" as select sum(cost) as cost, count(*) as n from visits group by person_id options (max_rows = 1);
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_next AS SELECT sex FROM people OPTIONS (method = 'mst');
 EXPLAIN PRIVACY CREATE SYNTHETIC TABLE made_of_counts AS SELECT sex FROM people OPTIONS (method = 'mwem', queries = 'single');
+CREATE SYNTHETIC TABLE made_of_nodes AS SELECT sex, age FROM people OPTIONS (method = 'privbayes', score = 'mutual information', fit = 'conditionals');
 CREATE SYNTHETIC TABLE made_for_pairs AS SELECT sex, age FROM people OPTIONS (workload = 'all 1-way, all 2-way; SELECT sex, AVG(age) FROM made_for_pairs GROUP BY sex');
 
 -- # synthesize_tables

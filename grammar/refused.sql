@@ -1312,6 +1312,9 @@ CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (rows = 3) WHERE a
 -- SqlError options: the options of this statement stand at its end
 CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) sex FROM people
 
+-- OptionError option: score is an option of the method privbayes alone
+CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'mst', score = 'r')
+
 -- SqlError accuracy: no accuracy is asked of this statement
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
 

@@ -46,7 +46,7 @@ from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
 from dpsql.synthesis.method_choice import chosen
-from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.online_model import ONLINE_MARK
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
@@ -85,7 +85,7 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         public = None if terms.public is None else public_places(terms.public, beside(session), forms, table.columns)
         task = SynthesisTask(table=table, price=allotted, workload=workload, known=known, public=public,
                              single=terms.single)
-        choice = chosen(task, terms.method, METHODS)
+        choice = chosen(task, terms.method, methods_for(terms))
         check_method(choice.method, [task], statement.options, statement.span)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))

@@ -26,6 +26,7 @@ from dpsql.measurements.above_threshold import (
 from dpsql.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.measurements.boxes import Leaves, Tree
 from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
+from dpsql.measurements.dependent_parents import ChosenParents, ConvexInformation, DependentParents, ProductDistance, Score
 from dpsql.measurements.farthest_count import CHOICE_ROUNDING, FarCell, FarthestCount, FarthestCounts
 from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.measurements.flip_distance import (
@@ -61,27 +62,26 @@ from dpsql.workload.blocks import Block
 MEASUREMENTS = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
     AboveThresholdOfTests, AboveThresholdOfSums, Vote, Blocks,
-    BalancedLevel, DegreeHistogram, FarthestCount, FarthestMarginal, Opening, Partition, Tree,
+    BalancedLevel, DegreeHistogram, DependentParents, FarthestCount, FarthestMarginal, Opening, Partition, Tree,
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
 VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, Block, Rising,
-                    DiscreteLaplace,
-                    DiscreteGaussian, TruncatedGeometric, GaussianThreshold, Student})
+                    ProductDistance, ConvexInformation, DiscreteLaplace, DiscreteGaussian,
+                    TruncatedGeometric, GaussianThreshold, Student})
 """The classes that their fields may hold besides plans and plain values; again no subclasses."""
 
 
 __all__ = [
     "CHOICE_ROUNDING", "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
     "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
-    "Blocked", "Blocks", "Buckets", "ComparisonResult", "Comparisons", "DegreeHistogram", "DiscreteGaussian",
-    "DiscreteLaplace", "DistinctWithin", "ExtensionSums", "ExtensionWithin", "Failed", "FarCell", "Farthest", "FarthestCount",
-    "FarthestCounts", "FarthestMarginal",
+    "Blocked", "Blocks", "Buckets", "ChosenParents", "ComparisonResult", "Comparisons", "ConvexInformation",
+    "DegreeHistogram", "DependentParents", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin", "ExtensionSums",
+    "ExtensionWithin", "Failed", "FarCell", "Farthest", "FarthestCount", "FarthestCounts", "FarthestMarginal",
     "FlipDistances", "Form",
     "FrequentKeys", "GaussianThreshold", "Histogram", "KeyRule", "Keys", "Leaves", "MeasuredSums", "Noise",
-    "NoisyFlipDistance", "NoisySums", "Numbered", "Opening", "Partition", "Race", "RecursiveSums", "Release", "Removed",
-    "Request", "Rising", "Rung", "Segment", "Select", "Selected", "Sides", "Smooth", "SmoothSum", "Smoothed", "Stopped",
-    "Student",
-    "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way", "Within", "apart", "moved", "score_range",
-    "slack_of", "splits", "spread_of",
+    "NoisyFlipDistance", "NoisySums", "Numbered", "Opening", "Partition", "ProductDistance", "Race", "RecursiveSums",
+    "Release", "Removed", "Request", "Rising", "Rung", "Score", "Segment", "Select", "Selected", "Sides", "Smooth",
+    "SmoothSum", "Smoothed", "Stopped", "Student", "Target", "Test", "Tree", "TruncatedGeometric", "Vote", "Voted", "Way",
+    "Within", "apart", "moved", "score_range", "slack_of", "splits", "spread_of",
 ]

@@ -11,8 +11,8 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.block_sums import LARGEST, Axis
-from dpsql.measurements.farthest_marginal import Counted, check_candidates, counted_cells
 from dpsql.measurements.listed import whole
+from dpsql.measurements.marginal_tables import MarginalTables, check_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import MOST_SCORE, choice_cost, exponential
@@ -23,7 +23,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 from dpsql.workload.factors import Exact
 
-MOST_DRAWS = 10**4
+MOST_DRAWS = 1000
 CHOICE_ROUNDING = Fraction(1, 2**37)
 
 
@@ -87,12 +87,11 @@ class FarthestCount:
         if certificate.below.public:
             return FREE
         each = choice_cost(2 * self.multiplier * certificate.l1, self.scale, flip=False, rounding=CHOICE_ROUNDING)
-        assert each.epsilon is not None
-        return Cost(epsilon=self.draws * each.epsilon, rho=self.draws * each.rho)
+        return sum([each] * self.draws, FREE)
 
     def release(self, context: Context, certificate: Certificate) -> FarthestCounts:
         """Draw cells; see `FarthestCount` for the scores and their proof."""
-        counted = counted_cells(self.plan, self.axes, context)
+        counted = marginal_tables(self.plan, self.axes, context)
         above = self._above(counted)
         number = len(above)
         cap = min(math.ceil(self.scale * (math.log(2 * number) + 45)), MOST_SCORE)
@@ -106,7 +105,7 @@ class FarthestCount:
             found.append(FarCell(marginal=marginal, cell=cell - int(firsts[marginal]), sign=1 - 2 * sign))
         return FarthestCounts(cells=tuple(found))
 
-    def _above(self, counted: Counted) -> Exact:
+    def _above(self, counted: MarginalTables) -> Exact:
         """By how much every count, multiplied, is above the expected number: exact integers, in 64 bits where they fit."""
         most = max(max(map(abs, numbers)) for numbers in self.expected)
         kind = np.int64 if self.multiplier * counted.filled.total + most < WORDS else object

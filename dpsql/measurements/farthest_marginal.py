@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.block_sums import LARGEST, Axis, occupied
-from dpsql.measurements.listed import check_columns, whole
-from dpsql.measurements.reading.occupied_cells import WORDS, Filled
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.listed import whole
+from dpsql.measurements.marginal_tables import check_candidates, check_numbers, marginal_tables
+from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.choice import MOST_SCORE, choice_cost
+from dpsql.noise.choice import MOST_SCORE, choice_cost, likely_best
 from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
@@ -38,12 +38,10 @@ class FarthestMarginal:
     Cost. The cell of a row in a marginal is a function of the row alone, so one row moves one count of each marginal by 1 at
     most. An entity of k rows moves the sum of distances by at most grain k (triangle inequality), and each score by at most D =
     grain k max(|weights|); expected counts, weights and penalties are public. So differences of scores change by at most 2 D, as
-    `noise.choice` needs. Distances from the best score are cut off at a public number C: max(s_i, best - C) moves by at most D
-    too, as the best score does, and subtracting the best score from all of them does not change the draw. What is left is small
-    enough for floats to hold it exactly.
+    `noise.choice` needs.
 
     The cells that have rows are read once per statement, and asked again with other expectations as long as view and axes stay
-    the same: `Last` keeps them.
+    the same: see `marginal_tables`.
 
     Source: McKenna, Mullins, Sheldon and Miklau, AIM: An Adaptive and Iterative Mechanism, PVLDB 2022.
     """
@@ -72,7 +70,7 @@ class FarthestMarginal:
         check_scale(self.scale)
         whole(self.grain, 1, MOST_SCORE, "the grain of scores")
         for numbers in (self.weights, self.penalties):
-            _all_whole(numbers, -MOST_SCORE)
+            check_numbers(numbers, -MOST_SCORE)
         if 0 in self.weights:
             raise ValueError("a candidate without a weight has no score")
         if not len(self.marginals) == len(self.weights) == len(self.penalties):
@@ -83,12 +81,12 @@ class FarthestMarginal:
 
     def release(self, context: Context, certificate: Certificate) -> Farthest:
         """Draw a candidate; see `FarthestMarginal` for the score and its proof."""
-        counted = counted_cells(self.plan, self.axes, context)
+        counted = marginal_tables(self.plan, self.axes, context)
         distances = [distance(counted.table(places), expected, self.grain, counted.filled.total)
                      for places, expected in zip(self.marginals, self.expected, strict=True)]
         scores = [weight * (far - penalty) for weight, far, penalty in zip(self.weights, distances, self.penalties, strict=True)]
-        best, cap = max(scores), min(math.ceil(self.scale * (math.log(len(scores)) + 45)), MOST_SCORE)
-        return Farthest(place=context.noise.exponential([-float(min(best - score, cap)) for score in scores], self.scale))
+        return Farthest(place=likely_best(scores, self.scale, context.noise))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Farthest:
@@ -97,58 +95,8 @@ class Farthest:
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """The cells that have rows, and the marginals that were asked for so far."""
-
-    filled: Filled
-    tables: dict[tuple[int, ...], Exact] = field(default_factory=dict)
-
-    def table(self, places: tuple[int, ...]) -> Exact:
-        """The counts of a marginal, as a vector."""
-        if places not in self.tables:
-            self.tables[places] = self.filled.marginal(places).reshape(-1)
-        return self.tables[places]
-
-
-def counted_cells(plan: GroupedSums, axes: tuple[Axis, ...], context: Context) -> Counted:
-    """The exact counts, read anew only where another view or other axes were asked for last."""
-    if context.last.asked != (plan, axes):
-        context.last.found = Counted(occupied(plan, axes, context))
-        context.last.asked = plan, axes
-    found: Counted = context.last.found
-    return found
-
-
-def check_candidates(axes: object, marginals: object, expected: object) -> None:
-    """Raise ValueError for anything but different axes, and marginals of them with an expected number for each cell."""
-    if any(type(given) is not tuple for given in (axes, marginals, expected)) or not marginals:
-        raise ValueError("a choice needs tuples of axes, of candidates, and of what is expected of each")
-    assert isinstance(axes, tuple) and isinstance(marginals, tuple) and isinstance(expected, tuple)
-    for axis in axes:
-        Axis.check(axis)
-    check_columns([axis.column for axis in axes])
-    if len(marginals) != len(expected):
-        raise ValueError("every candidate needs expected counts")
-    for places, counts in zip(marginals, expected, strict=True):
-        _all_whole(places, 0)
-        _all_whole(counts, -MOST_SCORE)
-        if len(set(places)) != len(places) or max(places, default=0) >= len(axes):
-            raise ValueError("a candidate is a list of different axes")
-        if not len(counts) == math.prod(axes[place].size for place in places) <= LARGEST:
-            raise ValueError(f"a count is expected of every cell of a candidate, which has at most {LARGEST}")
-
-
 def distance(counts: Exact, expected: Sequence[int], grain: int, total: int) -> int:
     """The sum of all |grain * count - expected|, for counts that add up to at most `total`."""
     small = grain * total + sum(map(abs, expected)) < WORDS
     kind = np.int64 if small else object
     return int(np.abs(grain * counts.astype(kind, copy=False) - np.array(expected, dtype=kind)).sum())
-
-
-def _all_whole(numbers: object, least: int) -> None:
-    """Raise ValueError for anything but a tuple of whole numbers, none less than `least` or too large for floats."""
-    if type(numbers) is not tuple or not {type(number) for number in numbers} <= {int}:
-        raise ValueError("expected counts, weights, penalties and places are whole numbers")
-    if min(numbers, default=least) < least or max(numbers, default=least) > MOST_SCORE:
-        raise ValueError(f"these numbers must lie between {least} and {MOST_SCORE}")

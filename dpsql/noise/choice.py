@@ -66,6 +66,18 @@ def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> in
     return first + source.exponential(scores[first : int(ends[block])].tolist(), scale)
 
 
+def likely_best(scores: Sequence[int], scale: float, source: Source) -> int:
+    """An index with probability proportional to exp(score / scale), but that no score counts as lower than the best one by more
+    than a public number C, at which chances are below any that is ever drawn.
+
+    Proof. Differences of scores change by at most D if and only if all scores move within a range [a, a + D]. Then the best one
+    does, so best - C does, and so does the larger of that and any score. Subtracting the best from all of them changes nothing of
+    the draw, and leaves numbers that are small enough for floats to hold them exactly.
+    """
+    best, cap = max(scores), min(math.ceil(scale * (math.log(len(scores)) + 45)), MOST_SCORE)
+    return source.exponential([-float(min(best - score, cap)) for score in scores], scale)
+
+
 class Compared(Protocol):
     """Scores >= 0 that can be compared with limits without being computed exactly."""
 

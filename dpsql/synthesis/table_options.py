@@ -11,8 +11,9 @@ from dpsql.errors import OptionError
 from dpsql.planning.options import Options, named_option, own_options, read_options
 from dpsql.sql.text.statement import Option
 
-OWN = ("method", "workload", "queries", "public", "rows", "bins")
-QUERIES = ("marginals", "single")
+OWN = ("method", "score", "fit", "workload", "queries", "public", "rows", "bins")
+SCORES, FITS, QUERIES = ("r", "mutual information"), ("network", "conditionals"), ("marginals", "single")
+OF_METHODS = {"score": "privbayes", "fit": "privbayes", "public": "mwem_pub", "queries": "mwem"}  # options of one method each
 SHARED = ("epsilon", "delta", "rho", "max_rows")  # with SELECT
 MOST_BINS, MOST_ROWS = 1000, 10**6
 
@@ -23,6 +24,8 @@ class SynthesisTerms:
 
     options  price and limit on rows, as of a SELECT
     method   the name of a method, or 'auto'
+    score    how PrivBayes measures what parents tell of a column, or 'auto'
+    fit      what PrivBayes makes of the counts, or 'auto'
     workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
     single   whether a round of MWEM measures one count, and not a whole marginal
     public   the name of a public table for MWEM+PUB; None where none is named
@@ -32,6 +35,8 @@ class SynthesisTerms:
 
     options: Options
     method: str = "auto"
+    score: str = "auto"
+    fit: str = "auto"
     workload: Option | None = None
     single: bool = False
     public: Option | None = None
@@ -44,13 +49,14 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     own = own_options(given, OWN, SHARED, "a synthetic table")
     options = read_options([option for option in given if option.name in SHARED], default=default,
                            confidence=Fraction(19, 20), known=())
-    method, public, queries = named_option(own.get("method"), methods), own.get("public"), own.get("queries")
-    for option, reader in ((public, "mwem_pub"), (queries, "mwem")):
-        if option is not None and method != reader:
-            raise OptionError(f"only the method {reader} has {option.name}", span=option.span, subject=option.name,
-                              try_=f"method = '{reader}'")
-    return SynthesisTerms(options=options, method=method, workload=own.get("workload"), public=public,
-                          single=named_option(queries, QUERIES) == "single",
+    method = named_option(own.get("method"), methods)
+    for option in (own[name] for name, reader in OF_METHODS.items() if name in own and method != reader):
+        reader = OF_METHODS[option.name]
+        raise OptionError(f"{option.name} is an option of the method {reader} alone", span=option.span, subject=option.name,
+                          try_=f"method = '{reader}'")
+    return SynthesisTerms(options=options, method=method, score=named_option(own.get("score"), SCORES),
+                          fit=named_option(own.get("fit"), FITS), workload=own.get("workload"), public=own.get("public"),
+                          single=named_option(own.get("queries"), QUERIES) == "single",
                           rows=number_option(own.get("rows"), MOST_ROWS), bins=number_option(own.get("bins"), MOST_BINS))
 
 

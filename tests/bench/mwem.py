@@ -3,10 +3,10 @@
     python tests/bench/mwem.py --data shared/data [--runs 2] [--parts pub,states,plain,dual] [--epsilons .1,.25,.5,1]
 
 Neighbours. The reference figures are for tables in which one row is replaced, whose number of rows is public. Here a row is added or
-removed, and the number of rows is private. So each figure stands there twice: at the same rho, and at half of it, `replaced`. A
-replaced row moves the counts of a marginal as a removed and an added one do, by sqrt(2) in all, and costs twice as much; a choice
-costs the same, as some scores rise by one row's weight and some fall, as before. So at half of rho a method's requests cost no more
-than rho where a row is replaced: the second figure is the one to compare.
+removed, and the number of rows is private. So each figure stands there twice: at the same rho, and `replaced`, at the price at which
+all requests together cost that rho where a row is replaced. A replaced row moves the counts of a marginal as a removed and an added
+one do, by sqrt(2) in all, and costs twice as much; a single count moves by one row at most, as before; and a choice of counts costs
+the same, as some scores rise by one row's weight and some fall, as before. The second figure is the one to compare.
 
 Rho of epsilon is for delta = 1 / N^2, as in the reference. Every column is measured by the kernel's own requests, costs and noise.
 """
@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, Places, counts_of
 
 from dpsql.accounting.cost import concentrated
+from dpsql.measurements import FarthestCount, NoisySums
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import marginals_of
@@ -80,13 +81,24 @@ def biased(public: Places, share: float, less: float, generator: np.random.Gener
 
 def figures(data: Coded, name: str, rho: float, workload: tuple[Columns, ...], runs: int, shown: Callable[[float, float], str],
             **more: Any) -> Iterator[str]:
-    """The mean errors at this rho and, for replaced rows, at half of it; then seconds of one run."""
-    start = time.process_time()
-    for share in (1.0, 0.5):
-        found = [largest(data.measured(METHODS[name], concentrated(Fraction(rho * share)), workload=workload, **more).model, data, workload)
-                 for _ in range(runs)]
+    """The mean errors at this rho, and at the price at which replaced rows cost it; then seconds of one run."""
+    seconds, price = 0.0, rho
+    for _ in range(2):
+        found = []
+        for _ in range(runs):
+            start = time.process_time()
+            model = data.measured(METHODS[name], concentrated(Fraction(price)), workload=workload, **more).model
+            seconds += time.process_time() - start
+            found.append(largest(model, data, workload))
         yield shown(*np.mean(found, axis=0))
-    yield f"{(time.process_time() - start) / 2 / runs:.1f}"
+        price = rho * price / replaced(data)
+    yield f"{seconds / 2 / runs:.1f}"
+
+
+def replaced(data: Coded) -> float:
+    """The rho of what was asked last, where a row is replaced."""
+    return float(sum(cost.rho * (2 if isinstance(request, NoisySums) and len(request.cells) > 1 else 1) for request, cost in data.asked
+                     if isinstance(request, NoisySums | FarthestCount)))
 
 
 def maximum(error: float, _: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -105,6 +106,21 @@ def test_synthetic(tmp_path: Path) -> None:
         found = {line[0]: [float(error) for error in line[2].split(" / ")] for line in lines[3:5]}
         assert set(found) == {"aim", "independent"} and max(found["aim"]) < 0.05 < found["independent"][1]
     assert lines[-1] == ["acs: acs_ma2018.parquet is not in the folder"]
+
+
+@pytest.mark.slow
+def test_mwem(tmp_path: Path) -> None:
+    sizes = {"sex": 2, "income>50K": 2, "race": 3, "relationship": 3, "marital-status": 2, "education-num": 4, "hours-per-week": 3}
+    (tmp_path / "adult_mwempub13.meta.json").write_text(json.dumps({
+        "domain": sizes, "workload_3way_256": [["sex", "race", "education-num"], ["income>50K", "race", "hours-per-week"]]}))
+    columns = ", ".join(f'(i // {3 + at}) % {size} AS "{name}"' for at, (name, size) in enumerate(sizes.items()))
+    duckdb.sql(f"SELECT {columns}, (i % 5 > 0)::INT AS private FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "adult_mwempub13.parquet"))
+    for year in (2018, 2019):
+        (tmp_path / f"acs_ma{year}.parquet").touch()
+    lines = printed("mwem.py", "--data", tmp_path, "--runs", 1, "--parts", "pub,plain,dual", "--epsilons", "4")
+    assert [line[0] for line in lines if line[0] in ("0", "0.1", "0.3")] == ["0", "0.1", "0.3"]
+    plain, = (line for line in lines if line[:2] == ["4", "marginals"])
+    assert all(float(cell.split(" / ")[0]) < 0.02 for cell in plain[2:4])
 
 
 @pytest.mark.slow

@@ -27,7 +27,9 @@ from dpsql.measurements import (
     Balance,
     BalancedLevel,
     Blocks,
+    ConvexInformation,
     DegreeHistogram,
+    DependentParents,
     DiscreteGaussian,
     DiscreteLaplace,
     DistinctWithin,
@@ -42,6 +44,7 @@ from dpsql.measurements import (
     Numbered,
     Opening,
     Partition,
+    ProductDistance,
     Race,
     RecursiveSums,
     Removed,
@@ -106,12 +109,16 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
                      weights=(1, 2), penalties=(3, 0), scale=2.0),
     FarthestCount(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), marginals=((0,), ()), expected=((5, 0, 1), (7,)), scale=2.0,
                   multiplier=3, draws=2),
+    DependentParents(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), candidates=((0,),), offsets=(3,), scale=2.0,
+                     score=ProductDistance(grain=2)),
     Opening(view=VIEW, updates=3, scale_limit=2.0, scale_query=4.0, noise=GAUSSIAN),
     BalancedLevel(plan=SHARES, levels=(1, 2), log_priors=(0, 1), scale=2.0),
     DegreeHistogram(plan=Arcs(input=VIEW, tail="a", head="o", mutual=True), most=4, way="flow", noise=LAPLACE),
     Partition(view=VIEW, axis=Numbered(column="a", values=(0, 1), numbers=(0, 1)), summand=Count(), scale=2.0, log_priors=(1, 1)),
     Tree(view=VIEW, axes=(Numbered(column="a", values=(0, 1), numbers=(0, 1)),), scale=2.0, decay=4, leaf=GAUSSIAN),
-)} | {"Keys by a threshold": Keys(plan=TALLY, rule=GaussianThreshold(sigma=2.0, threshold=9))}
+)} | {"Parents by information": DependentParents(
+    view=VIEW, axes=(Axis(column="a", values=(0, 1)),), candidates=((0,),), offsets=(3,), scale=2.0, score=ConvexInformation(kinks=(0, 1))),
+    "Keys by a threshold": Keys(plan=TALLY, rule=GaussianThreshold(sigma=2.0, threshold=9))}
 
 
 # -- planting

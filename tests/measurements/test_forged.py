@@ -17,12 +17,15 @@ from dpsql.measurements import (
     CHOICE_ROUNDING,
     Axis,
     Blocks,
+    ConvexInformation,
+    DependentParents,
     DiscreteGaussian,
     DiscreteLaplace,
     FarthestCount,
     FarthestMarginal,
     Numbered,
     Partition,
+    ProductDistance,
     Tree,
 )
 from dpsql.measurements.buckets import height
@@ -60,6 +63,8 @@ TREE = Tree(view=VIEW, axes=(numbered(8), numbered(5, "a1")), scale=2.0, decay=4
 FARTHEST = FarthestMarginal(view=VIEW, axes=BLOCKS.axes, marginals=((0,), (1, 0)), expected=((1, 2, 3), (0,) * 6), weights=(1, 4),
                             penalties=(0, -5), scale=6.0, grain=2)
 FAR_COUNT = FarthestCount(view=VIEW, axes=BLOCKS.axes, marginals=((0,), (1, 0)), expected=((1, 2, 3), (0,) * 6), scale=6.0, multiplier=2, draws=5)
+PARENTS = DependentParents(view=VIEW, axes=BLOCKS.axes, candidates=((0, 1), (1,)), score=ProductDistance(grain=2), offsets=(0, -5), scale=6.0)
+KINKED = forged(PARENTS, score=ConvexInformation(kinks=(0, 1, 1)))
 
 
 def test_what_is_whole_has_a_cost() -> None:
@@ -70,12 +75,20 @@ def test_what_is_whole_has_a_cost() -> None:
     assert FARTHEST.cost(certificate(3)).rho == Fraction(8**2, 8)
     each = Fraction(2 * 3 * 2, 6) + CHOICE_ROUNDING
     assert FAR_COUNT.cost(certificate(3)) == Cost(epsilon=5 * each, rho=5 * each**2 / 8)
+    assert PARENTS.cost(certificate(3)).epsilon == Fraction(4 * 2 * 3, 6)
+    assert KINKED.cost(certificate(3)).epsilon == Fraction(3 * 3, 6)
     public = replace(certificate(), below=Stability(rows=0))
-    assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FAR_COUNT.cost(public) == FREE
+    assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FREE
+    assert FAR_COUNT.cost(public) == PARENTS.cost(public) == FREE
 
 
 class Cheap(Block):
     pass
+
+
+class Unmoved(ProductDistance):
+    def apart(self) -> int:
+        return 0
 
 
 class Free(DiscreteLaplace):
@@ -197,6 +210,34 @@ WRONG: dict[str, Callable[[], Any]] = {
     "far count: no noise": lambda: forged(FAR_COUNT, scale=0.0),
     "far count: noise of NaN": lambda: forged(FAR_COUNT, scale=NAN),
     "far count: wide noise": lambda: forged(FAR_COUNT, scale=WIDEST * 2),
+    "parents: no candidates": lambda: forged(PARENTS, candidates=(), offsets=()),
+    "parents: a list of candidates": lambda: forged(PARENTS, candidates=[(0, 1), (1,)]),
+    "parents: a candidate without a child": lambda: forged(PARENTS, candidates=((0, 1), ())),
+    "parents: a candidate that is a list": lambda: forged(PARENTS, candidates=((0, 1), [1])),
+    "parents: an axis twice": lambda: forged(PARENTS, candidates=((0, 0), (1,))),
+    "parents: an axis from behind": lambda: forged(PARENTS, candidates=((0, -1), (1,))),
+    "parents: an axis too many": lambda: forged(PARENTS, candidates=((0, 2), (1,))),
+    "parents: an axis that is true": lambda: forged(PARENTS, candidates=((0, True), (1,))),
+    "parents: a list of axes": lambda: forged(PARENTS, axes=[*BLOCKS.axes]),
+    "parents: an axis of numbers": lambda: forged(PARENTS, axes=(numbered(3), BLOCKS.axes[1])),
+    "parents: too few offsets": lambda: forged(PARENTS, offsets=(0,)),
+    "parents: half an offset": lambda: forged(PARENTS, offsets=(0, 0.5)),
+    "parents: an offset that no float holds": lambda: forged(PARENTS, offsets=(0, 2**60)),
+    "parents: a score that does not move": lambda: forged(PARENTS, score=Unmoved(grain=2)),
+    "parents: no score": lambda: forged(PARENTS, score=None),
+    "parents: no grain": lambda: forged(PARENTS, score=ProductDistance(grain=0)),
+    "parents: a grain of floats": lambda: forged(PARENTS, score=ProductDistance(grain=2.0)),  # type: ignore[arg-type]
+    "parents: a grain that is true": lambda: forged(PARENTS, score=ProductDistance(grain=True)),
+    "parents: no kinks": lambda: forged(KINKED, score=ConvexInformation(kinks=())),
+    "parents: a list of kinks": lambda: forged(KINKED, score=ConvexInformation(kinks=[0, 1])),  # type: ignore[arg-type]
+    "parents: kinks out of order": lambda: forged(KINKED, score=ConvexInformation(kinks=(1, 0))),
+    "parents: a kink below nought": lambda: forged(KINKED, score=ConvexInformation(kinks=(-1, 0))),
+    "parents: half a kink": lambda: forged(KINKED, score=ConvexInformation(kinks=(0, 0.5))),  # type: ignore[arg-type]
+    "parents: too many kinks": lambda: forged(KINKED, score=ConvexInformation(kinks=(1,) * (10**5 + 1))),
+    "parents: no noise": lambda: forged(PARENTS, scale=0.0),
+    "parents: noise of NaN": lambda: forged(PARENTS, scale=NAN),
+    "parents: noise that is true": lambda: forged(PARENTS, scale=True),
+    "parents: wide noise": lambda: forged(PARENTS, scale=WIDEST * 2),
     "tree: no axes": lambda: forged(TREE, axes=()),
     "tree: an axis twice": lambda: forged(TREE, axes=(numbered(8), numbered(5))),
     "tree: too many axes": lambda: forged(TREE, axes=tuple(numbered(5, f"a{i}") for i in range(21)), decay=10**6),

@@ -30,6 +30,7 @@ from dpsql.measurements import (
     Blocks,
     Comparisons,
     DegreeHistogram,
+    DependentParents,
     DiscreteLaplace,
     FarthestCount,
     FarthestMarginal,
@@ -53,7 +54,7 @@ from dpsql.measurements import (
     select,
     slack_of,
 )
-from dpsql.measurements.farthest_marginal import counted_cells
+from dpsql.measurements.marginal_tables import marginal_tables
 from dpsql.measurements.reading import occupied_cells, sorted_values
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import removal_levels, sets
@@ -293,20 +294,20 @@ def _compare_vote(request: Vote, certificates: Sequence[Certificate], a: float, 
     yield Move("odds", abs(a - b), float(request.cost(*certificates).epsilon or 0))
 
 
-def _read_farthest(request: FarthestMarginal, certificates: Sequence[Certificate], view: View) -> list[float]:
+def _read_candidates(request: DependentParents | FarthestMarginal, certificates: Sequence[Certificate], view: View) -> list[float]:
     tap = Tap()
     view.look(request, certificates, tap)
     (scores, scale), = tap.drawn
     return [score / scale for score in scores]
 
 
-def _compare_farthest(request: FarthestMarginal, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
+def _compare_candidates(request: DependentParents | FarthestMarginal, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
     change = [here - there for here, there in zip(a, b, strict=True)]
-    yield Move("farthest", max(change) - min(change), float(request.cost(*certificates).epsilon or 0))
+    yield Move("candidates", max(change) - min(change), float(request.cost(*certificates).epsilon or 0))
 
 
 def _read_far_counts(request: FarthestCount, certificates: Any, view: View) -> list[float]:
-    counted = counted_cells(request.plan, request.axes, view.context)
+    counted = marginal_tables(request.plan, request.axes, view.context)
     above = [score for places, expected in zip(request.marginals, request.expected, strict=True)
              for score in (request.multiplier * counted.table(places) - np.array(expected)).tolist()]
     return [score / request.scale for score in (*above, *(-score for score in above))]
@@ -503,7 +504,8 @@ LAWS: dict[type, tuple[Read, Compare]] = {
     NoisySums: (_read_measure, _compare_measure), Blocks: (_read_blocks, _compare_blocks), Select: (_read_select, _compare_select),
     Partition: (_read_cells, _compare_cells), Tree: (_read_cells, _compare_cells), DegreeHistogram: (_read_degrees, _compare_degrees),
     Keys: (_read_keys, _compare_keys), Vote: (_read_vote, _compare_vote), AboveThresholdOfCounts: (_read_threshold, _compare_threshold),
-    FarthestMarginal: (_read_farthest, _compare_farthest), FarthestCount: (_read_far_counts, _compare_far_counts),
+    FarthestMarginal: (_read_candidates, _compare_candidates), DependentParents: (_read_candidates, _compare_candidates),
+    FarthestCount: (_read_far_counts, _compare_far_counts),
     Opening: (_read_opening, _compare_opening), Comparisons: (_read_compared, _compare_compared),
     AboveThresholdOfSums: (_read_above, _compare_above), Smooth: (_read_smooth, _compare_smooth), SmoothSum: (_read_join_sum, _compare_smooth),
     Race: (_read_race, _compare_race), Balance: (_read_balance, _compare_balance), BalancedLevel: (_read_balance, _compare_balance),

@@ -30,6 +30,8 @@ from dpsql.measurements import (
     AboveThresholdOfTests,
     Axis,
     Blocks,
+    ConvexInformation,
+    DependentParents,
     DiscreteGaussian,
     DiscreteLaplace,
     FarthestCount,
@@ -40,6 +42,7 @@ from dpsql.measurements import (
     NoisyFlipDistance,
     Numbered,
     Partition,
+    ProductDistance,
     Request,
     Rising,
     Select,
@@ -165,6 +168,26 @@ def far_counts(scan: Scan) -> Request:
     return FarthestCount(view=scan, axes=axes, marginals=((0,), (1,)), expected=((0, 0), (2, 0)), scale=1.5, multiplier=2)
 
 
+TOGETHER = Pair(people=[person(0, age=6, income=None), *(person(i, age=5, income=1.0) for i in range(1, 100))])
+
+
+def parents(scan: Scan) -> Request:
+    """The person alone has another age and no income: R is nought without them, and nearly two rows with them. Without parents it is
+    nought either way."""
+    axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
+    return DependentParents(view=scan, axes=axes, candidates=((0, 1), (0,)), score=ProductDistance(grain=8), offsets=(0, 8), scale=16.0)
+
+
+ALIKE_BUT_ONE = Pair(people=[person(0, age=6, income=None), *(person(i, age=5, income=None) for i in range(1, 100))])
+
+
+def information(scan: Scan) -> Request:
+    """The person has an age of their own among those without income, who have 100 rows beyond all kinks."""
+    axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
+    return DependentParents(view=scan, axes=axes, candidates=((0, 1), (1, 0)), score=ConvexInformation(kinks=(1, 1, 3, 5)), offsets=(0, 0),
+                            scale=2.0)
+
+
 NUMBERED = Numbered(column="a", values=tuple(range(8)), numbers=tuple(range(8)))
 STEPS = Pair(people=[person(0, age=3), *(person(10 * k + i, age=k) for k, n in ((0, 5), (1, 9)) for i in range(1, n + 1))])
 FULL = Pair(people=[person(i, age=0) for i in range(7)])
@@ -264,6 +287,9 @@ CASES = [
     Case(name="farthest marginal", make=over(ONE, farthest), seen=lambda found: [found.place]),
     Case(name="farthest counts", make=over(ONE, far_counts), seen=lambda found: [
         float(cell.sign * (1 + 2 * cell.marginal + cell.cell)) for cell in found.cells]),
+    Case(name="dependent parents by R", make=over(TOGETHER, parents), seen=lambda found: [found.place], tight=0.3,
+         halved=None),  # one pair of columns moves by half of the range; test_dependent_parents.py has two that move apart
+    Case(name="dependent parents by information", make=over(ALIKE_BUT_ONE, information), seen=lambda found: [found.place], tight=0.3),
     Case(name="partition", make=over(STEPS, partition), seen=borders, tight=0.3, halved=16_000),
     Case(name="tree and its leaves", make=over(FULL, tree), seen=leaves, tight=0.4, times=6000, halved=6000),
     Case(name="blocks, Laplace", make=over(ONE, blocks("laplace")), seen=numbers),

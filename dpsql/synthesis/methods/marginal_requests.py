@@ -159,8 +159,8 @@ def _places(table: CodedTable, columns: Columns) -> tuple[int, ...]:
     return tuple(by_name[name] for name in columns)
 
 
-def choice_scale(table: CodedTable, weight: int, price: Cost) -> float:
-    """The scale of a choice among scores of at most this weight, in rows."""
+def choice_scale(table: CodedTable, weight: int | Fraction, price: Cost) -> float:
+    """The scale of a choice among scores that a row moves by at most this weight."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
     return scale_of(Fraction(2 * table.rows * weight) / epsilon)
 
