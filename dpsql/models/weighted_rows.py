@@ -98,6 +98,15 @@ class WeightedRows:
         return self._cells[columns]
 
 
+def design_effect(before: WeightedRows, after: WeightedRows) -> float:
+    """By how much fewer rows a sample is worth once its weights are changed: 1 + the squared relative spread of the factors, over
+    the rows as they were. Source: Kish, Survey Sampling, 1965, section 11.7."""
+    there = before.weights > 0
+    shares = before.weights[there] / before.weights[there].sum()
+    factors = after.weights[there] / before.weights[there]
+    return float(shares @ factors**2 / (shares @ factors)**2)
+
+
 def counted_rows(domain: TableDomain, places: Places, weights: Array | None = None) -> WeightedRows:
     """The distinct ones of these rows, each with its number, or with the sum of its weights. Raises ValueError for no rows."""
     if not len(places):

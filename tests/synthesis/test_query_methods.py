@@ -131,7 +131,7 @@ def test_rows_are_mixed_from_public_ones_alone() -> None:
     made = support(DOMAIN, public)
     assert isinstance(made, WeightedRows) and all(set(column) <= set(own) for column, own in zip(made.places.T, public.T, strict=True))
     held = [made.weights[(made.places == row).all(axis=1)].sum() for row in np.unique(public, axis=0)]
-    assert made.total == pytest.approx(4) and sum(held) >= 0.9 * 4 and held[1] > 1.5 * held[0]
+    assert made.total == pytest.approx(4) and sum(held) >= 0.8 * 4 and held[1] > 1.5 * held[0]
     assert np.array_equal(made.places, support(DOMAIN, public).places), "the draws follow from the public rows"
 
 

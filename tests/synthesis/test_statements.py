@@ -217,8 +217,8 @@ MISTAKES = {
     "CREATE SYNTHETIC TABLE made AS SELECT site + 100 AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')":
         "no row of this one has listed values",
     "CREATE SYNTHETIC TABLE made AS SELECT female AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plan is BIGINT in plans",
-    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "only the method mwem_pub has public",
-    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "only the method mwem has queries",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "public is an option of the method mwem_pub alone",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "queries is an option of the method mwem alone",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem', queries = 'both')": "there is no queries",
     "CREATE SYNTHETIC TABLE made AS SELECT income, education_years, black, site, health FROM people OPTIONS (method = 'mwem', bins = 100)":
         "combinations of values",

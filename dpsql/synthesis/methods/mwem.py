@@ -46,7 +46,7 @@ class MultiplicativeWeights(Method):
     def _rounds(self, task: SynthesisTask) -> QueryRounds[JointHistogram]:
         domain, single = task.table.domain, task.single
         return QueryRounds(start=lambda found, total: of_columns(domain, total, [each.values for each in found]),
-                           worth=lambda total: WORTH * total, sharp=SHARP,
+                           worth=lambda model: WORTH * model.total, sharp=SHARP,
                            rounds=SINGLE_ROUNDS if single else ROUNDS * len(domain.columns), single=single)
 
     def told(self, task: SynthesisTask) -> tuple[str, ...]:

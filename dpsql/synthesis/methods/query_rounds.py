@@ -35,19 +35,27 @@ CHOOSING = Fraction(3, 10)  # of a round's price
 FINE = 10  # expected counts are rounded to multiples of this part of a row
 
 
+@dataclass(frozen=True)
+class Start(Generic[Tilted]):
+    """The model that is moved, and how many rows it is worth."""
+
+    model: Tilted
+    worth: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryRounds(Generic[Tilted]):
     """What the two methods differ in.
 
     start   the first model, from the counts of single columns and the number of rows
-    worth   how many rows it is worth, for so many rows of the table
+    worth   how many rows it is worth, by the model that has been fitted to the single columns
     sharp   the noise, as a share of all rows, below which all marginals are measured at once
     rounds  how many there are else; if there are fewer marginals, all are measured at once
     single  whether one count is measured in each round, and never all at once
     """
 
     start: Callable[[Sequence[MarginalMeasurement], float], Tilted]
-    worth: Callable[[float], float]
+    worth: Callable[[Tilted], float]
     sharp: float
     rounds: int
     single: bool = False
@@ -61,7 +69,9 @@ class QueryRounds(Generic[Tilted]):
         for column in columns:
             found.append((yield from counted(table, (column,), price.part(first / len(columns)))))
         total = max(estimated_total([*task.known, *found]), 1.0)
-        start = self.start(found, total)
+        begun = self.start(found, total)
+        singles = projected(begun, [*task.known, *found], worth=self.worth(begun), total=total)
+        start = Start(begun, self.worth(singles))
         rest = price.part(1 - first)
         cells: list[CellMeasurement] = []
         if self.single and wanted:
@@ -76,13 +86,13 @@ class QueryRounds(Generic[Tilted]):
     def _noise(self, table: CodedTable, price: Cost, many: int) -> float:
         return math.sqrt(noise_for(table, price.part(Fraction(1, many))).variance)
 
-    def _model(self, task: SynthesisTask, start: Tilted, found: Sequence[MarginalMeasurement | CellMeasurement],
+    def _model(self, task: SynthesisTask, start: Start[Tilted], found: Sequence[MarginalMeasurement | CellMeasurement],
                total: float) -> Tilted:
         marginals = [each for each in (*task.known, *found) if isinstance(each, MarginalMeasurement)]
         total = max(estimated_total(marginals), total * 1e-3)
-        return projected(start, [*task.known, *found], worth=self.worth(total), total=total)
+        return projected(start.model, [*task.known, *found], worth=start.worth, total=total)
 
-    def _marginals(self, task: SynthesisTask, start: Tilted, found: list[MarginalMeasurement], total: float,
+    def _marginals(self, task: SynthesisTask, start: Start[Tilted], found: list[MarginalMeasurement], total: float,
                    wanted: Sequence[Columns], price: Cost) -> Generator[Request, Any, None]:
         table, each = task.table, price.part(Fraction(1, self.rounds))
         left = list(wanted)
@@ -91,7 +101,7 @@ class QueryRounds(Generic[Tilted]):
             cell, = yield from farthest_cells(table, _expected(model, left), each.part(CHOOSING), multiplier=FINE)
             found.append((yield from counted(table, left.pop(cell.marginal), each.part(1 - CHOOSING))))
 
-    def _counts(self, task: SynthesisTask, start: Tilted, found: Sequence[MarginalMeasurement], total: float,
+    def _counts(self, task: SynthesisTask, start: Start[Tilted], found: Sequence[MarginalMeasurement], total: float,
                 wanted: Sequence[Columns], price: Cost) -> Generator[Request, Any, list[CellMeasurement]]:
         table, each, cells = task.table, price.part(Fraction(1, self.rounds)), list[CellMeasurement]()
         for _ in range(self.rounds):
