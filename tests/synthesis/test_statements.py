@@ -214,6 +214,8 @@ MISTAKES = {
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 3)": "public is the name of a public table",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'people')": "people is private",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plans has no column health",
+    "CREATE SYNTHETIC TABLE made AS SELECT site AS coinsurance FROM people OPTIONS (method = 'mwem_pub', public = 'plans')":
+        "no row of this one has listed values",
     "CREATE SYNTHETIC TABLE made AS SELECT female AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plan is BIGINT in plans",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "public is an option of the method mwem_pub alone",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "queries is an option of the method mwem alone",
