@@ -41,7 +41,7 @@ from dpsql.synthesis.linked_plan import LinkedPlan, LinkedView
 from dpsql.synthesis.linked_views import LinkedTable, LinkedTables
 from dpsql.synthesis.method import CodedColumn, CodedTable, SynthesisTask, marginals_of
 from dpsql.synthesis.method_choice import chosen
-from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.synthesis.methods.all_methods import methods_for
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import SynthesisTerms
@@ -77,7 +77,7 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
         found = [_measured(tables, one, terms, allotted.part(share), session) for one, share in zip(asked, shares, strict=True)]
         views = {(one.kind, one.table.at): view for one, (_, view) in zip(asked, found, strict=True)}
         whole = views["rows", tables.top.at]
-        choice = chosen(whole.task, terms.method, METHODS)
+        choice = chosen(whole.task, terms.method, methods_for(terms))
         check_method(choice.method, [view.task for view in views.values()], statement.options, statement.span)
         notes = (note for question, _ in found for note in rows_left_out(question, question.view, session))
         plan = LinkedPlan(

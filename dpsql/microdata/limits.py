@@ -14,8 +14,8 @@ def refusal(method: str, *, cells: int, sums: int, entries: int) -> str | None:
     that all queries count, each as often as it is counted."""
     if cells > MOST_CELLS:
         return f"it fits {MOST_CELLS:,} cells at most, and here are {cells:,}"
+    if entries > MOST_ENTRIES:
+        return f"its numbers may count {MOST_ENTRIES:,} cells in all, each as often as it is counted, and here they count more"
     if sums > MOST_SUMS and (cells > FEW or method in HOLDING):
         return f"it fits {MOST_SUMS:,} sums of several cells at most, and here are {sums:,} over {cells:,} cells"
-    if entries > MOST_ENTRIES:
-        return f"its numbers may count {MOST_ENTRIES:,} cells in all, and here they count {entries:,}"
     return None

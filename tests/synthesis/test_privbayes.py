@@ -20,7 +20,7 @@ from dpsql.sql.text.statement import Option
 from dpsql.synthesis.methods import privbayes
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.methods.independent import Independent
-from dpsql.synthesis.methods.privbayes import GRAIN, PrivBayes, entropy, kinks, shares, singles_share
+from dpsql.synthesis.methods.privbayes import GRAIN, PrivBayes, at_least, entropy, kinks, shares, singles_share
 from dpsql.synthesis.table_options import FITS, SCORES, read_terms
 
 DOMAIN = TableDomain(("a", "b", "c", "d", "e"), (3, 4, 2, 5, 3))
@@ -88,7 +88,7 @@ def test_a_node_has_at_most_as_many_cells_as_noise_leaves_useful() -> None:
     for epsilon in (Fraction(1, 2), Fraction(2), Fraction(10)):
         table = data()
         found, rounds = table.measured(PrivBayes(), pure(epsilon)), len(DOMAIN.columns) - 1
-        share = singles_share(table.task(pure(epsilon)), float(found.marginals[0].values.sum()))
+        share = singles_share(table.task(pure(epsilon)), at_least(found.marginals[0]))
         noise = float(rounds / (epsilon * (1 - privbayes.SIZE - share) * (1 - privbayes.STRUCTURE)))
         for each in linked(found):
             assert DOMAIN.cells(each) <= 1.3 * len(places()) / (privbayes.USEFUL * noise)
@@ -103,6 +103,24 @@ def test_the_cells_of_the_model_and_the_candidates_of_a_round_are_limited(monkey
     for fit in FITS:
         model = table.measured(PrivBayes(fit=fit), pure(Fraction(100))).model
         assert sum(each.size for each in model.probabilities) <= 40  # type: ignore[attr-defined]
+
+
+def test_columns_that_are_given_come_first_and_are_measured_only_with_others() -> None:
+    table = data()
+    steps, found = PrivBayes().measure(table.task(pure(Fraction(3)), given=frozenset("ab"))), []
+    context, release = table.kernel._context(), None
+    while True:
+        try:
+            own, certificates = table.kernel._certified(steps.send(release))
+        except StopIteration as done:
+            made = done.value
+            break
+        found.append(own)
+        release = table.kernel._look(own, certificates, context)
+    assert not any({*each.columns} <= {"a", "b"} for each in made.marginals)
+    children = {DOMAIN.columns[places[0]] for own in found if isinstance(own, DependentParents) for places in own.candidates}
+    assert children == {"c", "d", "e"} and {"a", "b", "c"} in linked(made)
+    assert len([own for own in found if isinstance(own, DependentParents)]) == 3
 
 
 @pytest.mark.parametrize("price", [pure(Fraction(1)), concentrated(Fraction(1, 50))], ids=["pure", "rho"])
@@ -156,7 +174,7 @@ def test_conditionals_are_the_shares_of_the_measured_counts() -> None:
 
 @pytest.mark.parametrize("price", [pure(Fraction(1, 50)), concentrated(Fraction(1, 10**6))], ids=["pure", "rho"])
 def test_a_low_price_is_for_single_columns_alone(price: Any) -> None:
-    table = data(rows=2000)
+    table = data(exact=True, rows=2000)
     found = table.measured(PrivBayes(), price)
     assert linked(found) == [] and asked(table, DependentParents) == []
     alone = table.measured(Independent(), price)

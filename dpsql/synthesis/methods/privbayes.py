@@ -1,12 +1,12 @@
 """PrivBayes: a Bayesian network is chosen node by node, then the counts of each node together with its parents are measured.
 
-First the number of rows is told by the counts of the column of fewest values, for a little of the price. Then all single columns
-are measured: for two fifths of the price, or for as much more as it takes that noise moves few rows to other values, on average.
-Where that is nearly all, they get all of it, and columns are independent. Otherwise a fourth of what is left is for the network.
-It begins with a pair of columns; in each round one more column is linked to parents among those before, or to none, by the
-exponential mechanism, with the score R or mutual information. What remains is for the counts of each node with its parents:
-shares of it are as the square roots of the numbers of cells for Laplace noise, and as their powers of 2/3 for Gaussian noise,
-which makes the mean size of the noise of all cells least.
+First the number of rows is told by the counts of the column of fewest values, for a little of the price. Then all single
+columns are measured: for two fifths of the price, or for as much more as it takes that noise moves few rows to other values, on
+average. Where that is nearly all, they get all of it, and columns are independent. Otherwise a fourth of what is left is for
+the network. It begins with a pair of columns, or with those that are given; in each round one more column is linked to parents
+among those before, or to none, by the exponential mechanism, with the score R or mutual information. What remains is for the
+counts of each node with its parents: shares of it are as the square roots of the numbers of cells for Laplace noise, and as
+their powers of 2/3 for Gaussian noise, which makes the mean size of the noise of all cells least.
 
 The degree of the network follows from public facts and what was paid for: a node and its parents are columns of the workload's
 marginals, and have at most as many cells as leave a mean count of `USEFUL` times the noise of one (the paper's theta-usefulness,
@@ -71,15 +71,15 @@ class PrivBayes(Method):
         table, price, sets = task.table, task.price, parent_sets(task)
         if not sets:
             return (yield from Independent().measure(task))
-        fewest = min(table.domain.columns, key=lambda name: table.domain.cells([name]))
+        fewest = min(task.columns, key=lambda name: table.domain.cells([name]))
         first = yield from counted(table, (fewest,), price.part(SIZE))
-        share = singles_share(task, max(float(first.values.sum()), 1.0))
+        share = singles_share(task, at_least(first))
         if share > ALL:
             return (yield from Independent().again(replace(task, price=price.part(1 - SIZE)), [first]))
         singles = yield from Independent().again(replace(task, price=price.part(share)), [first])
         found, left = list(singles.marginals), 1 - SIZE - share
         network, asked = yield from self._network(replace(task, price=price.part(left)), sets, singles.model)
-        left *= 1 - STRUCTURE * Fraction(asked, len(table.columns) - 1)
+        left *= 1 - STRUCTURE * Fraction(asked, rounds(task))
         linked = [node for node in network if node[1]]
         if not linked:
             return (yield from Independent().again(replace(task, price=price.part(left)), found))
@@ -103,13 +103,12 @@ class PrivBayes(Method):
     def _network(self, task: SynthesisTask, sets: Sequence[Columns], singles: TableModel) -> Generator[
             Request, Any, tuple[list[Node], int]]:
         """The nodes, parents before their children; and how many choices were asked for."""
-        table, domain = task.table, task.table.domain
-        rounds = len(domain.columns) - 1
-        each, noise = task.price.part(STRUCTURE / rounds), mean_size(noise_for(table, task.price.part((1 - STRUCTURE) / rounds)))
+        table, domain, number = task.table, task.table.domain, rounds(task)
+        each, noise = task.price.part(STRUCTURE / number), mean_size(noise_for(table, task.price.part((1 - STRUCTURE) / number)))
         useful = [one for one in sets if USEFUL * noise * domain.cells(one) <= singles.total]
-        network: list[Node] = []
+        network: list[Node] = [(column, ()) for column in domain.columns if column in task.given]
         asked = 0
-        while useful and len(network) <= rounds:
+        while useful and len(network) < len(domain.columns):
             tried = self._tried(domain, useful, network, [known.columns for known in task.known])
             if not tried:
                 break
@@ -159,9 +158,8 @@ class PrivBayes(Method):
         table, price, sets = task.table, task.price, parent_sets(task)
         if not sets:
             return Independent().told(task)
-        rounds = len(table.columns) - 1
         singles = Independent().told(replace(task, price=price.part(SINGLES)))[:1]
-        each = price.part((1 - SIZE - SINGLES) * (1 - STRUCTURE) / rounds)
+        each = price.part((1 - SIZE - SINGLES) * (1 - STRUCTURE) / rounds(task))
         most, error = max(map(len, sets)) - 1, math.sqrt(noise_for(table, each).variance)
         return (*singles, f"a network in which each column has up to {most} parent{'s' * (most > 1)} that it depends on most, "
                 f"by the score {self.score}",
@@ -170,16 +168,27 @@ class PrivBayes(Method):
                 size_stage(MOST_CELLS))
 
 
+def rounds(task: SynthesisTask) -> int:
+    """How many nodes are chosen: the first two at once, and none of those that are given."""
+    return max(len(task.columns) - (not task.given), 1)
+
+
 def parent_sets(task: SynthesisTask) -> list[Columns]:
     """The sets of columns that a node and its parents may be, within the marginals of the workload."""
     return [each.columns for each in candidates(task, MOST_CELLS) if len(each.columns) > 1]
 
 
+def at_least(counted: MarginalMeasurement) -> float:
+    """The number of rows, less twice its standard error: with too high a number, too little would be left to single columns."""
+    return max(float(counted.values.sum()) - 2 * math.sqrt(counted.variance * counted.values.size), 1.0)
+
+
 def singles_share(task: SynthesisTask, rows: float) -> Fraction:
     """The part of the price for single columns, of a table with so many rows: noise that adds up to 2 r over the counts of a
     column moves about r rows to other values."""
-    domain, whole = task.table.domain, task.price.part((1 - SIZE) / len(task.table.columns))
-    moved = mean_size(noise_for(task.table, whole)) * sum(domain.sizes) / (2 * rows * len(domain.columns))
+    columns = task.columns
+    whole = task.price.part((1 - SIZE) / len(columns))
+    moved = mean_size(noise_for(task.table, whole)) * sum(task.table.domain.shape(columns)) / (2 * rows * len(columns))
     needed = min(moved / MOST_MOVED, 1.0) ** (1 if task.price.epsilon is not None else 2)
     return max(Fraction(needed).limit_denominator(1000) * (1 - SIZE), SINGLES)
 
