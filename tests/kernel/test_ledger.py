@@ -654,6 +654,11 @@ class Bookkeeping(RuleBasedStateMachine):
         epsilon = None if any(cost.epsilon is None for cost in mine) else sum(up(cost.epsilon, 9) for cost in mine)
         return epsilon, sum(up(cost.rho, 9) for cost in mine), sum(up(cost.delta, 18) for cost in mine)
 
+    def renyi(self, budget: str, analyst: str | None, more: Cost) -> tuple[int, ...]:
+        """The sums of what was charged at each Renyi order."""
+        mine = [cost for where, who, cost in self.costs if where == budget and analyst in (None, who)]
+        return tuple(map(sum, zip(*(cost.rounded().renyi for cost in (*mine, more)), strict=True)))
+
     @rule(target=charged, handle=st.integers(0, 1), budget=st.sampled_from(sorted(TOTALS)), analyst=st.sampled_from(sorted(EACH)),
           size=st.fractions(Fraction(1, 10**4), Fraction(1, 2)), gaussian=st.booleans(),
           delta=st.sampled_from([Fraction(0), Fraction(1, 10**7), Fraction(1, 3 * 10**6)]), digest=st.sampled_from("xyz"))
@@ -661,7 +666,7 @@ class Bookkeeping(RuleBasedStateMachine):
                digest: str) -> object:
         cost = concentrated(size / 10, delta) if gaussian else pure(size, delta)
         limits = {None: limit(self.TOTALS[budget]), analyst: limit(self.EACH[analyst])}
-        fits = {who: inside(bound, self.sum(budget, who, (cost,))) for who, bound in limits.items()}
+        fits = {who: inside(bound, self.sum(budget, who, (cost,)), self.renyi(budget, who, cost)) for who, bound in limits.items()}
         try:
             seq = self.handles[handle].charge(Account(budget=budget, analyst=analyst), cost.rounded(), digest=digest, data="v",
                                               sql=f"{budget} {digest}", allows=limits)
@@ -713,10 +718,11 @@ def up(number: Fraction | None, digits: int) -> int:
     return -(-number.numerator * 10**digits // number.denominator)
 
 
-def inside(bound: Limit, spent: tuple[int | None, int, int]) -> bool:
+def inside(bound: Limit, spent: tuple[int | None, int, int], renyi: tuple[int, ...]) -> bool:
     epsilon, rho, delta = spent
     pure_fits = bound.epsilon is not None and epsilon is not None and epsilon <= bound.epsilon
-    return delta <= bound.delta and (pure_fits or (bound.rho is not None and rho <= bound.rho))
+    some_order_fits = any(of <= most for of, most in zip(renyi, bound.renyi, strict=False))
+    return delta <= bound.delta and (pure_fits or (bound.rho is not None and rho <= bound.rho) or some_order_fits)
 
 
 @pytest.mark.slow

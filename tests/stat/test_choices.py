@@ -163,9 +163,9 @@ def farthest(scan: Scan) -> Request:
 
 
 def far_counts(scan: Scan) -> Request:
-    """The person's cell is drawn with the one sign where two were expected, and with the other where none was."""
+    """The person raises the score of one cell, and lowers that of another from which many were expected: the likeliest one."""
     axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
-    return FarthestCount(view=scan, axes=axes, marginals=((0,), (1,)), expected=((0, 0), (2, 0)), scale=1.5, multiplier=2)
+    return FarthestCount(view=scan, axes=axes, marginals=((0,), (1,)), expected=((0, 0), (5, 0)), scale=1.5, multiplier=2)
 
 
 TOGETHER = Pair(people=[person(0, age=6, income=None), *(person(i, age=5, income=1.0) for i in range(1, 100))])
@@ -175,7 +175,7 @@ def parents(scan: Scan) -> Request:
     """The person alone has another age and no income: R is nought without them, and nearly two rows with them. Without parents it is
     nought either way."""
     axes = Axis(column="a", values=(5, 6)), Axis(column="i", values=(None, 1.0))
-    return DependentParents(view=scan, axes=axes, candidates=((0, 1), (0,)), score=ProductDistance(grain=8), offsets=(0, 8), scale=16.0)
+    return DependentParents(view=scan, axes=axes, candidates=((0, 1), (0,)), score=ProductDistance(grain=8), offsets=(0, 40), scale=16.0)
 
 
 ALIKE_BUT_ONE = Pair(people=[person(0, age=6, income=None), *(person(i, age=5, income=None) for i in range(1, 100))])
@@ -286,15 +286,15 @@ CASES = [
     Case(name="vote", make=over(ONE, vote), seen=lambda found: [found.yes]),
     Case(name="farthest marginal", make=over(ONE, farthest), seen=lambda found: [found.place]),
     Case(name="farthest counts", make=over(ONE, far_counts), seen=lambda found: [
-        float(cell.sign * (1 + 2 * cell.marginal + cell.cell)) for cell in found.cells]),
-    Case(name="dependent parents by R", make=over(TOGETHER, parents), seen=lambda found: [found.place], tight=0.3,
+        cell.marginal == 0 and cell.cell == 1 and cell.sign == 1 for cell in found.cells]),
+    Case(name="dependent parents by R", make=over(TOGETHER, parents), seen=lambda found: [found.place], tight=0.2,
          halved=None),  # one pair of columns moves by half of the range; test_dependent_parents.py has two that move apart
     Case(name="dependent parents by information", make=over(ALIKE_BUT_ONE, information), seen=lambda found: [found.place], tight=0.3),
     Case(name="partition", make=over(STEPS, partition), seen=borders, tight=0.3, halved=16_000),
     Case(name="tree and its leaves", make=over(FULL, tree), seen=leaves, tight=0.4, times=6000, halved=6000),
     Case(name="blocks, Laplace", make=over(ONE, blocks("laplace")), seen=numbers),
     Case(name="blocks, Gaussian", make=over(ONE, blocks("gaussian")), seen=numbers, tight=0.3),
-    Case(name="keys by truncated geometric, 2 and 1", times=200_000, tight=0.7, seen=shown, make=keyed(GEOMETRIC, 2), halved=None),
+    Case(name="keys by truncated geometric, 2 and 1", times=200_000, tight=0.6, seen=shown, make=keyed(GEOMETRIC, 2), halved=None),
     Case(name="keys by truncated geometric, 6 and 5", times=200_000, tight=0.7, seen=shown, make=keyed(GEOMETRIC, 6), halved=None),
     Case(name="counts of keys by truncated geometric, 4 and 3", times=200_000, tight=0.7, seen=counts, make=keyed(GEOMETRIC, 4),
          halved=60_000),

