@@ -68,15 +68,14 @@ class LinkedDraws:
         tables = self.plan.tables
         whole = self._whole()
         drawn = {tables.top.at: DrawnRows(places=whole, parents=np.arange(len(next(iter(whole.values())))))}
-        told = {tables.top.at: _compared(self.plan.whole, self.models.whole, whole, tables.top)}
+        roots = {tables.top.at: np.arange(drawn[tables.top.at].number)}  # for each row the row of the top table above it
+        told = {tables.top.at: _compared(self.plan.whole, self.models.whole, whole, tables.top, roots[tables.top.at])}
         for table in tables.lower:
             first = self._first(table, drawn[table.parent])
             parts, later = self._later(table, first)
-            drawn[table.at], told[table.at] = _together([first, *parts]), ()
-            if table.at in self.plan.first:
-                told[table.at] += _compared(self.plan.first[table.at], self.models.first[table.at], first.places, table)
-            if table.at in self.plan.later:
-                told[table.at] += _compared(self.plan.later[table.at], self.models.later[table.at], later, table)
+            drawn[table.at] = _together([first, *parts])
+            told[table.at] = self._told(table, first, parts, later, roots[table.parent])
+            roots[table.at] = roots[table.parent][drawn[table.at].parents]
         return ReleasedDatabase(tables=tuple(self._released(tables.by_place[at], drawn, told[at]) for at in sorted(drawn)))
 
     # -- rows as places in lists of values
@@ -162,6 +161,17 @@ class LinkedDraws:
 
     # -- the tables that are released
 
+    def _told(self, table: LowerTable, first: DrawnRows, parts: Sequence[DrawnRows], later: Mapping[str, Places],
+              roots: Places) -> tuple[ReleasedMarginal, ...]:
+        """What was measured in views of a lower table alone; `roots` has the top row above each row of its parent."""
+        told: tuple[ReleasedMarginal, ...] = ()
+        if table.at in self.plan.first:
+            told += _compared(self.plan.first[table.at], self.models.first[table.at], first.places, table, roots[first.parents])
+        if table.at in self.plan.later:
+            above = np.concatenate([first.parents[:0], *(part.parents for part in parts)])
+            told += _compared(self.plan.later[table.at], self.models.later[table.at], later, table, roots[above])
+        return told
+
     def _released(self, table: LinkedTable, drawn: Mapping[int, DrawnRows], told: tuple[ReleasedMarginal, ...]) -> SyntheticTable:
         """The table with values in its columns, and with new keys, from 1 on."""
         plan, rows, view = self.plan, drawn[table.at], self._view_of(table.at)
@@ -187,13 +197,18 @@ class LinkedDraws:
         return SyntheticColumn(name=own, type=form.type, values=tuple(values), counted=form.counted(listed))
 
 
-def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places], of: LinkedTable) -> tuple[
+def _compared(view: LinkedView, measured: Measured, places: Mapping[str, Places], of: LinkedTable, roots: Places) -> tuple[
         ReleasedMarginal, ...]:
-    """What was measured of a view, beside the drawn rows. Columns of the table itself have their own names, if all its rows are
-    in the view."""
+    """What was measured of a view, beside the drawn rows, of which `roots` are the rows of the top table above them. Columns of
+    the table itself have their own names, if all its rows are in the view.
+
+    Of the private rows some of each entity were counted, by a limit; of the drawn ones below one row of the top table each counts
+    as much as it would have been likely to be among these.
+    """
     domain = view.table.domain
+    weights = np.minimum(1.0, view.table.rows / np.bincount(roots)[roots]) if len(roots) else np.zeros(0)
     found = released_marginals(domain, measured.marginals, np.stack([places[column] for column in domain.columns], axis=1),
-                               measured.model.total)
+                               measured.model.total, weights)
     own = {} if isinstance(of, LowerTable) else {of.column(name): name for name in of.own}
     return tuple(replace(each, columns=tuple(own.get(column, column) for column in each.columns)) for each in found)
 

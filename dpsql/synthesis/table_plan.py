@@ -28,6 +28,7 @@ from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
+from dpsql.workload.factors import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +87,15 @@ class TablePlan:
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
 
 
-def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float) -> tuple[
-        ReleasedMarginal, ...]:
-    """What was measured, and how far drawn rows are from it, scaled to so many rows in all."""
-    found = []
+def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float,
+                       weights: Array | None = None) -> tuple[ReleasedMarginal, ...]:
+    """What was measured, and how far drawn rows, which may have weights, are from it, scaled to so many rows in all."""
+    found, whole = [], float(len(places) if weights is None else weights.sum())
     for each in measured:
         at, shape = [domain.columns.index(column) for column in each.columns], domain.shape(each.columns)
         cells = np.ravel_multi_index(tuple(places[:, column] for column in at), shape)
-        counts = np.bincount(cells, minlength=each.values.size)
-        off = np.abs(counts * (total / max(len(places), 1)) - np.asarray(each.values).ravel()).mean()
+        counts = np.bincount(cells, weights, minlength=each.values.size)
+        off = np.abs(counts * (total / max(whole, 1)) - np.asarray(each.values).ravel()).mean()
         found.append(released(each, float(off)))
     return tuple(found)
 

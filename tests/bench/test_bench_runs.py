@@ -109,6 +109,29 @@ def test_synthetic(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_linked_tables() -> None:
+    lines = printed("linked_tables.py", "--epsilon", 4, "--runs", 1)
+    assert [line[0] for line in lines[3:]] == ["tables that hang together", "independent, joined at random", "the data drawn again"]
+    linked, independent = ([float(cell) for cell in line[2:]] for line in lines[3:5])
+    assert linked[4] < independent[4] and linked[5] < independent[5] and linked[7] < 0.1 < independent[7]
+
+
+@pytest.mark.slow
+def test_classifier(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed; see README.md")
+    texts = ("workclass", "education", "marital_status", "occupation", "relationship", "race", "sex", "native_country")
+    columns = [*(f"'{name}' || (i // {3 + at}) % 2 AS {name}" for at, name in enumerate(texts)),
+               *(f"17 + i % {7 + at} AS {name}" for at, name in enumerate(("age", "capital_gain", "capital_loss", "hours_per_week"))),
+               "1 + i % 16 AS education_num", "CASE WHEN i % 16 > 9 THEN '>50K' ELSE '<=50K' END AS income",
+               "CASE WHEN i % 5 = 0 THEN 'test' ELSE 'train' END AS split"]
+    duckdb.sql(f"SELECT {', '.join(columns)} FROM range(4000) AS t(i)").write_parquet(str(tmp_path / "adult.parquet"))
+    lines = printed("classifier.py", "--adult", tmp_path / "adult.parquet", "--runs", 1, "--epsilon", 10, "--method", "mst",
+                    "--method", "independent")
+    found = {line[0]: float(line[2]) for line in lines[3:]}
+    assert found["real rows"] > 0.99 and found["mst"] > 0.9 and found["independent"] < 0.7
+
+
+@pytest.mark.slow
 def test_mwem(tmp_path: Path) -> None:
     sizes = {"sex": 2, "income>50K": 2, "race": 3, "relationship": 3, "marital-status": 2, "education-num": 4, "hours-per-week": 3}
     (tmp_path / "adult_mwempub13.meta.json").write_text(json.dumps({
