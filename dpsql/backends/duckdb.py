@@ -7,8 +7,6 @@ That is the second wall; the first is that no text of an analyst ever reaches th
 from __future__ import annotations
 
 import contextlib
-import csv
-import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +19,12 @@ from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import ReaderFault
+from dpsql.backends.source_files import FileState, SourceFiles, fingerprint
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
-from dpsql.errors import IntegrityError, OperationalError
+from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
-FILES = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 RELEASED = '"released rows"'  # the name of the attached database that holds them
 GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
@@ -38,10 +36,15 @@ SETTINGS = {
 
 
 class DuckReader:
-    """Reads printed plans from one DuckDB database."""
+    """Reads printed plans from one DuckDB database.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
-        self._connection, self._version = connection, version
+    `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
+    tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
+                 keys: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+        self._connection, self._version, self._files, self._keys = connection, version, files, keys
         self._held: dict[str, str] = {}
 
     @property
@@ -89,9 +92,13 @@ class DuckReader:
                 if kind == "FOREIGN KEY":
                     foreign.setdefault(table, []).append(
                         ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
+            for table, names in self._keys.items():
+                unique.setdefault(table, []).extend([frozenset(names)] if names else [])
+                required.setdefault(table, set()).update(names)
             texts = dict(cursor.execute(
                 "SELECT view_name, sql FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
                 "AND NOT internal").fetchall())
+            texts = {name: text for name, text in texts.items() if name not in self._keys}
             views = {name: _read_by(name, cursor) for name in texts}
         fixed = fixed_views({name.lower(): text for name, text in texts.items()},
                             frozenset(name.lower() for name in columns if name not in views))
@@ -110,13 +117,19 @@ class DuckReader:
             make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
+    def check(self) -> None:
+        changed = next((file for file in self._files if not file.stands()), None)
+        if changed is not None:
+            raise OperationalError(f"{changed.path} was changed since the data were opened", code="data-changed",
+                                   try_="dpsql.connect(...) again; what was charged stays charged")
+
     def close(self) -> None:
         self._connection.close()
 
     @contextlib.contextmanager
     def _cursor(self, sql: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
-        sees those that the query names."""
+        sees those that the query names. What was read of files that are others now is not used."""
         failed = False
         cursor = self._connection.cursor()
         try:
@@ -128,7 +141,7 @@ class DuckReader:
             failed = True
         finally:
             cursor.close()
-        if failed:
+        if failed or not all(file.stands() for file in self._files):
             raise ReaderFault
 
 
@@ -148,7 +161,7 @@ def open_database(path: str | Path) -> DuckReader:
         raise OperationalError(f"there is no database {path}", code="no-database",
                                try_="the path of a DuckDB, CSV or Parquet file")
     try:
-        connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
+        connection = connected(str(path), read_only=True, config={"temp_directory": spill()})
         own = _own_functions(connection)
         if not own:
             attach_released(connection)
@@ -161,7 +174,7 @@ def open_database(path: str | Path) -> DuckReader:
         connection.close()
         raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
                                code="own-functions", try_="other names for its macros")
-    return DuckReader(connection, _fingerprint([path]))
+    return DuckReader(connection, fingerprint([SourceFiles(table="", reader="", files=(FileState.of(path),))]))
 
 
 def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -171,26 +184,6 @@ def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
     listed = "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.schema_name = 'main' AND f.internal = "
     own = {name.lower() for name, in connection.execute(f"{listed} FALSE").fetchall()}
     return sorted(own & {name.lower() for name, in connection.execute(f"{listed} TRUE").fetchall()}) if own else []
-
-
-def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *, empty: bool = False,
-               types: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> DuckReader:
-    """Load CSV and Parquet files into a database in memory, one table each, with the declared keys as primary keys.
-
-    `types` are those of the columns of CSV files, by table; without them DuckDB finds them in the rows. With `empty` the tables
-    are made and left without rows: only the names and types of columns are wanted.
-
-    Raises OperationalError where a file cannot be read, IntegrityError where it breaks its declared key. Both happen when the
-    owner opens the data, before any statement.
-    """
-    check_version()
-    connection = connected(config={"temp_directory": _spill()})
-    for table, path in sources.items():
-        _load(connection, table, path, keys.get(table, ()), types.get(table, {}), empty=empty)
-    attach_released(connection)
-    group_densely(connection)
-    lock_down(connection)
-    return DuckReader(connection, _fingerprint([*sources.values()]))
 
 
 def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
@@ -209,73 +202,6 @@ def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"ATTACH ':memory:' AS {RELEASED} (READ_WRITE)")
 
 
-def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], types: Mapping[str, str], *,
-          empty: bool) -> None:
-    reader = FILES.get(path.suffix.lower())
-    if reader is None:
-        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database", subject=table,
-                               try_="a file that ends in .csv or .parquet")
-    if not path.is_file():
-        raise OperationalError(f"there is no file {path}", code="no-database", subject=table, try_="its path")
-    path = path.absolute()  # the engine reads ~ as a home
-    if set(str(path)) & set("*?["):
-        raise OperationalError(f"the engine takes {path} for a pattern, of other files too", code="no-database", subject=table,
-                               try_="a path without * ? and [")
-    name = quote(table)
-    fault: Exception | None = None
-    try:
-        in_order = ", parallel = false" if reader == "read_csv" else ""  # see `csv_of_types`
-        # a folder `id=7` is no column, in place of that of the file
-        source = csv_of_types(path, types) if types else f"{reader}({written(path)}, hive_partitioning = false{in_order})"
-        shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
-        if key:
-            columns += f", PRIMARY KEY ({', '.join(map(quote, key))})"
-        if key:  # a row that lacks it belongs to nobody, and does not decide whether the others are served
-            source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in key)}"
-        connection.execute(f"CREATE TABLE {name} ({columns})")
-        if not empty:
-            connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
-    except duckdb.ConstraintException:
-        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)})",
-                               subject=table, try_="a key that is unique, or no key in the policy")
-    except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
-        fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database",
-                                 subject=table)
-    if fault is not None:
-        raise fault
-
-
-def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
-    """The FROM item that reads a CSV file whose column names and types are known before its rows are read.
-
-    The separator is that of the header. A cell that cannot be read as its type is NULL. A line with more or fewer cells, with
-    bytes that are not UTF-8, or without its key is left out. Each row is read as if it were alone, so that no row decides how,
-    or whether, another is read. (A quote that is never closed is not the end of a row, so it hides the lines after
-    it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
-
-    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And
-    it reads from one end to the other: threads that begin in the middle guess where a row begins, and take lines of a text for
-    rows, which may name others.
-    """
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:  # more than the first line is decoded
-        first = file.readline()
-        separator = max(",;\t|", key=first.count)
-        file.seek(0)
-        names = next(csv.reader(file, delimiter=separator))
-    known = {name.lower(): kind for name, kind in types.items()}
-    shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
-    read = ", ".join(f"{written(name)}: 'VARCHAR'" for name in names)
-    return (f"(SELECT {shown} FROM read_csv({written(path)}, auto_detect = false, header = true, delim = {written(separator)}, "
-            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, "
-            f"hive_partitioning = false, columns = {{{read}}}))")
-
-
-def written(value: object) -> str:
-    """A text as SQL."""
-    return "'" + str(value).replace("'", "''") + "'"
-
-
 def connected(path: str = ":memory:", *, read_only: bool = False,
               config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
     """A connection without DuckDB's progress bar, which would be drawn over the output of interactive sessions and notebooks."""
@@ -292,7 +218,7 @@ def scratch() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
+def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0) -> None:
     """Let DuckDB group by whole numbers in a small range with arrays instead of hash tables, which is three times as fast.
 
     Keys of entities are often such numbers. An array takes space for its whole range even where few rows are read, and cannot
@@ -302,7 +228,7 @@ def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
     rows, memory, threads = connection.execute(
         "SELECT COALESCE((SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal), 0), "
         "parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    most = min(rows // 4, memory // (8 * threads * GROUP_BYTES))
+    most = min(max(rows, rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
     connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
 
 
@@ -336,13 +262,6 @@ def check_version() -> None:
                                try_="pip install 'duckdb>=2.0,<2.1'")
 
 
-def _spill() -> str:
+def spill() -> str:
+    """The folder in which the engine keeps what does not fit in memory."""
     return str(Path(tempfile.gettempdir()) / "dpsql-spill")
-
-
-def _fingerprint(paths: Sequence[Path]) -> str:
-    parts = []
-    for path in sorted(paths):
-        stat = path.stat()
-        parts.append(f"{path.name}:{stat.st_size}:{stat.st_mtime_ns}")
-    return hashlib.sha256("|".join(parts).encode()).hexdigest()
