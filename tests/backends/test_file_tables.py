@@ -85,7 +85,7 @@ def test_folders_and_patterns_name_the_same_files(source: str, folder: Path) -> 
         f"SELECT year, COUNT(*), SUM(cost) FROM '{folder}/visits/*/*.parquet' GROUP BY year ORDER BY year").fetchall()
     assert dict(reader.schema()["visits"].columns)["year"] == "BIGINT" and reader.schema()["people"].unique == (frozenset({"id"}),)
     reader.close()
-    assert [(year, round(count, -1)) for year, count in asked(folder)] == [(2019, 150), (2020, 150)]  # type: ignore[call-overload]
+    assert [(year, round(count, -1)) for year, count in asked(folder)[:2]] == [(2019, 150), (2020, 150)]  # type: ignore[call-overload]
 
 
 def test_files_of_csv_go_together_too(folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_files_of_csv_go_together_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "shown"), [
-    ("year=2020", 2020), ("year=old", None), ("year=__HIVE_DEFAULT_PARTITION__", None), ("year=20%3220", None), ("year=%32020", 2020)])
+    ("year=2020", 2020), ("year=old", None), ("year=__HIVE_DEFAULT_PARTITION__", None), ("year=%32020", 2020), ("year=%2", None)])
 def test_folders_without_a_value_of_the_type_are_null(name: str, shown: int | None, folder: Path) -> None:
     for path in (folder / "visits").glob("*"):
         for file in path.iterdir():
@@ -123,7 +123,7 @@ def test_a_column_of_the_files_is_not_that_of_a_folder(folder: Path) -> None:
     (('"visits"', '"mixed"'), "both CSV and Parquet", 12),
     (('"visits"', '"odd"'), "has other columns", 12),
     (("year =", "years ="), "neither in", 12),
-    (('"visits"', '"visits.parquet"'), "there is no file", 12),
+    (('"people.parquet"', '"person.parquet"'), "there is no file", 7),
     (('"people.parquet"', '"twice"'), "share the declared key", 6),
     (('"people.parquet"', '"nokey"'), "lacks a column of the declared key", 7),
 ])
@@ -223,7 +223,7 @@ def test_a_file_that_changes_is_noticed_before_anything_is_charged(how: str, fol
         if how == "rewritten":
             file.write_bytes((folder / "visits/year=2020/0.parquet").read_bytes() + b"")
         elif how == "replaced":
-            copy("SELECT 1 AS id, 2 AS cost", folder / "new.parquet")
+            copy("SELECT 1::BIGINT AS id, 2::BIGINT AS cost", folder / "new.parquet")
             (folder / "new.parquet").replace(file)
         elif how == "removed":
             file.unlink()
