@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -30,13 +30,12 @@ from dpsql.backends.duckdb import DuckReader, attach_released, check_version, co
 from dpsql.backends.source_files import FileState, SourceFiles, fingerprint
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
-from dpsql.progress import tell
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
 
-class Facts(Protocol):
+class RememberedFacts(Protocol):
     """What was found to hold of files before, and is remembered."""
 
     def known(self, fact: str) -> bool: ...
@@ -73,12 +72,12 @@ class FileTable:
         return self.source.table
 
 
-def open_files(tables: Sequence[FileTable], *, facts: Facts | None = None, memory: str | None = None,
-               empty: bool = False) -> DuckReader:
+def open_files(tables: Sequence[FileTable], *, facts: RememberedFacts | None = None, memory: str | None = None,
+               empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
     """A reader of tables in files, each with the declared key as its key.
 
-    `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB". With `empty` only the names
-    and types of columns are wanted, and no row is read.
+    `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `tell` is told what takes
+    long. With `empty` only the names and types of columns are wanted, and no row is read.
 
     Raises OperationalError where files cannot be read, do not go together, or `memory` is no size; and IntegrityError where rows
     share a declared key. All happen when the owner opens the data, before any statement.
@@ -94,7 +93,7 @@ def open_files(tables: Sequence[FileTable], *, facts: Facts | None = None, memor
             load_csv(connection, table, empty=empty)
     keys = {table.name: show_parquet(connection, table) for table in shown}
     for table in shown if not empty else ():
-        verify(connection, table, facts if facts is not None else NothingKnown())
+        verify(connection, table, facts if facts is not None else NothingKnown(), tell)
     attach_released(connection)
     group_densely(connection, max((_rows_in(connection, table) for table in shown), default=0))
     files = [file for table in shown for file in table.source.files]
@@ -232,7 +231,7 @@ def _differing(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Opera
     return other_columns(table, Path(shapes[-1][0])) if len(shapes) > 1 else None
 
 
-def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, facts: Facts) -> None:
+def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, facts: RememberedFacts, tell: Callable[[str], None]) -> None:
     """Read all declared columns of Parquet files once, and see that no rows share the key, unless both are known of these files.
 
     Raises OperationalError where a value cannot be read, IntegrityError where rows share the key.

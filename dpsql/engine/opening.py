@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.backends.all_backends import is_file, open_place
-from dpsql.backends.file_tables import Facts, FileTable, open_files
+from dpsql.backends.file_tables import FileTable, RememberedFacts, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.source_files import READERS, SourceFiles, files_of
@@ -30,6 +30,7 @@ from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
+from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
@@ -239,7 +240,7 @@ def sources_of(policy: Policy) -> dict[str, SourceFiles]:
                 for name, table in policy.tables.items() if table.source is not None}
 
 
-def open_reader(policy: Policy, database: str | Path | None, facts: Facts | None = None) -> Reader:
+def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts | None = None) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
     `facts` are what is remembered of files. Raises OperationalError or IntegrityError, located in the policy if it names the
@@ -268,7 +269,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: Facts | None
     with _told_by(policy, ("tables",)):
         _check_sources(policy, sources)
         return open_files([_file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
-                          memory=policy.memory)
+                          memory=policy.memory, tell=tell)
 
 
 def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
