@@ -58,6 +58,10 @@ class Kernel:
         """Identifies the content of the database; see `backends.reader`."""
         return self._reader.version
 
+    def check(self) -> None:
+        """See `backends.reader.Reader`."""
+        self._reader.check()
+
     def close(self) -> None:
         self._reader.close()
 
@@ -67,10 +71,10 @@ class Kernel:
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
-        Raises, before anything is read or recorded, OperationalError where the data were changed, chain.Refused where a limit
-        would be exceeded, Closed and Busy where too many statements of the account failed or are running, claims.Disagreement
-        where a claim is not confirmed, TypeError or ValueError where the first request is invalid, or `digest` names comparisons
-        with an online model, which would forget how many updates it made; Incident where anything fails after the charge.
+        Raises, before anything is read or recorded, chain.Refused where a limit would be exceeded, Closed and Busy where too
+        many statements of the account failed or are running, claims.Disagreement where a claim is not confirmed, TypeError or
+        ValueError where the first request is invalid, or `digest` names comparisons with an online model, which would forget how
+        many updates it made; Incident where anything fails after the charge.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
@@ -78,7 +82,6 @@ class Kernel:
         for view in views:
             self._claims.relation(taken(view, held))
         script = self._begun(script, held)
-        self._reader.check()
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
         return self._answered(seq, lambda: self._serve(script, cost), encode)
@@ -96,7 +99,6 @@ class Kernel:
         if type(asked) is not Comparisons:
             raise TypeError("these are no comparisons")
         certificate = self._borne_out(asked.plan)
-        self._reader.check()
         with self._ledger.alone(f"model-{model}"):
             series, opened = paid_for(self._ledger.answered(account, model, self.version))
             asked.check(certificate, opened)

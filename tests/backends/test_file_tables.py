@@ -318,3 +318,20 @@ def test_memory_is_what_the_policy_says(folder: Path) -> None:
 def test_memory_is_a_size(size: str, folder: Path) -> None:
     with pytest.raises(PolicyError, match="size of memory"):
         opened(folder, POLICY.replace("[entities", f'[store]\nmemory = "{size}"\n[entities', 1))
+
+
+@pytest.mark.parametrize("asked_first", [True, False])
+def test_a_public_file_that_changes_is_told_as_such(asked_first: bool, folder: Path) -> None:
+    """Bounds rest on how many public rows agree, which was counted in the old file."""
+    copy("SELECT i AS age, i // 10 AS decade FROM range(100) AS t(i)", folder / "ages.parquet")
+    (folder / "dpsql.toml").write_text(POLICY + '[tables.ages]\npublic = true\nsource = "ages.parquet"\n[tables.ages.columns]\n'
+                                       "age = {}\ndecade = {}\n", encoding="utf-8")
+    text = "SELECT COUNT(*) FROM people JOIN ages USING (age)"
+    with dpsql.connect(policy=folder / "dpsql.toml", analyst="ada", epsilon=1) as connection:
+        if asked_first:
+            connection.execute(text)
+        copy("SELECT i % 10 AS age, i // 10 AS decade FROM range(100) AS t(i)", folder / "ages.parquet")
+        for other in (text, f"EXPLAIN PRIVACY {text}", "SELECT SUM(decade) FROM people JOIN ages USING (age)", "SELECT * FROM ages"):
+            with pytest.raises(OperationalError) as caught:
+                connection.execute(other)
+            assert caught.value.code == "data-changed", other
