@@ -45,7 +45,7 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
 from dpsql.synthesis.column_forms import Form, form_of
 from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTask
-from dpsql.synthesis.method_choice import chosen
+from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.online_model import ONLINE_MARK
@@ -72,7 +72,7 @@ def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthes
 def synthesis(statement: Synthesize, session: Session, parameters: Parameters = ()) -> SynthesisStatement:
     """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
-        terms, allotted = terms_and_price(statement.options, session, statement.span)
+        terms, accounts = terms_and_price(statement.options, session, statement.span)
         question, forms = coded_question(statement.query, session, terms.bins, parameters)
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(
@@ -83,9 +83,10 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         known = () if counted is None else known_marginals(counted, {
             key.column: form.name for key, form in zip(question.keys, forms, strict=True)}, table.domain, session)
         public = None if terms.public is None else public_places(terms.public, beside(session), forms, table.columns)
-        task = SynthesisTask(table=table, price=allotted, workload=workload, known=known, public=public,
+        task = SynthesisTask(table=table, price=accounts[-1], workload=workload, known=known, public=public,
                              single=terms.single)
         choice = chosen(task, terms.method, methods_for(terms))
+        task = in_best_account(task, choice.method, accounts)
         check_method(choice.method, [task], statement.options, statement.span)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
                          notes=rows_left_out(question, view, session))
@@ -95,15 +96,17 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         return made
 
 
-def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[SynthesisTerms, Cost]:
-    """The choices of a statement, and what it may spend. Raises a located error where an option is wrong, or where the policy
-    allows no synthetic rows."""
+def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[
+        SynthesisTerms, list[Cost]]:
+    """The choices of a statement, and what it may spend in each account, that of rho last. Raises a located error where an option
+    is wrong, or where the policy allows no synthetic rows."""
     terms = read_terms(options, default=session.price, methods=tuple(METHODS))
     price = priced(terms.options.price, session.budget, terms.options.span)
     if session.catalog.entity.minimum_frequency > 1:
         raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
                           code="synthesis", span=span, try_="GROUP BY queries, whose small groups are withheld")
-    return replace(terms, options=replace(terms.options, price=price)), budgets_by_account(price)[-1].part(Fraction(1))
+    accounts = [given.part(Fraction(1)) for given in budgets_by_account(price)]
+    return replace(terms, options=replace(terms.options, price=price)), accounts
 
 
 def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequence[Option], span: Span | None) -> None:

@@ -63,7 +63,7 @@ def linked_statement_of(queries: Mapping[str, str], options: Sequence[Option]) -
 def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: Parameters = ()) -> LinkedStatement:
     """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
-        terms, allotted = terms_and_price(statement.options, session, statement.span)
+        terms, (*_, allotted) = terms_and_price(statement.options, session, statement.span)
         if parameters or any(asked.query.parameters for asked in statement.tables):
             raise Unsupported("several synthetic tables have no parameters", code="parameters", span=statement.span,
                               try_="the values themselves")

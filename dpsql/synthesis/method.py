@@ -129,6 +129,10 @@ class Method(Protocol):
         """Why the method cannot do this, from public facts only; None where it can."""
         return None
 
+    def parts(self, task: SynthesisTask) -> int | None:
+        """About how many equal parts of the price are for a measurement each; None where that is not known, or very many."""
+        return None
+
     def measure(self, task: SynthesisTask) -> Measuring:
         """Measures marginals for the price of the task in all, at most."""
         ...

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
+from dpsql.accounting.cost import Cost
 from dpsql.synthesis.method import Method, SynthesisTask
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
 from dpsql.synthesis.methods.independent import Independent
+from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.mst import SpanningTree, pairs
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
@@ -16,6 +19,15 @@ BLIND = "it tells nothing of how columns depend on each other; where the price i
 FEWER = "it measures one tree of pairs, and aim what its model describes worst, which is nearer on most tables"
 SLOW = f"more than {MANY_COLUMNS} columns take it minutes"
 BY_NAME = "only by its name: no public fact says that it is nearer here"
+
+
+def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost]) -> SynthesisTask:
+    """The task for what a price allows in one of the accounts in which it can be spent, the one with the least noise. Laplace
+    noise, of a pure epsilon, grows with the number of measurements, and Gaussian noise with its root, but begins higher."""
+    parts = method.parts(task)
+    if parts is None:
+        return replace(task, price=accounts[-1])
+    return replace(task, price=min(accounts, key=lambda given: noise_for(task.table, given.part(Fraction(1, parts))).variance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

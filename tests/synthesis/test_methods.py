@@ -14,12 +14,14 @@ import pytest
 from oracle.moves import LAWS, View
 from support.coded_tables import Coded, Places, total_variation
 
+from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.measurements import DependentParents, FarthestCount, FarthestMarginal, NoisySums
 from dpsql.microdata.all_fits import METHODS as FITS
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.method import Method
+from dpsql.synthesis.method_choice import in_best_account
 from dpsql.synthesis.methods import mst
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
 from dpsql.synthesis.methods.all_methods import METHODS
@@ -237,3 +239,15 @@ def test_stages_tell_the_noise_of_what_is_measured(name: str, account: str) -> N
 
 def test_methods_are_found_by_their_names() -> None:
     assert all(method.name == name for name, method in METHODS.items())
+
+
+@pytest.mark.parametrize(("name", "few", "many"), [("aim", 5, 6), ("mst", 5, 6), ("privbayes", 5, 6), ("independent", 11, 12)])
+def test_few_measurements_have_laplace_noise_and_many_gaussian(name: str, few: int, many: int) -> None:
+    """A price of (0.5, 1e-7) is one of epsilon = 0.5, or of rho = 0.0054. With the first, noise has a standard deviation of 2.8 for each
+    measurement, and with the second one of 9.6 for the root of their number, so both are equal for between eleven and twelve."""
+    accounts = [pure(Fraction(1, 2)), concentrated(rho_of(Fraction(1, 2), Fraction(1, 10**7)))]
+    for columns, epsilon in ((few, accounts[0].epsilon), (many, None)):
+        domain = TableDomain(tuple(f"c{i}" for i in range(columns)), (2,) * columns)
+        task = Coded(domain, np.zeros((10, columns), dtype=np.int64)).task(accounts[-1])
+        chosen = in_best_account(task, METHODS[name], accounts)
+        assert chosen.price.epsilon == epsilon and in_best_account(task, METHODS[name], accounts[1:]).price == accounts[1]

@@ -74,6 +74,9 @@ class AdaptiveMarginals(Method):
     rounds: int = ROUNDS
     name: ClassVar[str] = "aim"
 
+    def parts(self, task: SynthesisTask) -> int:
+        return 2 * len(task.columns)  # rounds become dearer
+
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then what the model describes worst, until the price is spent."""
         table, price = task.table, task.price

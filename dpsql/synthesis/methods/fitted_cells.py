@@ -55,6 +55,9 @@ class FittedCells(Method):
         return Impossible(why=why, try_="fewer columns, OPTIONS (bins = 8) for numbers, a workload of fewer columns together, or "
                                         "method = 'aim'")
 
+    def parts(self, task: SynthesisTask) -> int:
+        return len(marginals_within(task.table.domain, task.workload))
+
     def measure(self, task: SynthesisTask) -> Measuring:
         """Every marginal, each for an equal share."""
         marginals = marginals_within(task.table.domain, task.workload)

@@ -18,6 +18,9 @@ class Independent(Method):
 
     name = "independent"
 
+    def parts(self, task: SynthesisTask) -> int:
+        return len(task.columns)
+
     def measure(self, task: SynthesisTask) -> Measuring:
         """One marginal for each column that is not known well enough; for each column where all are."""
         columns = self._columns(task)

@@ -52,6 +52,9 @@ class SpanningTree(Method):
 
     name = "mst"
 
+    def parts(self, task: SynthesisTask) -> int:
+        return 2 * len(task.columns)
+
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then the pairs of a spanning tree."""
         table, price, possible = task.table, task.price, pairs(task)

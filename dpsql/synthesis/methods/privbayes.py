@@ -66,6 +66,9 @@ class PrivBayes(Method):
     fit: str = FITS[0]
     name: ClassVar[str] = "privbayes"
 
+    def parts(self, task: SynthesisTask) -> int:
+        return 2 * len(task.columns)
+
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, the network, and the counts of its nodes."""
         table, price, sets = task.table, task.price, parent_sets(task)
