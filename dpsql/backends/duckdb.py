@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import ReaderFault
-from dpsql.backends.source_files import FileState, SourceFiles, fingerprint
+from dpsql.backends.source_files import FileState, files_of_database, fingerprint
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, text_literal
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
+IN_MEMORY = "memory"  # the engine's name of the database in memory
 RELEASED = '"released rows"'  # the name of the attached database that holds them
 GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
@@ -39,13 +40,16 @@ class DuckReader:
     """Reads printed plans from one DuckDB database.
 
     `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
-    tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none.
+    tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none. Where
+    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
-                 keys: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
-        self._connection, self._version, self._files, self._keys = connection, version, files, keys
+                 keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None) -> None:
+        self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
+        if beside is not None:
+            self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(IN_MEMORY)}
 
     @property
     def version(self) -> str:
@@ -69,13 +73,23 @@ class DuckReader:
                     for column, day in zip(found.values(), days, strict=True)]
 
     def schema(self) -> Mapping[str, TableSchema]:
+        if self._beside is None:
+            return self._tables_in(IN_MEMORY if self._keys else None)
+        in_files = self._tables_in(IN_MEMORY)
+        lower = {name.lower() for name in in_files}
+        others = {name: table for name, table in self._tables_in(self._beside).items() if name.lower() not in lower}
+        return {**others, **in_files}
+
+    def _tables_in(self, database: str | None) -> dict[str, TableSchema]:
+        """The tables of one of the databases that are open; of the only one where it is None."""
+        keys = self._keys if database == IN_MEMORY else {}
+        of = "database_name = " + ("current_database()" if database is None else text_literal(database))
         with self._cursor() as cursor:
             columns: dict[str, list[tuple[str, str]]] = {}
             required: dict[str, set[str]] = {}
             for table, column, kind, made, nullable in cursor.execute(
                     "SELECT table_name, column_name, data_type, is_generated, is_nullable FROM duckdb_columns() "
-                    "WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal "
-                    "ORDER BY table_name, column_index").fetchall():
+                    f"WHERE {of} AND schema_name = 'main' AND NOT internal ORDER BY table_name, column_index").fetchall():
                 columns.setdefault(table, []).append((column, f"{GENERATED} {kind}" if made else kind))
                 if not nullable:
                     required.setdefault(table, set()).add(column)
@@ -83,8 +97,8 @@ class DuckReader:
             foreign: dict[str, list[ForeignKey]] = {}
             for table, names, kind, parent, references in cursor.execute(
                     "SELECT table_name, constraint_column_names, constraint_type, referenced_table, referenced_column_names "
-                    "FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = 'main' "
-                    "ORDER BY table_name, constraint_index").fetchall():
+                    f"FROM duckdb_constraints() WHERE {of} AND schema_name = 'main' ORDER BY table_name, constraint_index"
+                    ).fetchall():
                 if kind in ("PRIMARY KEY", "UNIQUE"):
                     unique.setdefault(table, []).append(frozenset(names))
                 if kind == "PRIMARY KEY":
@@ -92,13 +106,12 @@ class DuckReader:
                 if kind == "FOREIGN KEY":
                     foreign.setdefault(table, []).append(
                         ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
-            for table, names in self._keys.items():
+            for table, names in keys.items():
                 unique.setdefault(table, []).extend([frozenset(names)] if names else [])
                 required.setdefault(table, set()).update(names)
             texts = dict(cursor.execute(
-                "SELECT view_name, sql FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
-                "AND NOT internal").fetchall())
-            texts = {name: text for name, text in texts.items() if name not in self._keys}
+                f"SELECT view_name, sql FROM duckdb_views() WHERE {of} AND schema_name = 'main' AND NOT internal").fetchall())
+            texts = {name: text for name, text in texts.items() if name not in keys}
             views = {name: _read_by(name, cursor) for name in texts}
         fixed = fixed_views({name.lower(): text for name, text in texts.items()},
                             frozenset(name.lower() for name in columns if name not in views))
@@ -133,6 +146,8 @@ class DuckReader:
         failed = False
         cursor = self._connection.cursor()
         try:
+            if self._beside is not None:
+                cursor.execute(f"USE {quote(self._beside)}")
             for name, place in self._held.items():
                 if quote(name) in sql:
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
@@ -167,14 +182,38 @@ def open_database(path: str | Path) -> DuckReader:
             attach_released(connection)
             _lock_down_once(connection)
     except duckdb.Error:
-        raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
-                               "opened it by itself, close that first", code="no-database",
-                               try_="a DuckDB file that you may read") from None
+        raise unreadable_database(path) from None
     if own:
         connection.close()
-        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
-                               code="own-functions", try_="other names for its macros")
-    return DuckReader(connection, fingerprint([SourceFiles(table="", reader="", files=(FileState.of(path),))]))
+        raise redefining(path, own)
+    return DuckReader(connection, fingerprint([files_of_database(path)]))
+
+
+def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
+    """Attach a database file, read-only. Raises OperationalError as `open_database` does."""
+    if not path.is_file():
+        raise OperationalError(f"there is no database {path}", code="no-database", try_="the path of a DuckDB file")
+    own: list[str] = []
+    failed = False
+    try:
+        connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (READ_ONLY)")
+        own = _own_functions(connection)
+    except duckdb.Error:
+        failed = True
+    if failed:
+        raise unreadable_database(path)
+    if own:
+        raise redefining(path, own)
+
+
+def unreadable_database(path: Path) -> OperationalError:
+    return OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
+                            "opened it by itself, close that first", code="no-database", try_="a DuckDB file that you may read")
+
+
+def redefining(path: Path, own: Sequence[str]) -> OperationalError:
+    return OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
+                            code="own-functions", try_="other names for its macros")
 
 
 def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:

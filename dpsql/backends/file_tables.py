@@ -26,12 +26,22 @@ from urllib.parse import unquote
 import duckdb
 
 from dpsql.backends.csv_files import csv_of_types
-from dpsql.backends.duckdb import DuckReader, attach_released, check_version, connected, group_densely, lock_down, spill
-from dpsql.backends.source_files import FileState, SourceFiles, fingerprint
+from dpsql.backends.duckdb import (
+    DuckReader,
+    attach_database,
+    attach_released,
+    check_version,
+    connected,
+    group_densely,
+    lock_down,
+    spill,
+)
+from dpsql.backends.source_files import FileState, SourceFiles, files_of_database, fingerprint
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
+BESIDE = "database beside files"
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
 
@@ -72,9 +82,9 @@ class FileTable:
         return self.source.table
 
 
-def open_files(tables: Sequence[FileTable], *, facts: RememberedFacts | None = None, memory: str | None = None,
-               empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
-    """A reader of tables in files, each with the declared key as its key.
+def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts | None = None,
+               memory: str | None = None, empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
+    """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
 
     `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `tell` is told what takes
     long. With `empty` only the names and types of columns are wanted, and no row is read.
@@ -94,12 +104,16 @@ def open_files(tables: Sequence[FileTable], *, facts: RememberedFacts | None = N
     keys = {table.name: show_parquet(connection, table) for table in shown}
     for table in shown if not empty else ():
         verify(connection, table, facts if facts is not None else NothingKnown(), tell)
+    if database is not None:
+        attach_database(connection, database, BESIDE)
     attach_released(connection)
     group_densely(connection, max((_rows_in(connection, table) for table in shown), default=0))
     files = [file for table in shown for file in table.source.files]
+    whole = [] if database is None else [files_of_database(database)]
     connection.execute(f"SET GLOBAL allowed_paths = [{', '.join(text_literal(file.path) for file in files)}]")
     lock_down(connection)
-    reader = DuckReader(connection, fingerprint(table.source for table in tables), files=files, keys=keys)
+    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, keys=keys,
+                        beside=None if database is None else BESIDE)
     reader.check()
     return reader
 

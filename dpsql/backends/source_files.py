@@ -80,6 +80,11 @@ def files_of(table: str, source: Path) -> SourceFiles:
     return SourceFiles(table=table, reader=readers.pop(), files=states, root=root)
 
 
+def files_of_database(path: Path) -> SourceFiles:
+    """A database file, which the engine opens by itself."""
+    return SourceFiles(table="", reader="", files=(FileState.of(path),))
+
+
 def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
     """The paths, absolute and without links, and the folder below which they were looked for."""
     if source.is_file() or not (source.is_dir() or set(str(source)) & WILD):

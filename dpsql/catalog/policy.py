@@ -554,11 +554,12 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
     typed = [name for name, column in table.columns.items() if column.type is not None]
     if not typed:
         return
-    path, source = ("tables", table.name, "columns"), (table.source or ".csv").lower()
+    path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
+    source = (table.source or ".csv").lower()
     in_folders = not source.endswith((".csv", ".tsv", ".parquet")) or bool(set(source) & set("*?["))
-    if policy.database is None and in_folders and not source.endswith((".csv", ".tsv")):
+    if not in_database and in_folders and not source.endswith((".csv", ".tsv")):
         return  # which columns are in the names of folders is known when they are opened
-    if policy.database is not None or source.endswith(".parquet"):
+    if in_database or source.endswith(".parquet"):
         fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types", "leaving it out")
     for name, column in table.columns.items():
         if column.type is None:
@@ -580,9 +581,6 @@ def _check_references(policy: Policy) -> None:
                  or f"[tables.{table}.columns]  {name} = {{}}")
 
     for table in policy.tables.values():
-        if table.source is not None and policy.database is not None:
-            fail(("tables", table.name, "source"), "tables are either in the database that is named above, or in files",
-                 "leaving one of the two out")
         _check_types(policy, table, fail)
     for entity in policy.entities.values():
         for kind in entity.any_of:

@@ -248,7 +248,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     """
     folder, named = Path(policy.path).parent, database
     sources = sources_of(policy)
-    if database is None and policy.database is not None and not sources:
+    if database is None and policy.database is not None:
         database = folder / policy.database if is_file(policy.database) else policy.database
     if database is not None and is_file(str(database)):
         database = file_named(database)
@@ -256,20 +256,21 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         table = _table_of(policy, Path(database))
         with _told_by(policy, ("tables",)):
             sources[table] = files_of(table, Path(database))
-    elif database is not None:
+        database = None
+    elif database is not None and not sources:
         with _told_by(policy, ("database",) if named is None else ()):
             return open_place(str(database))
     if not sources:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
     missing = [name for name in policy.tables if name not in sources]
-    if missing:
+    if missing and database is None:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
     with _told_by(policy, ("tables",)):
         _check_sources(policy, sources)
         return open_files([_file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
-                          memory=policy.memory, tell=tell)
+                          database=Path(database) if missing and database is not None else None, memory=policy.memory, tell=tell)
 
 
 def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:

@@ -335,3 +335,57 @@ def test_a_public_file_that_changes_is_told_as_such(asked_first: bool, folder: P
             with pytest.raises(OperationalError) as caught:
                 connection.execute(other)
             assert caught.value.code == "data-changed", other
+
+
+# -- beside a database
+
+
+@pytest.fixture
+def mixed(folder: Path) -> Path:
+    """People in a database file, with a view and a table of visits that is not the one of the policy; visits in files."""
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.execute("CREATE TABLE People (id BIGINT PRIMARY KEY, age BIGINT); INSERT INTO people SELECT i, i % 90 FROM range(100) AS t(i); "
+                           "CREATE TABLE Visits (id BIGINT, cost BIGINT); INSERT INTO visits SELECT 1, 99 FROM range(7); "
+                           "CREATE TABLE ages (age BIGINT, decade BIGINT); INSERT INTO ages SELECT i, i // 10 FROM range(100) AS t(i); "
+                           "CREATE VIEW decades AS SELECT age, decade FROM ages; CREATE VIEW hidden AS SELECT age FROM people")
+    text = POLICY.replace('source = "people.parquet"\n', "").replace("version = 1", 'version = 1\ndatabase = "people.duckdb"')
+    (folder / "dpsql.toml").write_text(text + "[tables.decades]\npublic = true\n[tables.decades.columns]\nage = {}\ndecade = {}\n", encoding="utf-8")
+    return folder
+
+
+def test_tables_in_files_stand_beside_those_of_a_database(mixed: Path) -> None:
+    reader = opened(mixed, (mixed / "dpsql.toml").read_text(encoding="utf-8"))
+    schema = reader.schema()
+    assert {name.lower() for name in schema} == {"people", "visits", "ages", "decades", "hidden"}
+    assert schema["People"].unique == (frozenset({"id"}),) and schema["visits"].unique == () and dict(schema["visits"].columns)["year"] == "BIGINT"
+    assert schema["decades"].view == {"ages"} and schema["decades"].fixed and schema["hidden"].view == {"people"}
+    assert reader.rows('SELECT COUNT(*) FROM "visits" JOIN "People" USING (id) JOIN "decades" USING (age)') == [(300,)]
+    reader.close()
+    (answer,), = asked(mixed, "SELECT COUNT(*) FROM visits JOIN people USING (id) JOIN decades USING (age) WHERE decade < 9")
+    assert isinstance(answer, int) and abs(answer - 300) < 20
+    for text in (f"SELECT * FROM '{mixed}/people.parquet'", "DROP TABLE people", "INSERT INTO people VALUES (1000, 1)"):
+        with pytest.raises(ReaderFault):
+            opened(mixed, (mixed / "dpsql.toml").read_text(encoding="utf-8")).rows(text)
+
+
+def test_both_are_noticed_to_change(mixed: Path) -> None:
+    text = (mixed / "dpsql.toml").read_text(encoding="utf-8")
+    versions = [opened(mixed, text).version]
+    copy("SELECT 5::BIGINT AS id, 5::BIGINT AS cost", mixed / "visits/year=2019/2.parquet")
+    versions.append(opened(mixed, text).version)
+    with duckdb.connect(str(mixed / "people.duckdb")) as connection:
+        connection.execute("INSERT INTO people VALUES (1000, 5)")
+    versions.append(opened(mixed, text).version)
+    assert len(set(versions)) == 3
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    (('"people.duckdb"', '"none.duckdb"'), "there is no database"),
+    (("[tables.people]", "[tables.person]"), "person"), (('"people.duckdb"', '"broken.duckdb"'), "cannot be opened"),
+    (('"people.duckdb"', '"own.duckdb"'), "defines round anew")])
+def test_mistakes_in_both_are_told(change: tuple[str, str], told: str, mixed: Path) -> None:
+    (mixed / "broken.duckdb").write_bytes(b"not one")
+    with duckdb.connect(str(mixed / "own.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (id BIGINT PRIMARY KEY, age BIGINT); CREATE MACRO round(x) AS x * 100")
+    with pytest.raises(DatabaseError, match=told):
+        opened(mixed, (mixed / "dpsql.toml").read_text(encoding="utf-8").replace(*change)).schema()

@@ -1,4 +1,4 @@
-"""Wherever the rows are, the same statement has the same exact answer: in memory, in a database file, and in Parquet files."""
+"""Wherever the rows are, the same statement has the same exact answer: in memory, in a database file, in Parquet files, and in both."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def in_files(folder: Path) -> DuckReader:
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Session]]]:
     """One ledger, so one salt, for all."""
     folder, ledger = tmp_path_factory.mktemp("places"), open_ledger(tmp_path_factory.mktemp("ledger"))
-    readers = [reader_of(dense()), in_files(folder), open_database(folder / "world.duckdb")]
+    readers = [reader_of(dense()), in_files(folder), open_database(folder / "world.duckdb"),
+               opened_files({"visits": folder / "visits", "clinics": folder / "clinics"}, KEYS, database=folder / "world.duckdb")]
     yield {budget: [session_of(folder, reader=reader, noise=Exact(), budget=budget, at=PLENTY, ledger=ledger) for reader in readers]
            for budget in ("person", "household")}
     for reader in readers:

@@ -13,5 +13,7 @@ from dpsql.backends.source_files import files_of
 NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
-def opened_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]] = NONE, *, empty: bool = False) -> DuckReader:
-    return open_files([FileTable(source=files_of(name, path), key=tuple(keys.get(name, ()))) for name, path in sources.items()], empty=empty)
+def opened_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]] = NONE, *, empty: bool = False,
+                 database: Path | None = None) -> DuckReader:
+    return open_files([FileTable(source=files_of(name, path), key=tuple(keys.get(name, ()))) for name, path in sources.items()], empty=empty,
+                      database=database)
