@@ -131,9 +131,8 @@ class DuckReader:
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
     def check(self) -> None:
-        changed = next((file for file in self._files if not file.stands()), None)
-        if changed is not None:
-            raise OperationalError(f"{changed.path} was changed since the data were opened", code="data-changed",
+        if not all(file.stands() for file in self._files):  # which one is not said: its name may be private
+            raise OperationalError("files of the database were changed since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
 
     def close(self) -> None:

@@ -2,19 +2,23 @@
 
 *Parquet files are read where they are*, by views that name them. What the engine believes of a file without reading its rows must
 not decide which rows it reads. The least and the largest value of a block of rows leave out NaN, by the format's own rules, so a
-person's NaN was read or not depending on the values around it; and a file may be wrong about them. So every column is shown as
-CASE WHEN c IS NOT NULL THEN c END: of that the engine knows nothing, and it reads the block. (`can_have_nan` does the same for
-numbers.)
+person's NaN was read or not depending on the values around it; old writers compared texts in another order, so that one person's
+name hid the rows of others; and a file may be wrong about them. So every column is shown as CASE WHEN c IS NOT NULL THEN TRY(c)
+END: of that the engine knows nothing, and it reads the block. (CASE alone passes on what is known of texts. `can_have_nan` does
+the same for numbers.) A block that says that all its values are NULL is shown so, whatever it holds: rows of a file that lies
+there are lost, the same ones in every query.
 
 A view knows no key, and reading it may fail for a row, such as one whose text is not UTF-8. So before anything is served all
-declared columns are read once, and declared keys are looked through for rows that share one, within the memory that the engine
-has, which spills to disk. What was found is remembered (`kernel.proven_facts`), for these very files.
+declared columns of all rows are read once, also of those that lack the key, as a condition may be tested before the key is; and
+declared keys are looked through for rows that share one. Both stay within the memory that the engine has, which spills to disk.
+What was found is remembered (`kernel.proven_facts`), for these very files and this very view.
 
 *CSV files are loaded*, into a database that spills to disk as well: reading one again and again takes far longer than that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +40,7 @@ from dpsql.backends.duckdb import (
     lock_down,
     spill,
 )
-from dpsql.backends.source_files import FileState, SourceFiles, files_of_database, fingerprint
+from dpsql.backends.source_files import SourceFiles, files_of_database, fingerprint
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 
@@ -82,6 +86,18 @@ class FileTable:
         return self.source.table
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileView:
+    """The view of a table in Parquet files.
+
+    rows  the query of all rows, also those that lack the key, with what the engine believes of the files kept from it
+    key   the columns of the key, as the files spell them
+    """
+
+    rows: str
+    key: tuple[str, ...]
+
+
 def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts | None = None,
                memory: str | None = None, empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
     """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
@@ -94,16 +110,13 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     """
     check_version()
     shown = [table for table in tables if table.source.is_parquet]
-    try:
-        connection = connected(config={"temp_directory": spill(), **({} if memory is None else {"memory_limit": memory})})
-    except duckdb.Error:
-        raise OperationalError(f"{memory} is no size of memory", code="policy", subject="memory", try_='memory = "2GB"') from None
+    connection = connected(config={"temp_directory": spill(), **({} if memory is None else {"memory_limit": memory})})
     for table in tables:
         if not table.source.is_parquet:
             load_csv(connection, table, empty=empty)
-    keys = {table.name: show_parquet(connection, table) for table in shown}
+    views = {table.name: show_parquet(connection, table) for table in shown}
     for table in shown if not empty else ():
-        verify(connection, table, facts if facts is not None else NothingKnown(), tell)
+        verify(connection, table, views[table.name], facts if facts is not None else NothingKnown(), tell)
     if database is not None:
         attach_database(connection, database, BESIDE)
     attach_released(connection)
@@ -112,6 +125,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     whole = [] if database is None else [files_of_database(database)]
     connection.execute(f"SET GLOBAL allowed_paths = [{', '.join(text_literal(file.path) for file in files)}]")
     lock_down(connection)
+    keys = {name: view.key for name, view in views.items()}
     reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, keys=keys,
                         beside=None if database is None else BESIDE)
     reader.check()
@@ -156,13 +170,14 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
         raise fault
 
 
-def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> tuple[str, ...]:
-    """Make the view of a table in Parquet files. Returns the columns of its key as they are spelled in the files.
+def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> FileView:
+    """Make the view of a table in Parquet files.
 
     Raises OperationalError where files cannot be read, differ in their columns, or lack one of the key.
     """
     fault: OperationalError | None = None
     columns: dict[str, str] = {}
+    rows = ""
     try:
         fault = _differing(connection, table)
         if fault is None:
@@ -170,27 +185,27 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> tup
             folders = _in_folders(table, held)
             fault = _misplaced(table, folders)
         if fault is None:
-            shown = [f"CASE WHEN r.{quote(column)} IS NOT NULL THEN r.{quote(column)} END AS {quote(column)}" for column in held]
+            shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({read}) END AS {quote(column)}"
+                     for column, read in ((column, f"r.{quote(column)}") for column in held)]
             shown += [f"{_folder(table, name)} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
-            text = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
-            if table.key:  # a row that lacks it belongs to nobody
-                named = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key)
-                text = f"SELECT * FROM ({text}) AS s WHERE {named}"
-            connection.execute(f"CREATE VIEW {quote(table.name)} AS {text}")
+            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
+            named = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key)  # others belong to nobody
+            connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {named or 'TRUE'}")
             columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
     except (duckdb.Error, UnicodeDecodeError):
         fault = unreadable(table)
     if fault is not None:
         raise fault
-    return tuple(columns[name.lower()] for name in table.key)
+    return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
 
 
 def _rows_in(connection: duckdb.DuckDBPyConnection, table: FileTable) -> int:
     """How many rows the files say to have; only for what is a question of speed."""
     files = ", ".join(map(text_literal, table.source.paths))
-    found = connection.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata([{files}])").fetchall()
-    return int(found[0][0] or 0)
+    with contextlib.suppress(duckdb.Error):
+        return int(connection.execute(f"SELECT SUM(num_rows) FROM parquet_file_metadata([{files}])").fetchall()[0][0] or 0)
+    return 0
 
 
 def _rows(table: FileTable, more: str = "") -> str:
@@ -208,7 +223,7 @@ def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
 def _value(table: FileTable, path: Path, name: str) -> str:
     """The value of such a column in all rows of one file."""
     below = path.relative_to(table.source.root or path.parent).parts[:-1]
-    value = next(unquote(part.partition("=")[2]) for part in below if part.startswith(f"{name}="))
+    value = next(unquote(part[len(name) + 1:], errors="strict") for part in below if part.startswith(f"{name}="))
     return f"TRY_CAST({'NULL' if value == UNKNOWN_FOLDER else text_literal(value)} AS {table.types[name]})"
 
 
@@ -245,43 +260,43 @@ def _differing(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Opera
     return other_columns(table, Path(shapes[-1][0])) if len(shapes) > 1 else None
 
 
-def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, facts: RememberedFacts, tell: Callable[[str], None]) -> None:
+def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,
+           tell: Callable[[str], None]) -> None:
     """Read all declared columns of Parquet files once, and see that no rows share the key, unless both are known of these files.
 
     Raises OperationalError where a value cannot be read, IntegrityError where rows share the key.
     """
-    fact = fact_of(table)
+    fact = fact_of(table, view)
     if facts.known(fact):
         return
-    name = quote(table.name)
     fault: Exception | None = None
     try:
-        columns = [column for column, *_ in connection.execute(f"DESCRIBE {name}").fetchall()]
+        columns = [column for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
         lower = None if table.columns is None else {column.lower() for column in table.columns}
         read = [quote(column) for column in columns if lower is None or column.lower() in lower]
         tell(f"reading {table.name} once ...")
         if read:
-            connection.execute(f"SELECT bit_xor(hash({', '.join(read)})) FROM {name}").fetchall()
+            connection.execute(f"SELECT bit_xor(hash({', '.join(read)})) FROM ({view.rows}) AS s").fetchall()
         if table.key:
             tell(f"looking for rows of {table.name} that share a key ...")
-            key = ", ".join(map(quote, table.key))
-            if connection.execute(f"SELECT {key} FROM {name} GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1").fetchall():
+            key = ", ".join(map(quote, view.key))
+            if connection.execute(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1").fetchall():
                 fault = shared_key(table)
+    except duckdb.OutOfMemoryException:
+        fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
+                                 try_='memory = "4GB" in [store], or more')
     except duckdb.Error:
         fault = unreadable(table)
     if fault is not None:
         raise fault
-    facts.keep(fact)
+    if all(file.stands() for file in table.source.files):
+        facts.keep(fact)
 
 
-def fact_of(table: FileTable) -> str:
-    """What is remembered of files that were verified: by which engine, which files, which columns and which key."""
-    files = [_state(file) for file in table.source.files]
-    return repr((duckdb.__version__, files, table.columns, table.key, sorted(table.types.items())))
-
-
-def _state(file: FileState) -> tuple[str, int, int, int, int]:
-    return str(file.path), file.device, file.number, file.size, file.changed
+def fact_of(table: FileTable, view: FileView) -> str:
+    """What is remembered of files that were verified: by which engine and view, which files, which columns and which key."""
+    files = [(str(file.path), file.device, file.number, file.size, file.changed, file.touched) for file in table.source.files]
+    return repr((duckdb.__version__, view.rows, files, table.columns, view.key))
 
 
 def shared_key(table: FileTable) -> IntegrityError:

@@ -1,4 +1,5 @@
-"""The files that a policy means by the `source` of a table: one file, all files in a folder, or those that fit a pattern.
+"""The files that a policy means by the `source` of a table: one file, all files in a folder, or those that fit a pattern. In
+folders and patterns, names that begin with a dot or an underscore are left out, and a file that has several names is read once.
 
 Files are found once, when the data are opened, and are named to the engine one by one, by absolute paths without links: it is
 never given a pattern, and may open nothing else.
@@ -6,7 +7,6 @@ never given a pattern, and may open nothing else.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from collections.abc import Iterable
@@ -21,19 +21,22 @@ WILD = frozenset("*?[")  # what the engine takes for a pattern
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """What tells that a file is the one that was opened: where it is, its size, and when it was changed."""
+    """What tells that a file is the one that was opened: where it is, its size, and when it was changed (`touched`: or what is
+    noted of it, such as the time of change itself)."""
 
     path: Path
     device: int
     number: int
     size: int
     changed: int
+    touched: int
 
     @classmethod
     def of(cls, path: Path) -> FileState:
         """Raises OSError where there is no such file."""
         found = path.stat()
-        return cls(path=path, device=found.st_dev, number=found.st_ino, size=found.st_size, changed=found.st_mtime_ns)
+        return cls(path=path, device=found.st_dev, number=found.st_ino, size=found.st_size, changed=found.st_mtime_ns,
+                   touched=found.st_ctime_ns)
 
     def stands(self) -> bool:
         """Whether the file is still the same, as far as can be seen without reading it."""
@@ -74,7 +77,7 @@ def files_of(table: str, source: Path) -> SourceFiles:
         if set(str(path)) & WILD:
             raise _wrong(f"the engine takes {path} for a pattern, of other files too", table, "a path without * ? and [")
     try:
-        states = tuple(FileState.of(path) for path in named)
+        states = tuple({(state.device, state.number): state for state in map(FileState.of, reversed(named))}.values())[::-1]
     except OSError:
         raise _wrong(f"a file of {source} went away while it was opened", table, "opening the data again") from None
     return SourceFiles(table=table, reader=readers.pop(), files=states, root=root)
@@ -94,13 +97,18 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
             raise _wrong(f"there is no file {source}", table, "its path")
         return [Path(os.path.realpath(source))], None
     root = source if source.is_dir() else _fixed_part(source)
-    pattern = str(Path(glob.escape(str(source))) / "**" / "*") if source.is_dir() else str(source)
-    found = {Path(os.path.realpath(path)) for path in glob.iglob(pattern, recursive=True)
-             if Path(path).suffix.lower() in READERS and os.path.isfile(path)}
+    pattern = "**/*" if source.is_dir() else str(source.relative_to(root))
+    found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders, which may go in circles
+             if path.suffix.lower() in READERS and path.is_file() and not _is_aside(path.relative_to(root))}
     if not found:
         raise _wrong(f"no CSV or Parquet file {'is in' if source.is_dir() else 'fits'} {source}", table,
                      "the path of a file, a folder with files, or a pattern such as visits/*.parquet")
     return sorted(found), Path(os.path.realpath(root))
+
+
+def _is_aside(path: Path) -> bool:
+    """Whether writers keep there what is not data, or not yet: names that begin with a dot or an underscore."""
+    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def _fixed_part(source: Path) -> Path:

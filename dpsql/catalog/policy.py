@@ -52,7 +52,8 @@ FORMS = {  # a correct example of each key
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
-SIZE = re.compile(r"\d+(\.\d+)? ?[KMGT]i?B", re.IGNORECASE)
+SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
+LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
 
@@ -237,8 +238,9 @@ def _memory(store: Section | None) -> str | None:
     if store is None:
         return None
     found: str | None = store.take("memory", str)
-    if found is not None and not SIZE.fullmatch(found.strip()):
-        store.fail("memory", "must be a size of memory")
+    size = None if found is None else SIZE.fullmatch(found.strip())
+    if found is not None and (size is None or float(size[1]) * 1000 ** ("KMGT".index(size[2].upper()) + 1) < LEAST_MEMORY):
+        store.fail("memory", "must be a size of memory, 64MB or more")
     store.finish()
     return found
 

@@ -231,7 +231,7 @@ def test_a_file_that_changes_is_noticed_before_anything_is_charged(how: str, fol
             os.utime(file)
         with pytest.raises(OperationalError) as caught:
             connection.execute("SELECT SUM(cost) FROM visits")
-        assert caught.value.code == "data-changed" and "0.parquet was changed" in caught.value.reason
+        assert caught.value.code == "data-changed" and "parquet" not in caught.value.reason, "the name of a file may be private"
         assert str(connection.budget()) == spent
     assert how == "removed" or asked(folder)
 
@@ -314,7 +314,7 @@ def test_memory_is_what_the_policy_says(folder: Path) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize("size", ["lots", "4", "4 GB; SET x", "-1GB", ""])
+@pytest.mark.parametrize("size", ["lots", "4", "4 GB; SET x", "-1GB", "", "1KB", "63MB", "0GB"])
 def test_memory_is_a_size(size: str, folder: Path) -> None:
     with pytest.raises(PolicyError, match="size of memory"):
         opened(folder, POLICY.replace("[entities", f'[store]\nmemory = "{size}"\n[entities', 1))
@@ -389,3 +389,14 @@ def test_mistakes_in_both_are_told(change: tuple[str, str], told: str, mixed: Pa
         connection.execute("CREATE TABLE people (id BIGINT PRIMARY KEY, age BIGINT); CREATE MACRO round(x) AS x * 100")
     with pytest.raises(DatabaseError, match=told):
         opened(mixed, (mixed / "dpsql.toml").read_text(encoding="utf-8").replace(*change)).schema()
+
+
+def test_a_file_that_has_several_names_is_read_once(folder: Path) -> None:
+    (folder / "visits/year=2020/2.parquet").hardlink_to(folder / "visits/year=2020/1.parquet")
+    (folder / "visits/year=2020/3.parquet").symlink_to(folder / "visits/year=2020/1.parquet")
+    (folder / "visits/round").symlink_to(folder / "visits")
+    (folder / "visits/again").symlink_to(folder / "visits")
+    for name in ("_temporary/0.parquet", ".hidden.parquet"):
+        copy("SELECT 1::BIGINT AS id, 2::BIGINT AS cost", folder / "visits" / name)
+    assert opened(folder).rows("SELECT COUNT(*) FROM visits") == [(300,)]
+    assert opened(folder, POLICY.replace('"visits"', '"visits/**/*.parquet"')).rows("SELECT COUNT(*) FROM visits") == [(300,)]
