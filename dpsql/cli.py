@@ -256,16 +256,18 @@ def _init(options: argparse.Namespace) -> None:
 
 def _drafted(files: Sequence[Path]) -> str:
     """The draft for a DuckDB file, or for CSV and Parquet files."""
-    from dpsql.backends.duckdb import FILES, open_database, open_files
+    from dpsql.backends.duckdb import open_database
+    from dpsql.backends.file_tables import FileTable, open_files
+    from dpsql.backends.source_files import READERS, files_of
     from dpsql.catalog.draft import draft
 
-    if all(file.suffix.lower() in FILES for file in files):
+    if all(file.suffix.lower() in READERS or file.is_dir() for file in files):
         sources: dict[str, Path] = {}
         for file in files:
             if (other := sources.setdefault(_table_name(file), file)) is not file:
                 raise OperationalError(f"{other} and {file} would both be table {_table_name(file)}", code="argument",
                                        try_="files of different names")
-        reader = open_files(sources, {}, empty=True)
+        reader = open_files([FileTable(source=files_of(name, file)) for name, file in sources.items()], empty=True)
         return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
     if len(files) != 1:
         raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database",

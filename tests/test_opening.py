@@ -7,10 +7,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from support.files import opened_files
 
 import dpsql
 from dpsql import cli
-from dpsql.backends.duckdb import open_files
 from dpsql.catalog.draft import draft
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
@@ -143,7 +143,7 @@ def test_types_are_for_all_columns_of_a_file(tmp_path: Path) -> None:
 
 def test_a_draft_of_a_csv_file_declares_its_types(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("id,age,born,at,paid,name\n1,30,2000-01-31,2000-01-31 12:00:00,1.5,x\n", encoding="utf-8")
-    reader = open_files({"people": tmp_path / "people.csv"}, {}, empty=True)
+    reader = opened_files({"people": tmp_path / "people.csv"}, empty=True)
     drafted = draft(reader.schema(), sources={"people": "people.csv"})
     (tmp_path / "dpsql.toml").write_text(drafted, encoding="utf-8")
     policy = read_policy(tmp_path / "dpsql.toml")

@@ -43,6 +43,9 @@ class Remembering:
     def version(self) -> str:
         return self._reader.version
 
+    def check(self) -> None:
+        self._reader.check()
+
     def schema(self) -> Mapping[str, TableSchema]:
         return self._reader.schema()
 

@@ -7,8 +7,6 @@ That is the second wall; the first is that no text of an analyst ever reaches th
 from __future__ import annotations
 
 import contextlib
-import csv
-import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +19,13 @@ from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import ReaderFault
+from dpsql.backends.source_files import FileState, files_of_database, fingerprint
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
-from dpsql.errors import IntegrityError, OperationalError
-from dpsql.plan.expr.printing import quote
+from dpsql.errors import OperationalError
+from dpsql.plan.expr.printing import quote, text_literal
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
-FILES = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+IN_MEMORY = "memory"  # the engine's name of the database in memory
 RELEASED = '"released rows"'  # the name of the attached database that holds them
 GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 
@@ -38,11 +37,19 @@ SETTINGS = {
 
 
 class DuckReader:
-    """Reads printed plans from one DuckDB database."""
+    """Reads printed plans from one DuckDB database.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, version: str) -> None:
-        self._connection, self._version = connection, version
+    `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
+    tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none. Where
+    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
+                 keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None) -> None:
+        self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
+        if beside is not None:
+            self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(IN_MEMORY)}
 
     @property
     def version(self) -> str:
@@ -66,13 +73,23 @@ class DuckReader:
                     for column, day in zip(found.values(), days, strict=True)]
 
     def schema(self) -> Mapping[str, TableSchema]:
+        if self._beside is None:
+            return self._tables_in(IN_MEMORY if self._keys else None)
+        in_files = self._tables_in(IN_MEMORY)
+        lower = {name.lower() for name in in_files}
+        others = {name: table for name, table in self._tables_in(self._beside).items() if name.lower() not in lower}
+        return {**others, **in_files}
+
+    def _tables_in(self, database: str | None) -> dict[str, TableSchema]:
+        """The tables of one of the databases that are open; of the only one where it is None."""
+        keys = self._keys if database == IN_MEMORY else {}
+        of = "database_name = " + ("current_database()" if database is None else text_literal(database))
         with self._cursor() as cursor:
             columns: dict[str, list[tuple[str, str]]] = {}
             required: dict[str, set[str]] = {}
             for table, column, kind, made, nullable in cursor.execute(
                     "SELECT table_name, column_name, data_type, is_generated, is_nullable FROM duckdb_columns() "
-                    "WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal "
-                    "ORDER BY table_name, column_index").fetchall():
+                    f"WHERE {of} AND schema_name = 'main' AND NOT internal ORDER BY table_name, column_index").fetchall():
                 columns.setdefault(table, []).append((column, f"{GENERATED} {kind}" if made else kind))
                 if not nullable:
                     required.setdefault(table, set()).add(column)
@@ -80,8 +97,8 @@ class DuckReader:
             foreign: dict[str, list[ForeignKey]] = {}
             for table, names, kind, parent, references in cursor.execute(
                     "SELECT table_name, constraint_column_names, constraint_type, referenced_table, referenced_column_names "
-                    "FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = 'main' "
-                    "ORDER BY table_name, constraint_index").fetchall():
+                    f"FROM duckdb_constraints() WHERE {of} AND schema_name = 'main' ORDER BY table_name, constraint_index"
+                    ).fetchall():
                 if kind in ("PRIMARY KEY", "UNIQUE"):
                     unique.setdefault(table, []).append(frozenset(names))
                 if kind == "PRIMARY KEY":
@@ -89,9 +106,12 @@ class DuckReader:
                 if kind == "FOREIGN KEY":
                     foreign.setdefault(table, []).append(
                         ForeignKey(columns=tuple(names), table=parent, references=tuple(references)))
+            for table, names in keys.items():
+                unique.setdefault(table, []).extend([frozenset(names)] if names else [])
+                required.setdefault(table, set()).update(names)
             texts = dict(cursor.execute(
-                "SELECT view_name, sql FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main' "
-                "AND NOT internal").fetchall())
+                f"SELECT view_name, sql FROM duckdb_views() WHERE {of} AND schema_name = 'main' AND NOT internal").fetchall())
+            texts = {name: text for name, text in texts.items() if name not in keys}
             views = {name: _read_by(name, cursor) for name in texts}
         fixed = fixed_views({name.lower(): text for name, text in texts.items()},
                             frozenset(name.lower() for name in columns if name not in views))
@@ -110,16 +130,23 @@ class DuckReader:
             make_table(cursor, place, columns, unless_exists=True)  # another connection of the account may have
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
+    def check(self) -> None:
+        if not all(file.stands() for file in self._files):  # which one is not said: its name may be private
+            raise OperationalError("files of the database were changed since they were opened", code="data-changed",
+                                   try_="dpsql.connect(...) again; what was charged stays charged")
+
     def close(self) -> None:
         self._connection.close()
 
     @contextlib.contextmanager
     def _cursor(self, sql: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
-        sees those that the query names."""
+        sees those that the query names. What was read of files that are others now is not used."""
         failed = False
         cursor = self._connection.cursor()
         try:
+            if self._beside is not None:
+                cursor.execute(f"USE {quote(self._beside)}")
             for name, place in self._held.items():
                 if quote(name) in sql:
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
@@ -128,7 +155,7 @@ class DuckReader:
             failed = True
         finally:
             cursor.close()
-        if failed:
+        if failed or not all(file.stands() for file in self._files):
             raise ReaderFault
 
 
@@ -148,20 +175,44 @@ def open_database(path: str | Path) -> DuckReader:
         raise OperationalError(f"there is no database {path}", code="no-database",
                                try_="the path of a DuckDB, CSV or Parquet file")
     try:
-        connection = connected(str(path), read_only=True, config={"temp_directory": _spill()})
+        connection = connected(str(path), read_only=True, config={"temp_directory": spill()})
         own = _own_functions(connection)
         if not own:
             attach_released(connection)
             _lock_down_once(connection)
     except duckdb.Error:
-        raise OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
-                               "opened it by itself, close that first", code="no-database",
-                               try_="a DuckDB file that you may read") from None
+        raise unreadable_database(path) from None
     if own:
         connection.close()
-        raise OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
-                               code="own-functions", try_="other names for its macros")
-    return DuckReader(connection, _fingerprint([path]))
+        raise redefining(path, own)
+    return DuckReader(connection, fingerprint([files_of_database(path)]))
+
+
+def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
+    """Attach a database file, read-only. Raises OperationalError as `open_database` does."""
+    if not path.is_file():
+        raise OperationalError(f"there is no database {path}", code="no-database", try_="the path of a DuckDB file")
+    own: list[str] = []
+    failed = False
+    try:
+        connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (READ_ONLY)")
+        own = _own_functions(connection)
+    except duckdb.Error:
+        failed = True
+    if failed:
+        raise unreadable_database(path)
+    if own:
+        raise redefining(path, own)
+
+
+def unreadable_database(path: Path) -> OperationalError:
+    return OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
+                            "opened it by itself, close that first", code="no-database", try_="a DuckDB file that you may read")
+
+
+def redefining(path: Path, own: Sequence[str]) -> OperationalError:
+    return OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
+                            code="own-functions", try_="other names for its macros")
 
 
 def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -171,26 +222,6 @@ def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
     listed = "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.schema_name = 'main' AND f.internal = "
     own = {name.lower() for name, in connection.execute(f"{listed} FALSE").fetchall()}
     return sorted(own & {name.lower() for name, in connection.execute(f"{listed} TRUE").fetchall()}) if own else []
-
-
-def open_files(sources: Mapping[str, Path], keys: Mapping[str, Sequence[str]], *, empty: bool = False,
-               types: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> DuckReader:
-    """Load CSV and Parquet files into a database in memory, one table each, with the declared keys as primary keys.
-
-    `types` are those of the columns of CSV files, by table; without them DuckDB finds them in the rows. With `empty` the tables
-    are made and left without rows: only the names and types of columns are wanted.
-
-    Raises OperationalError where a file cannot be read, IntegrityError where it breaks its declared key. Both happen when the
-    owner opens the data, before any statement.
-    """
-    check_version()
-    connection = connected(config={"temp_directory": _spill()})
-    for table, path in sources.items():
-        _load(connection, table, path, keys.get(table, ()), types.get(table, {}), empty=empty)
-    attach_released(connection)
-    group_densely(connection)
-    lock_down(connection)
-    return DuckReader(connection, _fingerprint([*sources.values()]))
 
 
 def make_table(connection: duckdb.DuckDBPyConnection, place: str, columns: Mapping[str, tuple[str, Sequence[Any]]], *,
@@ -209,73 +240,6 @@ def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"ATTACH ':memory:' AS {RELEASED} (READ_WRITE)")
 
 
-def _load(connection: duckdb.DuckDBPyConnection, table: str, path: Path, key: Sequence[str], types: Mapping[str, str], *,
-          empty: bool) -> None:
-    reader = FILES.get(path.suffix.lower())
-    if reader is None:
-        raise OperationalError(f"{path} is neither CSV nor Parquet", code="no-database", subject=table,
-                               try_="a file that ends in .csv or .parquet")
-    if not path.is_file():
-        raise OperationalError(f"there is no file {path}", code="no-database", subject=table, try_="its path")
-    path = path.absolute()  # the engine reads ~ as a home
-    if set(str(path)) & set("*?["):
-        raise OperationalError(f"the engine takes {path} for a pattern, of other files too", code="no-database", subject=table,
-                               try_="a path without * ? and [")
-    name = quote(table)
-    fault: Exception | None = None
-    try:
-        in_order = ", parallel = false" if reader == "read_csv" else ""  # see `csv_of_types`
-        # a folder `id=7` is no column, in place of that of the file
-        source = csv_of_types(path, types) if types else f"{reader}({written(path)}, hive_partitioning = false{in_order})"
-        shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        columns = ", ".join(f"{quote(column)} {kind}" for column, kind, *_ in shape)
-        if key:
-            columns += f", PRIMARY KEY ({', '.join(map(quote, key))})"
-        if key:  # a row that lacks it belongs to nobody, and does not decide whether the others are served
-            source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in key)}"
-        connection.execute(f"CREATE TABLE {name} ({columns})")
-        if not empty:
-            connection.execute(f"INSERT INTO {name} SELECT * FROM {source}")
-    except duckdb.ConstraintException:
-        fault = IntegrityError(f"table {table} in {path} has rows that share the declared key ({', '.join(key)})",
-                               subject=table, try_="a key that is unique, or no key in the policy")
-    except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
-        fault = OperationalError(f"{path} cannot be read, or lacks a column of the declared key", code="no-database",
-                                 subject=table)
-    if fault is not None:
-        raise fault
-
-
-def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
-    """The FROM item that reads a CSV file whose column names and types are known before its rows are read.
-
-    The separator is that of the header. A cell that cannot be read as its type is NULL. A line with more or fewer cells, with
-    bytes that are not UTF-8, or without its key is left out. Each row is read as if it were alone, so that no row decides how,
-    or whether, another is read. (A quote that is never closed is not the end of a row, so it hides the lines after
-    it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
-
-    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And
-    it reads from one end to the other: threads that begin in the middle guess where a row begins, and take lines of a text for
-    rows, which may name others.
-    """
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:  # more than the first line is decoded
-        first = file.readline()
-        separator = max(",;\t|", key=first.count)
-        file.seek(0)
-        names = next(csv.reader(file, delimiter=separator))
-    known = {name.lower(): kind for name, kind in types.items()}
-    shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
-    read = ", ".join(f"{written(name)}: 'VARCHAR'" for name in names)
-    return (f"(SELECT {shown} FROM read_csv({written(path)}, auto_detect = false, header = true, delim = {written(separator)}, "
-            f"quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, parallel = false, "
-            f"hive_partitioning = false, columns = {{{read}}}))")
-
-
-def written(value: object) -> str:
-    """A text as SQL."""
-    return "'" + str(value).replace("'", "''") + "'"
-
-
 def connected(path: str = ":memory:", *, read_only: bool = False,
               config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
     """A connection without DuckDB's progress bar, which would be drawn over the output of interactive sessions and notebooks."""
@@ -292,7 +256,7 @@ def scratch() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
+def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0) -> None:
     """Let DuckDB group by whole numbers in a small range with arrays instead of hash tables, which is three times as fast.
 
     Keys of entities are often such numbers. An array takes space for its whole range even where few rows are read, and cannot
@@ -302,7 +266,7 @@ def group_densely(connection: duckdb.DuckDBPyConnection) -> None:
     rows, memory, threads = connection.execute(
         "SELECT COALESCE((SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal), 0), "
         "parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    most = min(rows // 4, memory // (8 * threads * GROUP_BYTES))
+    most = min(max(rows, rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
     connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
 
 
@@ -336,13 +300,6 @@ def check_version() -> None:
                                try_="pip install 'duckdb>=2.0,<2.1'")
 
 
-def _spill() -> str:
+def spill() -> str:
+    """The folder in which the engine keeps what does not fit in memory."""
     return str(Path(tempfile.gettempdir()) / "dpsql-spill")
-
-
-def _fingerprint(paths: Sequence[Path]) -> str:
-    parts = []
-    for path in sorted(paths):
-        stat = path.stat()
-        parts.append(f"{path.name}:{stat.st_size}:{stat.st_mtime_ns}")
-    return hashlib.sha256("|".join(parts).encode()).hexdigest()

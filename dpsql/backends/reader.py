@@ -27,6 +27,10 @@ class Reader(Protocol):
         """Identifies the content of the database; it changes when its files do."""
         ...
 
+    def check(self) -> None:
+        """Raises OperationalError where the files of the database are not those that were opened."""
+        ...
+
     def schema(self) -> Mapping[str, TableSchema]:
         """All tables, without reading a row."""
         ...

@@ -10,7 +10,8 @@ from typing import Any
 
 import duckdb
 
-from dpsql.backends.duckdb import FILES, DuckReader, check_version, connected, lock_down
+from dpsql.backends.duckdb import DuckReader, check_version, connected, lock_down
+from dpsql.backends.source_files import READERS
 from dpsql.backends.upload_folders import Uploads
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
@@ -74,7 +75,7 @@ def _read(connection: duckdb.DuckDBPyConnection, name: str, table: Upload, relat
 def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploads) -> Iterator[str]:
     """What stands after FROM to read a file or a frame."""
     if isinstance(source, Path):
-        read = FILES.get(source.suffix.lower())
+        read = READERS.get(source.suffix.lower())
         if read is None:
             raise OperationalError(f"{source} is neither CSV nor Parquet", code="no-file", subject=str(source))
         with uploads.opened(source) as copy:

@@ -126,7 +126,8 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors."""
+    """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors. `memory` is what
+    the engine may use, such as "4GB"; None leaves that to the engine."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -135,6 +136,7 @@ class Policy:
     ledger: str | None = None
     anchor: str | None = None
     uploads: tuple[str, ...] = ()
+    memory: str | None = None
     path: str = ""
     text: str = ""
     digest: str = ""

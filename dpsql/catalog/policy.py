@@ -48,9 +48,12 @@ FORMS = {  # a correct example of each key
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
+    "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"',
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
+SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
+LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
 
@@ -95,6 +98,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
+                    memory=_memory(section.section("store")),
                     path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -227,6 +231,18 @@ def _span_of_toml_fault(text: str, message: str) -> Span | None:
     line, column = int(match.group(1)), int(match.group(2))
     start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1]) + column - 1
     return Span(start, start + 1)
+
+
+def _memory(store: Section | None) -> str | None:
+    """What the engine may use of the machine's memory."""
+    if store is None:
+        return None
+    found: str | None = store.take("memory", str)
+    size = None if found is None else SIZE.fullmatch(found.strip())
+    if found is not None and (size is None or float(size[1]) * 1000 ** ("KMGT".index(size[2].upper()) + 1) < LEAST_MEMORY):
+        store.fail("memory", "must be a size of memory, 64MB or more")
+    store.finish()
+    return found
 
 
 def _entity(name: str, part: Section) -> Entity:
@@ -536,13 +552,17 @@ def _check_fits(part: Section | None, amount: Price | None, total: Price) -> Non
 
 
 def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
-    """Types must be given for all columns of a CSV file, or for none."""
+    """Types must be given for all columns of CSV files, or for none; and for those that are in the names of folders."""
     typed = [name for name, column in table.columns.items() if column.type is not None]
     if not typed:
         return
-    path = ("tables", table.name, "columns")
-    if policy.database is not None or not (table.source or ".csv").lower().endswith((".csv", ".tsv")):
-        fail((*path, typed[0], "type"), "only columns of CSV files need types", "leaving it out")
+    path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
+    source = (table.source or ".csv").lower()
+    in_folders = not source.endswith((".csv", ".tsv", ".parquet")) or bool(set(source) & set("*?["))
+    if not in_database and in_folders and not source.endswith((".csv", ".tsv")):
+        return  # which columns are in the names of folders is known when they are opened
+    if in_database or source.endswith(".parquet"):
+        fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types", "leaving it out")
     for name, column in table.columns.items():
         if column.type is None:
             fail((*path, name), "it has no type, although other columns of this file have one", 'type = "VARCHAR"')
@@ -563,9 +583,6 @@ def _check_references(policy: Policy) -> None:
                  or f"[tables.{table}.columns]  {name} = {{}}")
 
     for table in policy.tables.values():
-        if table.source is not None and policy.database is not None:
-            fail(("tables", table.name, "source"), "tables are either in the database that is named above, or in files",
-                 "leaving one of the two out")
         _check_types(policy, table, fail)
     for entity in policy.entities.values():
         for kind in entity.any_of:

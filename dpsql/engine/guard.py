@@ -1,4 +1,5 @@
-"""The last safety net: a fault of dpsql before a charge is reported with a constant message, and never as a traceback."""
+"""The door of all that can be asked: the data are those that were opened, and a fault of dpsql before a charge is reported with a
+constant message, and never as a traceback."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from dpsql.engine.session import Session
 from dpsql.errors import Error, InternalError
 from dpsql.types import Span
 
@@ -15,7 +17,8 @@ R = TypeVar("R")
 
 
 def guarded(step: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: unexpected faults of the function become one `InternalError`, located in the first text among its arguments.
+    """A decorator for all that can be asked of a session: where files were changed since it was opened, it is refused, and
+    unexpected faults of the function become one `InternalError`, located in the first text among its arguments.
 
     What fails after a charge never gets here, as the kernel turns it into an `Incident`; so nothing was charged. The message is
     the same whatever went wrong, and has no cause attached, which could reveal public tables that the analyst may not see.
@@ -26,6 +29,8 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(step)
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            for session in (given for given in args if isinstance(given, Session)):
+                session.kernel.check()
             return step(*args, **kwargs)
         except Error:
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import getpass
-import itertools
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.backends.all_backends import is_file, open_place
-from dpsql.backends.duckdb import FILES, open_files
+from dpsql.backends.file_tables import FileTable, RememberedFacts, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
+from dpsql.backends.source_files import READERS, SourceFiles, files_of
 from dpsql.backends.upload_folders import Uploads
-from dpsql.catalog.model import Budget, Catalog, Policy, Scalar
+from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price, short
@@ -27,8 +27,10 @@ from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
 from dpsql.kernel.ledger import Account, Failure, Ledger
+from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote
+from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
@@ -100,7 +102,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     budget = choose_budget(declared, terms.budget)
     analyst = analyst_of(terms.analyst, budget)
     book = Ledger(*find_ledger(declared, ledger))
-    reader = open_reader(declared, database)
+    reader = open_reader(declared, database, FactsBesideLedger(book))
     catalog = fitted(declared, budget.name, reader)
     notes, fresh = noticed(declared, database, book, budget.name)
     for text in notes if fresh else ():
@@ -114,8 +116,9 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
 def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
     """The folders from which the policy allows uploads, and its own files, which may not be uploaded."""
     folder = Path(policy.path).parent
-    named = [table.source for table in policy.tables.values()] + [policy.database, policy.ledger, policy.anchor]
+    named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
+    own += [path for files in sources_of(policy).values() for path in files.paths]
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
@@ -162,7 +165,7 @@ def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
     folder = Path(policy.path).parent
     named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
     return [*([named] if named is not None else []),
-            *(folder / table.source for table in policy.tables.values() if table.source is not None and not table.public)]
+            *(path for name, files in sources_of(policy).items() if not policy.tables[name].public for path in files.paths)]
 
 
 def allowed_together(policy: Policy) -> list[str]:
@@ -229,45 +232,61 @@ def _user() -> str:
         return "analyst"
 
 
-def open_reader(policy: Policy, database: str | Path | None) -> Reader:
-    """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files loaded into memory.
-
-    Raises OperationalError or IntegrityError, located in the policy if it names the file.
-    """
+def sources_of(policy: Policy) -> dict[str, SourceFiles]:
+    """The files of each table that the policy names a source for. Raises OperationalError, located, where there are none."""
     folder = Path(policy.path).parent
-    named = database
-    sources = {name: file_named(folder / table.source) for name, table in policy.tables.items() if table.source is not None}
-    if database is None and policy.database is not None and not sources:
+    with _told_by(policy, ("tables",)):
+        return {name: files_of(name, file_named(folder / table.source))
+                for name, table in policy.tables.items() if table.source is not None}
+
+
+def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts | None = None) -> Reader:
+    """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
+
+    `facts` are what is remembered of files. Raises OperationalError or IntegrityError, located in the policy if it names the
+    file.
+    """
+    folder, named = Path(policy.path).parent, database
+    sources = sources_of(policy)
+    if database is None and policy.database is not None:
         database = folder / policy.database if is_file(policy.database) else policy.database
     if database is not None and is_file(str(database)):
         database = file_named(database)
-    keys: Mapping[str, tuple[str, ...]] = {name: table.key for name, table in policy.tables.items()}
-    if database is not None and Path(database).suffix.lower() in FILES:
-        sources[_table_of(policy, Path(database))] = Path(database)
-    elif database is not None:
+    if database is not None and Path(database).suffix.lower() in READERS:
+        table = _table_of(policy, Path(database))
+        with _told_by(policy, ("tables",)):
+            sources[table] = files_of(table, Path(database))
+        database = None
+    elif database is not None and not sources:
         with _told_by(policy, ("database",) if named is None else ()):
             return open_place(str(database))
     if not sources:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
     missing = [name for name in policy.tables if name not in sources]
-    if missing:
+    if missing and database is None:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
     with _told_by(policy, ("tables",)):
         _check_sources(policy, sources)
-        return open_files(sources, keys, types={name: declared for name, table in policy.tables.items() if (
-            declared := {column: kind.type for column, kind in table.columns.items() if kind.type is not None})})
+        return open_files([_file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
+                          database=Path(database) if missing and database is not None else None, memory=policy.memory, tell=tell)
 
 
-def _check_sources(policy: Policy, sources: Mapping[str, Path]) -> None:
-    """Raise OperationalError if a public table has the same file as a private one, under whatever name."""
-    for name, other in itertools.permutations(sources, 2):
-        if policy.tables[name].public and not policy.tables[other].public:
-            with contextlib.suppress(OSError):  # a missing file is reported when it is opened
-                if sources[name].samefile(sources[other]):
-                    raise OperationalError(f"the public table {name} has the file of {other}, which is private",
-                                           code="policy-schema", subject=name, try_="a file without what is private")
+def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
+    return FileTable(source=files, key=table.key, columns=(*table.columns,), types={
+        name: column.type for name, column in table.columns.items() if column.type is not None})
+
+
+def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
+    """Raise OperationalError if a public table has a file of a private one, under whatever name."""
+    private = {(file.device, file.number): name for name, files in sources.items() if not policy.tables[name].public
+               for file in files.files}
+    for name, files in sources.items():
+        other = next((private[at] for file in files.files if (at := (file.device, file.number)) in private), None)
+        if policy.tables[name].public and other is not None:
+            raise OperationalError(f"the public table {name} has the file of {other}, which is private", code="policy-schema",
+                                   subject=name, try_="a file without what is private")
 
 
 @contextlib.contextmanager

@@ -58,6 +58,10 @@ class Kernel:
         """Identifies the content of the database; see `backends.reader`."""
         return self._reader.version
 
+    def check(self) -> None:
+        """See `backends.reader.Reader`."""
+        self._reader.check()
+
     def close(self) -> None:
         self._reader.close()
 

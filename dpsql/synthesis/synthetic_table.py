@@ -40,14 +40,15 @@ class SyntheticTable(KeptTable):
         """
         import duckdb
 
-        from dpsql.backends.duckdb import connected, make_table, written
+        from dpsql.backends.duckdb import connected, make_table
+        from dpsql.plan.expr.printing import text_literal
 
         target = Path(target)
         with _new_file(target, duckdb.Error), connected() as connection:
             target.open("xb").close()
             make_table(connection, "drawn", {column.name: (column.type.value, column.values) for column in self.columns})
             form = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
-            connection.execute(f"COPY drawn TO {written(target.absolute())} (FORMAT {form})")
+            connection.execute(f"COPY drawn TO {text_literal(target.absolute())} (FORMAT {form})")
 
     def report(self, target: str | Path) -> None:
         """Write a page for people to a new HTML file: what the table can be trusted for, and what was drawn beside what was

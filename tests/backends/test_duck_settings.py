@@ -9,8 +9,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from support.files import opened_files
 
-from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, open_files, scratch
+from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, scratch
 from dpsql.errors import OperationalError
 
 
@@ -30,7 +31,7 @@ def test_every_setting_reaches_the_cursors(kind: str, tmp_path: Path) -> None:
         reader = open_database(made(tmp_path / "d.duckdb", 5))
     else:
         (tmp_path / "t.csv").write_text("x\n1\n")
-        reader = open_files({"t": tmp_path / "t.csv"}, {})
+        reader = opened_files({"t": tmp_path / "t.csv"})
     assert {name: setting(reader, name) for name in SETTINGS} == dict(SETTINGS)
     assert setting(reader, "lock_configuration") == "true"
     assert reader.rows("SELECT 1 // 0, 1 % 0, CAST(1 AS DOUBLE) / 0") == [(None, None, float("inf"))]
@@ -72,9 +73,10 @@ def test_interactive_sessions_see_no_bar_of_progress(tmp_path: Path) -> None:
     program = (
         "import duckdb, sys\n"
         "from dpsql.backends.uploaded_tables import open_uploads\n"
-        "from dpsql.backends.duckdb import open_database, open_files, scratch\n"
+        "from dpsql.backends.duckdb import open_database, scratch\n"
+        "from dpsql.backends.file_tables import open_files\n"
         "from dpsql.backends.upload_folders import Uploads\n"
-        "made = duckdb.connect(), scratch(), open_database(sys.argv[1])._connection, open_files({}, {})._connection, "
+        "made = duckdb.connect(), scratch(), open_database(sys.argv[1])._connection, open_files([])._connection, "
         "open_uploads({}, Uploads())[0]._connection\n"
         "print(*[one.execute(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0] for one in made])\n")
     found = subprocess.run([sys.executable, "-c", program, str(tmp_path / "d.duckdb")], capture_output=True, text=True, check=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from support.files import opened_files
 from support.worlds import world
 
-from dpsql.backends.duckdb import DuckReader, open_files
+from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.draft import draft
 from dpsql.catalog.model import Catalog, Domain, Entity, ForeignKey, TableSchema
 from dpsql.catalog.policy import parse_policy
@@ -191,7 +192,7 @@ def test_files(tmp_path: Path) -> None:
                         "visits": "SELECT range % 3 AS person_id, range AS year FROM range(7)"}.items():
         paths[name] = tmp_path / f"{name}.parquet"
         duckdb.connect().execute(f"COPY ({query}) TO '{paths[name]}'")
-    schema = open_files(paths, {}).schema()
+    schema = opened_files(paths).schema()
     text = draft(schema, sources={name: path.name for name, path in paths.items()})
     policy = parse_policy(text)
     assert (policy.database, {name: table.source for name, table in policy.tables.items()}) == (

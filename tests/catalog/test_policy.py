@@ -86,7 +86,6 @@ MISTAKES = {
     "unknown-key": Mistake("version = 1", "version = 1\nledgr = 'x'", "ledgr", "unknown", "ledger", "unknown-key"),
     "unknown-key-far-off": Mistake("version = 1", "version = 1\nqqq = 1", "qqq", "unknown", "one of", "unknown-key"),
     "database-number": Mistake("database = \"people.duckdb\"", "database = 3", "database = 3", "must be text, not a whole number"),
-    "two-places": Mistake("[tables.homes]\n", "[tables.homes]\nsource = 'homes.csv'\n", "source =", "either in the database", "leaving one", "policy-reference"),
     "no-entities": Mistake('[entities.person]\ntable = "people"\nkey = "id"', "", None, "entities is missing",
                            "[entities.<name>]", "missing-key"),
     "mistyped-section": Mistake("[entities.person]", "[entites.person]", "[entites.person]", "unknown", "entities",

@@ -9,9 +9,10 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.files import opened_files
 
 import dpsql.demo
-from dpsql.backends.duckdb import DuckReader, open_files
+from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog, Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.schema import fit
@@ -30,7 +31,7 @@ def policy() -> Policy:
 @pytest.fixture(scope="module")
 def reader(policy: Policy) -> DuckReader:
     sources = {name: FOLDER / str(table.source) for name, table in policy.tables.items()}
-    return open_files(sources, {name: table.key for name, table in policy.tables.items()})
+    return opened_files(sources, {name: table.key for name, table in policy.tables.items()})
 
 
 @pytest.fixture(scope="module")

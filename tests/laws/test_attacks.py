@@ -21,11 +21,12 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
+from support.files import opened_files
 
 import dpsql
 from dpsql import cli
 from dpsql.audit.exact import Exact
-from dpsql.backends.duckdb import DuckReader, open_files
+from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.dbapi import Connection
@@ -316,7 +317,7 @@ def test_a_row_without_its_key_closes_no_file(ending: str, tmp_path: Path) -> No
     how = "FORMAT parquet" if ending == "parquet" else "FORMAT csv, DELIMITER '{}'".format("\t" if ending == "tsv" else ",")
     for odd in ("", " UNION ALL SELECT NULL, 5, DATE '2020-01-01'"):
         duckdb.sql(f"COPY (SELECT 1 AS id, 3 AS age, DATE '2000-01-01' AS born{odd}) TO '{file}' ({how})")
-        reader = open_files({"people": file}, {"people": ("id",)})
+        reader = opened_files({"people": file}, {"people": ("id",)})
         assert reader.rows("SELECT * FROM people") == [(1, 3, dt.date(2000, 1, 1))]
         assert reader.schema()["people"].not_null == {"id"}
         reader.close()

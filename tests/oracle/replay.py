@@ -179,6 +179,9 @@ class Reader:
     def columns(self, sql: str) -> Any:
         return self._once("columns", sql)
 
+    def check(self) -> None:
+        self._below.check()
+
     def schema(self) -> Mapping[str, TableSchema]:
         return self._below.schema()
 

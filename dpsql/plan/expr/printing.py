@@ -19,6 +19,11 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def text_literal(value: object) -> str:
+    """A text as SQL."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
 def literal(value: Value, kind: Type) -> str:
     """A typed constant. Text is quoted; numbers are printed so that they read back as the same number."""
     if value is None:

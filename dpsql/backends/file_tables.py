@@ -1,0 +1,319 @@
+"""Tables in CSV and Parquet files.
+
+*Parquet files are read where they are*, by views that name them. What the engine believes of a file without reading its rows must
+not decide which rows it reads. The least and the largest value of a block of rows leave out NaN, by the format's own rules, so a
+person's NaN was read or not depending on the values around it; old writers compared texts in another order, so that one person's
+name hid the rows of others; and a file may be wrong about them. So every column is shown as CASE WHEN c IS NOT NULL THEN TRY(c)
+END: of that the engine knows nothing, and it reads the block. (CASE alone passes on what is known of texts. `can_have_nan` does
+the same for numbers.) A block that says that all its values are NULL is shown so, whatever it holds: rows of a file that lies
+there are lost, the same ones in every query.
+
+A view knows no key, and reading it may fail for a row, such as one whose text is not UTF-8. So before anything is served all
+declared columns of all rows are read once, also of those that lack the key, as a condition may be tested before the key is; and
+declared keys are looked through for rows that share one. Both stay within the memory that the engine has, which spills to disk.
+What was found is remembered (`kernel.proven_facts`), for these very files and this very view.
+
+*CSV files are loaded*, into a database that spills to disk as well: reading one again and again takes far longer than that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+import duckdb
+
+from dpsql.backends.csv_files import csv_of_types
+from dpsql.backends.duckdb import (
+    DuckReader,
+    attach_database,
+    attach_released,
+    check_version,
+    connected,
+    group_densely,
+    lock_down,
+    spill,
+)
+from dpsql.backends.source_files import SourceFiles, files_of_database, fingerprint
+from dpsql.errors import IntegrityError, OperationalError
+from dpsql.plan.expr.printing import quote, text_literal
+
+PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
+BESIDE = "database beside files"
+UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
+
+
+class RememberedFacts(Protocol):
+    """What was found to hold of files before, and is remembered."""
+
+    def known(self, fact: str) -> bool: ...
+
+    def keep(self, fact: str) -> None: ...
+
+
+class NothingKnown:
+    """Nothing is remembered: whoever checks the data reads them."""
+
+    def known(self, fact: str) -> bool:
+        return False
+
+    def keep(self, fact: str) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTable:
+    """A declared table in files.
+
+    key      the columns that the policy says to be unique together
+    types    the types of the columns of CSV files, and of those that are written in the names of folders
+    columns  the columns that may be read, all where it is None
+    """
+
+    source: SourceFiles
+    key: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.source.table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileView:
+    """The view of a table in Parquet files.
+
+    rows  the query of all rows, also those that lack the key, with what the engine believes of the files kept from it
+    key   the columns of the key, as the files spell them
+    """
+
+    rows: str
+    key: tuple[str, ...]
+
+
+def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts | None = None,
+               memory: str | None = None, empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
+    """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
+
+    `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `tell` is told what takes
+    long. With `empty` only the names and types of columns are wanted, and no row is read.
+
+    Raises OperationalError where files cannot be read, do not go together, or `memory` is no size; and IntegrityError where rows
+    share a declared key. All happen when the owner opens the data, before any statement.
+    """
+    check_version()
+    shown = [table for table in tables if table.source.is_parquet]
+    connection = connected(config={"temp_directory": spill(), **({} if memory is None else {"memory_limit": memory})})
+    for table in tables:
+        if not table.source.is_parquet:
+            load_csv(connection, table, empty=empty)
+    views = {table.name: show_parquet(connection, table) for table in shown}
+    for table in shown if not empty else ():
+        verify(connection, table, views[table.name], facts if facts is not None else NothingKnown(), tell)
+    if database is not None:
+        attach_database(connection, database, BESIDE)
+    attach_released(connection)
+    group_densely(connection, max((_rows_in(connection, table) for table in shown), default=0))
+    files = [file for table in shown for file in table.source.files]
+    whole = [] if database is None else [files_of_database(database)]
+    connection.execute(f"SET GLOBAL allowed_paths = [{', '.join(text_literal(file.path) for file in files)}]")
+    lock_down(connection)
+    keys = {name: view.key for name, view in views.items()}
+    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, keys=keys,
+                        beside=None if database is None else BESIDE)
+    reader.check()
+    return reader
+
+
+def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: bool) -> None:
+    """Make a table and put the rows of CSV files into it. Raises OperationalError where a file cannot be read, IntegrityError
+    where rows share the key."""
+    fault: Exception | None = None
+    shapes: dict[Path, list[str]] = {}
+    try:
+        for path in table.source.paths:
+            # a folder `id=7` is no column, in place of that of the file
+            source = csv_of_types(path, table.types) if table.types else (
+                f"read_csv({text_literal(path)}, hive_partitioning = false, parallel = false)")  # see `csv_of_types`
+            held = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            folders = _in_folders(table, [column for column, *_ in held])
+            fault = _misplaced(table, folders)
+            if fault is not None:
+                break
+            if folders:
+                named = ", ".join(f"{_value(table, path, name)} AS {quote(name)}" for name in folders)
+                source = f"(SELECT f.*, {named} FROM {source} AS f)"
+            shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            shapes[path] = [f"{quote(column)} {kind}" for column, kind, *_ in shape]
+            if len(shapes) == 1:
+                ends = [f"PRIMARY KEY ({', '.join(map(quote, table.key))})"] if table.key else []
+                connection.execute(f"CREATE TABLE {quote(table.name)} ({', '.join([*shapes[path], *ends])})")
+            elif shapes[path] != shapes[table.source.paths[0]]:
+                fault = other_columns(table, path)
+                break
+            if table.key:  # a row that lacks it belongs to nobody, and does not decide whether the others are served
+                source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in table.key)}"
+            if not empty:
+                connection.execute(f"INSERT INTO {quote(table.name)} SELECT * FROM {source}")
+    except duckdb.ConstraintException:
+        fault = shared_key(table)
+    except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
+        fault = unreadable(table)
+    if fault is not None:
+        raise fault
+
+
+def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> FileView:
+    """Make the view of a table in Parquet files.
+
+    Raises OperationalError where files cannot be read, differ in their columns, or lack one of the key.
+    """
+    fault: OperationalError | None = None
+    columns: dict[str, str] = {}
+    rows = ""
+    try:
+        fault = _differing(connection, table)
+        if fault is None:
+            held = [column for column, *_ in connection.execute(f"DESCRIBE SELECT * FROM {_rows(table)}").fetchall()]
+            folders = _in_folders(table, held)
+            fault = _misplaced(table, folders)
+        if fault is None:
+            shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({read}) END AS {quote(column)}"
+                     for column, read in ((column, f"r.{quote(column)}") for column in held)]
+            shown += [f"{_folder(table, name)} AS {quote(name)}" for name in folders]
+            place = f", filename = {text_literal(PLACE)}" if folders else ""
+            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
+            named = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key)  # others belong to nobody
+            connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {named or 'TRUE'}")
+            columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
+    except (duckdb.Error, UnicodeDecodeError):
+        fault = unreadable(table)
+    if fault is not None:
+        raise fault
+    return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
+
+
+def _rows_in(connection: duckdb.DuckDBPyConnection, table: FileTable) -> int:
+    """How many rows the files say to have; only for what is a question of speed."""
+    files = ", ".join(map(text_literal, table.source.paths))
+    with contextlib.suppress(duckdb.Error):
+        return int(connection.execute(f"SELECT SUM(num_rows) FROM parquet_file_metadata([{files}])").fetchall()[0][0] or 0)
+    return 0
+
+
+def _rows(table: FileTable, more: str = "") -> str:
+    """The FROM item that reads the files, and takes no name of a folder for a column."""
+    files = ", ".join(map(text_literal, table.source.paths))
+    return f"read_parquet([{files}], hive_partitioning = false, union_by_name = false, can_have_nan = true{more})"
+
+
+def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
+    """The columns with a type that the files do not have."""
+    lower = {column.lower() for column in held}
+    return [name for name in table.types if name.lower() not in lower]
+
+
+def _value(table: FileTable, path: Path, name: str) -> str:
+    """The value of such a column in all rows of one file."""
+    below = path.relative_to(table.source.root or path.parent).parts[:-1]
+    value = next(unquote(part[len(name) + 1:], errors="strict") for part in below if part.startswith(f"{name}="))
+    return f"TRY_CAST({'NULL' if value == UNKNOWN_FOLDER else text_literal(value)} AS {table.types[name]})"
+
+
+def _folder(table: FileTable, name: str) -> str:
+    """A column that is written in the names of folders, such as `year=2019`; a value that is not of its type is NULL."""
+    below = len(str(table.source.root)) + 1
+    found = f"regexp_extract(substr(r.{quote(PLACE)}, {below}), {text_literal(f'/{re.escape(name)}=([^/]*)/')}, 1)"
+    return f"TRY_CAST(url_decode(NULLIF({found}, {text_literal(UNKNOWN_FOLDER)})) AS {table.types[name]})"
+
+
+def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | None:
+    """Why columns that no file has are in the name of no folder either."""
+    root = table.source.root
+    for name in folders:
+        for path in table.source.paths:
+            parts = path.relative_to(root).parts[:-1] if root is not None and path.is_relative_to(root) else ()
+            if not any(part.startswith(f"{name}=") for part in parts):
+                return OperationalError(
+                    f"column {name} has a type, but is neither in {path} nor in the name of a folder, as in {name}=.../",
+                    code="no-database", subject=table.name, try_="the name of a column; those in Parquet files need no type")
+    return None
+
+
+def _differing(connection: duckdb.DuckDBPyConnection, table: FileTable) -> OperationalError | None:
+    """Why files of one table do not go together: their columns have other names or types."""
+    if len(table.source.files) == 1:
+        return None
+    files = ", ".join(map(text_literal, table.source.paths))
+    shapes = connection.execute(
+        "SELECT MIN(file_name), COUNT(*) AS files FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
+        "num_children::VARCHAR, scale::VARCHAR, precision::VARCHAR] ORDER BY name, type) AS shape "
+        f"FROM parquet_schema([{files}]) WHERE type IS NOT NULL GROUP BY file_name) GROUP BY shape ORDER BY files DESC, 1"
+    ).fetchall()
+    return other_columns(table, Path(shapes[-1][0])) if len(shapes) > 1 else None
+
+
+def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,
+           tell: Callable[[str], None]) -> None:
+    """Read all declared columns of Parquet files once, and see that no rows share the key, unless both are known of these files.
+
+    Raises OperationalError where a value cannot be read, IntegrityError where rows share the key.
+    """
+    fact = fact_of(table, view)
+    if facts.known(fact):
+        return
+    fault: Exception | None = None
+    try:
+        columns = [column for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
+        lower = None if table.columns is None else {column.lower() for column in table.columns}
+        read = [quote(column) for column in columns if lower is None or column.lower() in lower]
+        tell(f"reading {table.name} once ...")
+        if read:
+            connection.execute(f"SELECT bit_xor(hash({', '.join(read)})) FROM ({view.rows}) AS s").fetchall()
+        if table.key:
+            tell(f"looking for rows of {table.name} that share a key ...")
+            key = ", ".join(map(quote, view.key))
+            if connection.execute(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1").fetchall():
+                fault = shared_key(table)
+    except duckdb.OutOfMemoryException:
+        fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
+                                 try_='memory = "4GB" in [store], or more')
+    except duckdb.Error:
+        fault = unreadable(table)
+    if fault is not None:
+        raise fault
+    if all(file.stands() for file in table.source.files):
+        facts.keep(fact)
+
+
+def fact_of(table: FileTable, view: FileView) -> str:
+    """What is remembered of files that were verified: by which engine and view, which files, which columns and which key."""
+    files = [(str(file.path), file.device, file.number, file.size, file.changed, file.touched) for file in table.source.files]
+    return repr((duckdb.__version__, view.rows, files, table.columns, view.key))
+
+
+def shared_key(table: FileTable) -> IntegrityError:
+    return IntegrityError(f"table {table.name} in {_where(table)} has rows that share the declared key ({', '.join(table.key)})",
+                          subject=table.name, try_="a key that is unique, or no key in the policy")
+
+
+def unreadable(table: FileTable) -> OperationalError:
+    return OperationalError(f"{_where(table)} cannot be read, or lacks a column of the declared key", code="no-database",
+                            subject=table.name)
+
+
+def other_columns(table: FileTable, path: Path) -> OperationalError:
+    return OperationalError(f"{path} has other columns, or columns of other types, than other files of {table.name}",
+                            code="no-database", subject=table.name, try_="files with the same columns; others as another table")
+
+
+def _where(table: FileTable) -> str:
+    paths = table.source.paths
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} or one of {len(paths) - 1} other files"

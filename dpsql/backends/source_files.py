@@ -1,0 +1,136 @@
+"""The files that a policy means by the `source` of a table: one file, all files in a folder, or those that fit a pattern. In
+folders and patterns, names that begin with a dot or an underscore are left out, and a file that has several names is read once.
+
+Files are found once, when the data are opened, and are named to the engine one by one, by absolute paths without links: it is
+never given a pattern, and may open nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsql.errors import OperationalError
+
+READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+WILD = frozenset("*?[")  # what the engine takes for a pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """What tells that a file is the one that was opened: where it is, its size, and when it was changed (`touched`: or what is
+    noted of it, such as the time of change itself)."""
+
+    path: Path
+    device: int
+    number: int
+    size: int
+    changed: int
+    touched: int
+
+    @classmethod
+    def of(cls, path: Path) -> FileState:
+        """Raises OSError where there is no such file."""
+        found = path.stat()
+        return cls(path=path, device=found.st_dev, number=found.st_ino, size=found.st_size, changed=found.st_mtime_ns,
+                   touched=found.st_ctime_ns)
+
+    def stands(self) -> bool:
+        """Whether the file is still the same, as far as can be seen without reading it."""
+        try:
+            return FileState.of(self.path) == self
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """The files of a table, all of one kind, in the order of their paths.
+
+    root   the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
+    """
+
+    table: str
+    reader: str
+    files: tuple[FileState, ...]
+    root: Path | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(file.path for file in self.files)
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.reader == "read_parquet"
+
+
+def files_of(table: str, source: Path) -> SourceFiles:
+    """The files of a source. Raises OperationalError where there are none, of several kinds, or of names that are patterns."""
+    named, root = _named(table, source)
+    readers = {READERS[path.suffix.lower()] for path in named}
+    if len(readers) > 1:
+        raise _wrong(f"{source} holds both CSV and Parquet files", table, "a pattern that ends in .csv or .parquet")
+    for path in named:
+        if set(str(path)) & WILD:
+            raise _wrong(f"the engine takes {path} for a pattern, of other files too", table, "a path without * ? and [")
+    try:
+        states = tuple({(state.device, state.number): state for state in map(FileState.of, reversed(named))}.values())[::-1]
+    except OSError:
+        raise _wrong(f"a file of {source} went away while it was opened", table, "opening the data again") from None
+    return SourceFiles(table=table, reader=readers.pop(), files=states, root=root)
+
+
+def files_of_database(path: Path) -> SourceFiles:
+    """A database file, which the engine opens by itself."""
+    return SourceFiles(table="", reader="", files=(FileState.of(path),))
+
+
+def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
+    """The paths, absolute and without links, and the folder below which they were looked for."""
+    if source.is_file() or not (source.is_dir() or set(str(source)) & WILD):
+        if source.suffix.lower() not in READERS:
+            raise _wrong(f"{source} is neither CSV nor Parquet", table, "a file that ends in .csv or .parquet")
+        if not source.is_file():
+            raise _wrong(f"there is no file {source}", table, "its path")
+        return [Path(os.path.realpath(source))], None
+    root = source if source.is_dir() else _fixed_part(source)
+    pattern = "**/*" if source.is_dir() else str(source.relative_to(root))
+    found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders, which may go in circles
+             if path.suffix.lower() in READERS and path.is_file() and not _is_aside(path.relative_to(root))}
+    if not found:
+        raise _wrong(f"no CSV or Parquet file {'is in' if source.is_dir() else 'fits'} {source}", table,
+                     "the path of a file, a folder with files, or a pattern such as visits/*.parquet")
+    return sorted(found), Path(os.path.realpath(root))
+
+
+def _is_aside(path: Path) -> bool:
+    """Whether writers keep there what is not data, or not yet: names that begin with a dot or an underscore."""
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _fixed_part(source: Path) -> Path:
+    """The folder in front of a pattern."""
+    fixed: list[str] = []
+    for part in source.parts[:-1]:
+        if set(part) & WILD:
+            break
+        fixed.append(part)
+    return Path(*fixed) if fixed else Path()
+
+
+def _wrong(reason: str, table: str, try_: str) -> OperationalError:
+    return OperationalError(reason, code="no-database", subject=table, try_=try_)
+
+
+def fingerprint(sources: Iterable[SourceFiles]) -> str:
+    """Identifies the content of files, as far as can be told without reading them: by their names, below the folder of a source,
+    sizes and times of change."""
+    parts = [f"{_name(file.path, source.root)}:{file.size}:{file.changed}" for source in sources for file in source.files]
+    return hashlib.sha256("|".join(sorted(parts)).encode()).hexdigest()
+
+
+def _name(path: Path, root: Path | None) -> str:
+    return str(path.relative_to(root)) if root is not None and path.is_relative_to(root) else path.name
