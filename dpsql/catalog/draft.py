@@ -52,7 +52,7 @@ What can be declared for a table:
   rows_per_entity = 5    the most rows of one protected entity that are used; further ones are left out
   rows_per_value = { town = 20 }
                          the most rows of one value that are used where rows of many entities meet by it
-  source = "t.parquet"   the file that holds it, where tables are CSV or Parquet files
+  source = "t.parquet"   the CSV or Parquet file that holds it, a folder with such files, or a pattern: "t/*.parquet"
 """
 
 

@@ -30,7 +30,8 @@ What can be declared for a column. All of it is optional; what is left out only 
   decimals = 2              values are rounded to this many decimal places before they are summed
   power_of_two = -4         or to multiples of this power of two
   nullable = false          NULL does not occur, so it gets no group
-  type = "BIGINT"           only for CSV files, so that no row decides it; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP
+  type = "BIGINT"           for CSV files, so that no row decides it, and for columns that are in the names of folders,
+                            as in year=2019/; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP
 
 Take these from the codebook, the law or common sense, never from the rows: analysts see them.
 """
