@@ -234,3 +234,11 @@ def test_the_shell_tells_it_too(arguments: list[str], tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     opened(tmp_path, "id,age,born\n")
     assert cli.main(arguments) == 2 and "OperationalError: the name of a file" in capsys.readouterr().err
+
+
+def test_a_database_that_is_named_stands_for_files_that_are_not_there(tmp_path: Path) -> None:
+    duckdb.connect(str(tmp_path / "other.duckdb")).execute("CREATE TABLE people AS SELECT 7 AS id; ALTER TABLE people ADD PRIMARY KEY (id)")
+    (tmp_path / "dpsql.toml").write_text(FILES, encoding="utf-8")
+    Ledger.create(tmp_path / "dpsql.ledger").close()
+    with dpsql.connect(tmp_path / "other.duckdb", policy=tmp_path / "dpsql.toml", analyst="ada", epsilon=0.1) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM people").fetchall()

@@ -118,7 +118,7 @@ def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> U
     folder = Path(policy.path).parent
     named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
-    own += [path for files in sources_of(policy).values() for path in files.paths]
+    own += [path for paths in _files_there(policy).values() for path in paths]
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
@@ -165,7 +165,7 @@ def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
     folder = Path(policy.path).parent
     named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
     return [*([named] if named is not None else []),
-            *(path for name, files in sources_of(policy).items() if not policy.tables[name].public for path in files.paths)]
+            *(path for name, paths in _files_there(policy).items() if not policy.tables[name].public for path in paths)]
 
 
 def allowed_together(policy: Policy) -> list[str]:
@@ -240,6 +240,16 @@ def sources_of(policy: Policy) -> dict[str, SourceFiles]:
                 for name, table in policy.tables.items() if table.source is not None}
 
 
+def _files_there(policy: Policy) -> dict[str, tuple[Path, ...]]:
+    """The files of each table, as far as they are there: a database that a person names may stand for them."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for name, table in policy.tables.items():
+        if table.source is not None:
+            with contextlib.suppress(OperationalError):
+                found[name] = files_of(name, file_named(Path(policy.path).parent / table.source)).paths
+    return found
+
+
 def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts | None = None) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
@@ -247,7 +257,8 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     file.
     """
     folder, named = Path(policy.path).parent, database
-    sources = sources_of(policy)
+    alone = database is not None and policy.database is None and Path(str(database)).suffix.lower() not in READERS
+    sources = {} if alone else sources_of(policy)  # a database that a person names has all tables
     if database is None and policy.database is not None:
         database = folder / policy.database if is_file(policy.database) else policy.database
     if database is not None and is_file(str(database)):
