@@ -49,7 +49,7 @@ class DuckReader:
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
         if beside is not None:
-            self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(IN_MEMORY)}
+            self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(text_literal(IN_MEMORY), keys)}
 
     @property
     def version(self) -> str:
@@ -74,16 +74,12 @@ class DuckReader:
 
     def schema(self) -> Mapping[str, TableSchema]:
         if self._beside is None:
-            return self._tables_in(IN_MEMORY if self._keys else None)
-        in_files = self._tables_in(IN_MEMORY)
-        lower = {name.lower() for name in in_files}
-        others = {name: table for name, table in self._tables_in(self._beside).items() if name.lower() not in lower}
-        return {**others, **in_files}
+            return self._tables_in("current_database()", self._keys)
+        return {**self._tables_in(text_literal(self._beside), {}), **self._tables_in(text_literal(IN_MEMORY), self._keys)}
 
-    def _tables_in(self, database: str | None) -> dict[str, TableSchema]:
-        """The tables of one of the databases that are open; of the only one where it is None."""
-        keys = self._keys if database == IN_MEMORY else {}
-        of = "database_name = " + ("current_database()" if database is None else text_literal(database))
+    def _tables_in(self, database: str, keys: Mapping[str, Sequence[str]]) -> dict[str, TableSchema]:
+        """The tables of a database, whose name is given as SQL; `keys` has those that are views of files."""
+        of = f"database_name = {database}"
         with self._cursor() as cursor:
             columns: dict[str, list[tuple[str, str]]] = {}
             required: dict[str, set[str]] = {}
@@ -131,9 +127,13 @@ class DuckReader:
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
     def check(self) -> None:
-        if not all(file.stands() for file in self._files):  # which one is not said: its name may be private
+        if not self._stand():  # which one is not said: its name may be private
             raise OperationalError("files of the database were changed since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
+
+    def _stand(self) -> bool:
+        """Whether all files are the ones that were opened."""
+        return all(file.stands() for file in self._files)
 
     def close(self) -> None:
         self._connection.close()
@@ -155,7 +155,7 @@ class DuckReader:
             failed = True
         finally:
             cursor.close()
-        if failed or not all(file.stands() for file in self._files):
+        if failed or not self._stand():
             raise ReaderFault
 
 
@@ -172,8 +172,7 @@ def open_database(path: str | Path) -> DuckReader:
     check_version()
     path = Path(path)
     if not path.is_file():
-        raise OperationalError(f"there is no database {path}", code="no-database",
-                               try_="the path of a DuckDB, CSV or Parquet file")
+        raise missing_database(path)
     try:
         connection = connected(str(path), read_only=True, config={"temp_directory": spill()})
         own = _own_functions(connection)
@@ -191,18 +190,18 @@ def open_database(path: str | Path) -> DuckReader:
 def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
     """Attach a database file, read-only. Raises OperationalError as `open_database` does."""
     if not path.is_file():
-        raise OperationalError(f"there is no database {path}", code="no-database", try_="the path of a DuckDB file")
-    own: list[str] = []
-    failed = False
+        raise missing_database(path)
     try:
         connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (READ_ONLY)")
         own = _own_functions(connection)
     except duckdb.Error:
-        failed = True
-    if failed:
-        raise unreadable_database(path)
+        raise unreadable_database(path) from None
     if own:
         raise redefining(path, own)
+
+
+def missing_database(path: Path) -> OperationalError:
+    return OperationalError(f"there is no database {path}", code="no-database", try_="the path of a DuckDB, CSV or Parquet file")
 
 
 def unreadable_database(path: Path) -> OperationalError:

@@ -21,11 +21,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote
 
 import duckdb
 
@@ -98,15 +97,15 @@ class FileView:
     key: tuple[str, ...]
 
 
-def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts | None = None,
+def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts = NothingKnown(),
                memory: str | None = None, empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
     """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
 
     `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `tell` is told what takes
     long. With `empty` only the names and types of columns are wanted, and no row is read.
 
-    Raises OperationalError where files cannot be read, do not go together, or `memory` is no size; and IntegrityError where rows
-    share a declared key. All happen when the owner opens the data, before any statement.
+    Raises OperationalError where files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
+    Both happen when the owner opens the data, before any statement.
     """
     check_version()
     shown = [table for table in tables if table.source.is_parquet]
@@ -116,20 +115,31 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
             load_csv(connection, table, empty=empty)
     views = {table.name: show_parquet(connection, table) for table in shown}
     for table in shown if not empty else ():
-        verify(connection, table, views[table.name], facts if facts is not None else NothingKnown(), tell)
+        verify(connection, table, views[table.name], facts, tell)
     if database is not None:
         attach_database(connection, database, BESIDE)
+        _check_names(connection, tables)
     attach_released(connection)
     group_densely(connection, max((_rows_in(connection, table) for table in shown), default=0))
     files = [file for table in shown for file in table.source.files]
     whole = [] if database is None else [files_of_database(database)]
-    connection.execute(f"SET GLOBAL allowed_paths = [{', '.join(text_literal(file.path) for file in files)}]")
+    connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
     lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, keys=keys,
                         beside=None if database is None else BESIDE)
     reader.check()
     return reader
+
+
+def _check_names(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> None:
+    """Raises OperationalError where the database beside the files has a table of the same name: its views would read one or the
+    other, depending on which tables a query names, and bounds rest on views that show the same rows whenever they are read."""
+    known = connection.execute("SELECT lower(table_name) FROM duckdb_columns() WHERE database_name = ?", [BESIDE]).fetchall()
+    twice = next((table.name for table in tables if (table.name.lower(),) in known), None)
+    if twice is not None:
+        raise OperationalError(f"table {twice} has files as its source, and the database has a table {twice} too",
+                               code="no-database", subject=twice, try_="another name for the one in files")
 
 
 def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: bool) -> None:
@@ -148,7 +158,7 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
             if fault is not None:
                 break
             if folders:
-                named = ", ".join(f"{_value(table, path, name)} AS {quote(name)}" for name in folders)
+                named = ", ".join(f"{_folder(table, name, text_literal(path))} AS {quote(name)}" for name in folders)
                 source = f"(SELECT f.*, {named} FROM {source} AS f)"
             shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
             shapes[path] = [f"{quote(column)} {kind}" for column, kind, *_ in shape]
@@ -158,10 +168,8 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
             elif shapes[path] != shapes[table.source.paths[0]]:
                 fault = other_columns(table, path)
                 break
-            if table.key:  # a row that lacks it belongs to nobody, and does not decide whether the others are served
-                source += f" WHERE {' AND '.join(f'{quote(column)} IS NOT NULL' for column in table.key)}"
             if not empty:
-                connection.execute(f"INSERT INTO {quote(table.name)} SELECT * FROM {source}")
+                connection.execute(f"INSERT INTO {quote(table.name)} SELECT * FROM {source} AS s WHERE {_has_key(table)}")
     except duckdb.ConstraintException:
         fault = shared_key(table)
     except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
@@ -187,11 +195,10 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
         if fault is None:
             shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({read}) END AS {quote(column)}"
                      for column, read in ((column, f"r.{quote(column)}") for column in held)]
-            shown += [f"{_folder(table, name)} AS {quote(name)}" for name in folders]
+            shown += [f"{_folder(table, name, f'r.{quote(PLACE)}')} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
             rows = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
-            named = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key)  # others belong to nobody
-            connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {named or 'TRUE'}")
+            connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {_has_key(table)}")
             columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
     except (duckdb.Error, UnicodeDecodeError):
         fault = unreadable(table)
@@ -200,18 +207,29 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
 
 
+def _has_key(table: FileTable) -> str:
+    """The condition that a row `s` has the key. One that lacks it belongs to nobody, and does not decide whether the others are
+    served."""
+    return " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key) or "TRUE"
+
+
+def _listed(paths: Iterable[Path]) -> str:
+    """A list of paths as SQL."""
+    return f"[{', '.join(map(text_literal, paths))}]"
+
+
 def _rows_in(connection: duckdb.DuckDBPyConnection, table: FileTable) -> int:
     """How many rows the files say to have; only for what is a question of speed."""
-    files = ", ".join(map(text_literal, table.source.paths))
     with contextlib.suppress(duckdb.Error):
-        return int(connection.execute(f"SELECT SUM(num_rows) FROM parquet_file_metadata([{files}])").fetchall()[0][0] or 0)
+        found = connection.execute(f"SELECT SUM(num_rows) FROM parquet_file_metadata({_listed(table.source.paths)})").fetchall()
+        return int(found[0][0] or 0)
     return 0
 
 
 def _rows(table: FileTable, more: str = "") -> str:
     """The FROM item that reads the files, and takes no name of a folder for a column."""
-    files = ", ".join(map(text_literal, table.source.paths))
-    return f"read_parquet([{files}], hive_partitioning = false, union_by_name = false, can_have_nan = true{more})"
+    options = f"hive_partitioning = false, union_by_name = false, can_have_nan = true{more}"
+    return f"read_parquet({_listed(table.source.paths)}, {options})"
 
 
 def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
@@ -220,17 +238,11 @@ def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
     return [name for name in table.types if name.lower() not in lower]
 
 
-def _value(table: FileTable, path: Path, name: str) -> str:
-    """The value of such a column in all rows of one file."""
-    below = path.relative_to(table.source.root or path.parent).parts[:-1]
-    value = next(unquote(part[len(name) + 1:], errors="strict") for part in below if part.startswith(f"{name}="))
-    return f"TRY_CAST({'NULL' if value == UNKNOWN_FOLDER else text_literal(value)} AS {table.types[name]})"
-
-
-def _folder(table: FileTable, name: str) -> str:
-    """A column that is written in the names of folders, such as `year=2019`; a value that is not of its type is NULL."""
+def _folder(table: FileTable, name: str, place: str) -> str:
+    """A column that is written in the names of folders, such as `year=2019`: NULL where the value is not of its type. `place` is
+    the path of a row's file as SQL."""
     below = len(str(table.source.root)) + 1
-    found = f"regexp_extract(substr(r.{quote(PLACE)}, {below}), {text_literal(f'/{re.escape(name)}=([^/]*)/')}, 1)"
+    found = f"regexp_extract(substr({place}, {below}), {text_literal(f'/{re.escape(name)}=([^/]*)/')}, 1)"
     return f"TRY_CAST(url_decode(NULLIF({found}, {text_literal(UNKNOWN_FOLDER)})) AS {table.types[name]})"
 
 
@@ -251,12 +263,11 @@ def _differing(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Opera
     """Why files of one table do not go together: their columns have other names or types."""
     if len(table.source.files) == 1:
         return None
-    files = ", ".join(map(text_literal, table.source.paths))
     shapes = connection.execute(
         "SELECT MIN(file_name), COUNT(*) AS files FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
         "num_children::VARCHAR, scale::VARCHAR, precision::VARCHAR] ORDER BY name, type) AS shape "
-        f"FROM parquet_schema([{files}]) WHERE type IS NOT NULL GROUP BY file_name) GROUP BY shape ORDER BY files DESC, 1"
-    ).fetchall()
+        f"FROM parquet_schema({_listed(table.source.paths)}) WHERE type IS NOT NULL GROUP BY file_name) "
+        "GROUP BY shape ORDER BY files DESC, 1").fetchall()
     return other_columns(table, Path(shapes[-1][0])) if len(shapes) > 1 else None
 
 
@@ -295,8 +306,7 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
 
 def fact_of(table: FileTable, view: FileView) -> str:
     """What is remembered of files that were verified: by which engine and view, which files, which columns and which key."""
-    files = [(str(file.path), file.device, file.number, file.size, file.changed, file.touched) for file in table.source.files]
-    return repr((duckdb.__version__, view.rows, files, table.columns, view.key))
+    return repr((duckdb.__version__, view.rows, table.source.files, table.columns, view.key))
 
 
 def shared_key(table: FileTable) -> IntegrityError:

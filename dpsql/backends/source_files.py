@@ -98,8 +98,11 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
         return [Path(os.path.realpath(source))], None
     root = source if source.is_dir() else _fixed_part(source)
     pattern = "**/*" if source.is_dir() else str(source.relative_to(root))
-    found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders, which may go in circles
-             if path.suffix.lower() in READERS and path.is_file() and not _is_aside(path.relative_to(root))}
+    try:
+        found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders
+                 if path.suffix.lower() in READERS and path.is_file() and not _is_aside(path.relative_to(root))}
+    except ValueError:
+        raise _wrong(f"{source} is no pattern: ** is the whole name of a folder", table, "visits/**/*.parquet") from None
     if not found:
         raise _wrong(f"no CSV or Parquet file {'is in' if source.is_dir() else 'fits'} {source}", table,
                      "the path of a file, a folder with files, or a pattern such as visits/*.parquet")

@@ -14,7 +14,7 @@ from dpsql.backends.duckdb import DuckReader, check_version, connected, lock_dow
 from dpsql.backends.source_files import READERS
 from dpsql.backends.upload_folders import Uploads
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, text_literal
 
 FRAME = "brought"  # the name under which a frame is read
 
@@ -79,7 +79,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploa
         if read is None:
             raise OperationalError(f"{source} is neither CSV nor Parquet", code="no-file", subject=str(source))
         with uploads.opened(source) as copy:
-            yield f"{read}('{str(copy).replace(chr(39), chr(39) * 2)}')"
+            yield f"{read}({text_literal(copy)})"
         return
     with _told("a synthetic table is a pandas frame, or the path of a CSV or Parquet file", ""):
         if not _is_frame(source):

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpsql.backends.all_backends import is_file, open_place
-from dpsql.backends.file_tables import FileTable, RememberedFacts, open_files
+from dpsql.backends.file_tables import FileTable, NothingKnown, RememberedFacts, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.source_files import READERS, SourceFiles, files_of
@@ -234,23 +234,28 @@ def _user() -> str:
 
 def sources_of(policy: Policy) -> dict[str, SourceFiles]:
     """The files of each table that the policy names a source for. Raises OperationalError, located, where there are none."""
-    folder = Path(policy.path).parent
     with _told_by(policy, ("tables",)):
-        return {name: files_of(name, file_named(folder / table.source))
-                for name, table in policy.tables.items() if table.source is not None}
+        return {name: _source_of(policy, name, source) for name, source in _named_sources(policy)}
 
 
 def _files_there(policy: Policy) -> dict[str, tuple[Path, ...]]:
     """The files of each table, as far as they are there: a database that a person names may stand for them."""
     found: dict[str, tuple[Path, ...]] = {}
-    for name, table in policy.tables.items():
-        if table.source is not None:
-            with contextlib.suppress(OperationalError):
-                found[name] = files_of(name, file_named(Path(policy.path).parent / table.source)).paths
+    for name, source in _named_sources(policy):
+        with contextlib.suppress(OperationalError):
+            found[name] = _source_of(policy, name, source).paths
     return found
 
 
-def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts | None = None) -> Reader:
+def _named_sources(policy: Policy) -> list[tuple[str, str]]:
+    return [(name, table.source) for name, table in policy.tables.items() if table.source is not None]
+
+
+def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
+    return files_of(table, file_named(Path(policy.path).parent / source))
+
+
+def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown()) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
     `facts` are what is remembered of files. Raises OperationalError or IntegrityError, located in the policy if it names the

@@ -11,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from support.files import opened_files
+from support.parquet_footers import altered, told, write
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
@@ -123,6 +124,7 @@ def test_a_column_of_the_files_is_not_that_of_a_folder(folder: Path) -> None:
     (('"visits"', '"mixed"'), "both CSV and Parquet", 12),
     (('"visits"', '"odd"'), "has other columns", 12),
     (("year =", "years ="), "neither in", 12),
+    (('"visits"', '"vis**/*.parquet"'), "is no pattern", 12),
     (('"people.parquet"', '"person.parquet"'), "there is no file", 7),
     (('"people.parquet"', '"twice"'), "share the declared key", 6),
     (('"people.parquet"', '"nokey"'), "lacks a column of the declared key", 7),
@@ -157,18 +159,7 @@ def test_a_public_table_is_no_file_of_a_private_one(folder: Path) -> None:
 def with_nan(target: Path) -> None:
     """Numbers in blocks of five thousand, one of them NaN, which the statistics of its block leave out, as the format demands."""
     numbers = [float("nan") if i == 7 else float(i % 100) for i in range(20_000)]
-    pyarrow.parquet.write_table(pyarrow.table({"id": list(range(20_000)), "cost": numbers}), target, row_group_size=5000)
-
-
-def lying(source: Path, target: Path, true: int, told: int) -> None:
-    """The same file, whose statistics tell another number."""
-    text = bytearray(source.read_bytes())
-    start = len(text) - 8 - struct.unpack("<I", text[-8:-4])[0]
-    end, wrong = struct.pack("<q", true), struct.pack("<q", told)
-    assert text.count(end, start)
-    while (at := text.find(end, start)) >= 0:
-        text[at:at + 8] = wrong
-    target.write_bytes(text)
+    write(target, {"id": range(20_000), "cost": numbers}, row_group_size=5000)
 
 
 CONDITIONS = ("cost > 100", "NOT cost <= 100", "isnan(cost)", "cost = 'nan'::DOUBLE", "cost IN (1000, 'nan')", "NOT isfinite(cost)")
@@ -189,7 +180,7 @@ def test_a_row_with_nan_is_read_whatever_stands_around_it(tmp_path: Path) -> Non
 
 def test_wrong_statistics_of_a_file_hide_no_row(tmp_path: Path) -> None:
     with_nan(tmp_path / "t.parquet")
-    lying(tmp_path / "t.parquet", tmp_path / "u.parquet", 4999, 100)
+    altered(tmp_path / "t.parquet", tmp_path / "u.parquet", told("id", min_value=struct.pack("<q", 0), max_value=struct.pack("<q", 100)))
     assert duckdb.sql(f"SELECT COUNT(*) FROM '{tmp_path}/u.parquet' WHERE id > 200").fetchall() != [(19_799,)]
     reader = opened_files({"u": tmp_path / "u.parquet"}, {"u": ["id"]})
     for query, found in (("COUNT(*) FROM u WHERE id > 200", 19_799), ("COUNT(*) FROM u WHERE id = 300", 1), ("MAX(id) FROM u WHERE id < 5000", 4999),
@@ -205,7 +196,7 @@ def test_a_text_that_cannot_be_read_is_told_when_the_data_are_opened(folder: Pat
     kind = pyarrow.string()
     texts = pyarrow.Array.from_buffers(kind, 2, pyarrow.array(["ab", "cd"]).buffers())
     broken = pyarrow.Array.from_buffers(kind, 2, [None, texts.buffers()[1], pyarrow.py_buffer(b"ab\xff\xfe")])
-    pyarrow.parquet.write_table(pyarrow.table({"id": [1, 2], "age": broken}), folder / "people.parquet")
+    write(folder / "people.parquet", {"id": [1, 2], "age": broken})
     with pytest.raises(OperationalError, match="cannot be read"):
         opened(folder, POLICY.replace("{ bounds = [0, 100] }", "{}", 1))
     opened(folder, POLICY.replace("age = { bounds = [0, 100] }\n", "", 1)).close()
@@ -342,10 +333,9 @@ def test_a_public_file_that_changes_is_told_as_such(asked_first: bool, folder: P
 
 @pytest.fixture
 def mixed(folder: Path) -> Path:
-    """People in a database file, with a view and a table of visits that is not the one of the policy; visits in files."""
+    """People in a database file, with views; visits in files."""
     with duckdb.connect(str(folder / "people.duckdb")) as connection:
         connection.execute("CREATE TABLE People (id BIGINT PRIMARY KEY, age BIGINT); INSERT INTO people SELECT i, i % 90 FROM range(100) AS t(i); "
-                           "CREATE TABLE Visits (id BIGINT, cost BIGINT); INSERT INTO visits SELECT 1, 99 FROM range(7); "
                            "CREATE TABLE ages (age BIGINT, decade BIGINT); INSERT INTO ages SELECT i, i // 10 FROM range(100) AS t(i); "
                            "CREATE VIEW decades AS SELECT age, decade FROM ages; CREATE VIEW hidden AS SELECT age FROM people")
     text = POLICY.replace('source = "people.parquet"\n', "").replace("version = 1", 'version = 1\ndatabase = "people.duckdb"')
@@ -366,6 +356,25 @@ def test_tables_in_files_stand_beside_those_of_a_database(mixed: Path) -> None:
     for text in (f"SELECT * FROM '{mixed}/people.parquet'", "DROP TABLE people", "INSERT INTO people VALUES (1000, 1)"):
         with pytest.raises(ReaderFault):
             opened(mixed, (mixed / "dpsql.toml").read_text(encoding="utf-8")).rows(text)
+
+
+@pytest.mark.parametrize("made", ["CREATE TABLE Visits (id BIGINT)", "CREATE VIEW VISITS AS SELECT id FROM people"])
+def test_no_name_stands_for_two_tables(made: str, mixed: Path) -> None:
+    """A view of the database that reads visits would show the rows of the one or of the other, depending on what else a query names;
+    and how many of its rows agree is counted by another query than the one that uses it."""
+    with duckdb.connect(str(mixed / "people.duckdb")) as connection:
+        connection.execute(made)
+    with pytest.raises(OperationalError, match="the database has a table visits too") as caught:
+        opened(mixed, (mixed / "dpsql.toml").read_text(encoding="utf-8"))
+    assert caught.value.as_dict()["line"] == 12
+
+
+def test_a_public_view_does_not_read_private_files_by_a_name_that_was_free(mixed: Path) -> None:
+    with duckdb.connect(str(mixed / "people.duckdb")) as connection:
+        connection.execute("DROP VIEW decades; CREATE TABLE visits (age BIGINT, decade BIGINT); "
+                           "CREATE VIEW decades AS SELECT age, decade FROM visits; DROP TABLE visits")
+    with pytest.raises(DatabaseError), dpsql.connect(policy=mixed / "dpsql.toml", analyst="ada", epsilon=1) as connection:
+        connection.execute("SELECT COUNT(*) FROM decades")
 
 
 def test_both_are_noticed_to_change(mixed: Path) -> None:

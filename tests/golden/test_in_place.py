@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def in_files(folder: Path) -> DuckReader:
             for part in range(3):
                 rows = f"SELECT * FROM {table} AS t WHERE hash(t::VARCHAR) % 3 = {part} ORDER BY hash(t::VARCHAR)"
                 connection.execute(f"COPY ({rows}) TO '{folder / table / f'{part}.parquet'}' (FORMAT PARQUET, ROW_GROUP_SIZE 2048)")
+    shutil.copy(folder / "world.duckdb", folder / "others.duckdb")
+    with duckdb.connect(str(folder / "others.duckdb")) as connection:
+        connection.execute("DROP TABLE visits; DROP TABLE clinics")
     return opened_files({table: folder / table for table in SCHEMA}, KEYS)
 
 
@@ -37,7 +41,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, lis
     """One ledger, so one salt, for all."""
     folder, ledger = tmp_path_factory.mktemp("places"), open_ledger(tmp_path_factory.mktemp("ledger"))
     readers = [reader_of(dense()), in_files(folder), open_database(folder / "world.duckdb"),
-               opened_files({"visits": folder / "visits", "clinics": folder / "clinics"}, KEYS, database=folder / "world.duckdb")]
+               opened_files({name: folder / name for name in ("visits", "clinics")}, KEYS, database=folder / "others.duckdb")]
     yield {budget: [session_of(folder, reader=reader, noise=Exact(), budget=budget, at=PLENTY, ledger=ledger) for reader in readers]
            for budget in ("person", "household")}
     for reader in readers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,138 +15,18 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from support.files import opened_files
+from support.golden.comparison import released
+from support.parquet_footers import altered, blocks, told, write
+from support.sessions import open_ledger, session_of
 
 import dpsql
-from dpsql.backends.duckdb import DuckReader
+from dpsql.audit.exact import Exact
+from dpsql.backends.duckdb import DuckReader, attach_released, lock_down
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
-
-# -- footers of Parquet files, which are in the compact protocol of Thrift, and are altered here
-# A value is what its type says: a struct is {number of the field: [type, value]}, a list is [type of items, items].
-
-
-class Bytes:
-    def __init__(self, text: bytes) -> None:
-        self.text, self.at = text, 0
-
-    def byte(self) -> int:
-        self.at += 1
-        return self.text[self.at - 1]
-
-    def number(self) -> int:
-        found = shift = 0
-        while True:
-            byte = self.byte()
-            found |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return found
-
-    def signed(self) -> int:
-        number = self.number()
-        return (number >> 1) ^ -(number & 1)
-
-    def take(self, length: int) -> bytes:
-        self.at += length
-        return self.text[self.at - length:self.at]
-
-    def value(self, kind: int) -> Any:
-        if kind in (1, 2):
-            return kind == 1
-        if kind in (4, 5, 6):
-            return self.signed()
-        if kind in (3, 7):
-            return self.take(1 if kind == 3 else 8)
-        if kind == 8:
-            return self.take(self.number())
-        if kind == 9:
-            head = self.byte()
-            length = head >> 4 if head >> 4 < 15 else self.number()
-            return [head & 15, [self.take(1) if head & 15 in (1, 2) else self.value(head & 15) for _ in range(length)]]
-        fields: dict[int, list[Any]] = {}
-        last = 0
-        while head := self.byte():
-            last = last + (head >> 4) if head >> 4 else self.signed()
-            fields[last] = [head & 15, self.value(head & 15)]
-        return fields
-
-
-def number(value: int) -> bytes:
-    found = b""
-    while value > 127:
-        found, value = found + bytes([value & 127 | 128]), value >> 7
-    return found + bytes([value])
-
-
-def signed(value: int) -> bytes:
-    return number(2 * value if value >= 0 else -2 * value - 1)
-
-
-def as_bytes(kind: int, value: Any) -> bytes:
-    if kind in (1, 2):
-        return b""
-    if kind in (4, 5, 6):
-        return signed(value)
-    if kind in (3, 7):
-        return bytes(value)
-    if kind == 8:
-        return number(len(value)) + value
-    if kind == 9:
-        of, items = value
-        head = bytes([len(items) << 4 | of]) if len(items) < 15 else bytes([0xF0 | of]) + number(len(items))
-        return head + b"".join(item if of in (1, 2) else as_bytes(of, item) for item in items)
-    found, last = b"", 0
-    for field, (of, item) in sorted(value.items()):
-        told = (1 if item else 2) if of in (1, 2) else of
-        found += (bytes([field - last << 4 | told]) if field - last < 16 else bytes([told]) + signed(field)) + as_bytes(of, item)
-        last = field
-    return found + b"\0"
-
-
-def altered(source: Path, target: Path, alter: Callable[[dict[int, Any]], None]) -> None:
-    """The same file with another footer."""
-    text = source.read_bytes()
-    start = len(text) - 8 - struct.unpack("<I", text[-8:-4])[0]
-    footer = Bytes(text[start:-8]).value(12)
-    assert as_bytes(12, footer) == text[start:-8]
-    alter(footer)
-    told = as_bytes(12, footer)
-    target.write_bytes(text[:start] + told + struct.pack("<I", len(told)) + b"PAR1")
-
-
-def blocks(footer: dict[int, Any], column: str) -> Iterator[dict[int, Any]]:
-    """What is told of a column, for each block of rows."""
-    for rows in footer[4][1][1]:
-        for chunk in rows[1][1][1]:
-            if chunk[3][1][3][1][1] == [column.encode()]:
-                yield chunk[3][1]
-
-
-FIELDS = {"max": 1, "min": 2, "max_value": 5, "min_value": 6}
-
-
-def told(column: str, *, nulls: int | None = None, **ends: bytes) -> Callable[[dict[int, Any]], None]:
-    """Statistics that tell these ends and this number of NULLs."""
-
-    def alter(footer: dict[int, Any]) -> None:
-        for block in blocks(footer, column):
-            statistics = block[12][1]
-            if ends:
-                for field in (1, 2, 5, 6, 7, 8):
-                    statistics.pop(field, None)
-            statistics.update({FIELDS[name]: [8, end] for name, end in ends.items()})
-            if nulls is not None:
-                statistics[3] = [6, nulls]
-
-    return alter
-
-
-def write(target: Path, columns: Mapping[str, Any], **options: Any) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), target, **options)
 
 
 def ill_texts(count: int, at: int) -> pyarrow.Array:
@@ -412,3 +292,66 @@ def test_files_with_columns_in_other_orders_or_without_rows_go_together(tmp_path
     write(tmp_path / "t/b.parquet", {"b": ["y"], "id": [2], "a": pyarrow.array(["x"]).dictionary_encode()})
     write(tmp_path / "t/c.parquet", {"id": pyarrow.array([], pyarrow.int64()), "a": pyarrow.array([], pyarrow.string()), "b": pyarrow.array([], pyarrow.string())})
     assert opened_files({"t": tmp_path / "t"}, {"t": ["id"]}).rows("SELECT id, a, b FROM t ORDER BY id") == [(1, "x", "y"), (2, "x", "y")]
+
+
+# -- neighbours: the same rows in memory and in files, with and without one person whose values are odd
+
+ODD = """VALUES (1, 1.0, 'ada', DATE '2020-01-01', 5), (1, 1.0, 'ada', DATE '2020-01-01', 5), (2, 'nan'::DOUBLE, 'éva', DATE '9999-12-31', NULL),
+(2, NULL, NULL, NULL, NULL), (2, -0.0, '', DATE '0001-01-01', 9223372036854775807), (2, 'inf'::DOUBLE, 'zoe', NULL, -9223372036854775808),
+(3, 0.0, 'zoe', DATE '2020-01-02', 7), (NULL, 3.0, 'bob', DATE '2020-01-03', 7), (4, 1e300, 'bob', DATE '2020-01-03', 101)"""
+ASKED = ("SELECT COUNT(*), COUNT(x), COUNT(s), SUM(n), AVG(x) FROM v", "SELECT COUNT(*) FROM v WHERE x > 0", "SELECT COUNT(*) FROM v WHERE NOT x <= 100",
+         "SELECT COUNT(*) FROM v WHERE s >= 'b'", "SELECT COUNT(*) FROM v WHERE s IN ('bob', 'zoe') OR s IS NULL", "SELECT s, COUNT(*) FROM v GROUP BY s",
+         "SELECT COUNT(*) FROM v WHERE d BETWEEN DATE '2020-01-01' AND DATE '2020-12-31'", "SELECT MAX(n), MIN(x) FROM v", "SELECT MEDIAN(x) FROM v",
+         "SELECT COUNT(DISTINCT s), COUNT(DISTINCT id) FROM v", "SELECT SUM(t) FROM (SELECT id, SUM(n) AS t FROM v GROUP BY id) AS q",
+         "SELECT COUNT(*) FROM v JOIN p USING (id) WHERE x IS NOT NULL", "SELECT COUNT(*) FROM v JOIN words USING (s)", "SELECT COUNT(*) FROM v WHERE n > 100 AND x < 1")
+ODD_POLICY = """
+version = 1
+[entities.person]
+table = "p"
+key = "id"
+[tables.p]
+key = "id"
+[tables.p.columns]
+id = {}
+[tables.v]
+foreign_keys = [{ columns = "id", references = "p(id)" }]
+rows_per_entity = 3
+[tables.v.columns]
+id = {}
+x = { bounds = [0, 100] }
+s = { values = ["ada", "bob", "zoe"] }
+d = { bounds = [2019-01-01, 2021-01-01] }
+n = { bounds = [0, 100] }
+[tables.words]
+public = true
+[tables.words.columns]
+s = {}
+w = {}
+[budgets.main]
+entity = "person"
+epsilon = 1000
+"""
+WORDS = "VALUES ('ada', 1), ('ada', 1), (NULL, 2), ('éva', 3), ('', 4)"  # a public table with NULL and with keys that repeat
+
+
+@pytest.mark.parametrize("gone", [None, 1, 2, 3, 4])
+def test_answers_over_files_are_those_in_memory_without_anybody(gone: int | None, tmp_path: Path) -> None:
+    """In memory the neighbour laws are tested; so they hold over files where each answer is equal, on each of the neighbours."""
+    keep = "TRUE" if gone is None else f"id IS DISTINCT FROM {gone}"
+    tables = {"p": f"SELECT id::BIGINT AS id FROM range(1, 6) AS t(id) WHERE {keep}", "words": f"FROM ({WORDS}) AS t(s, w)",
+              "v": f"SELECT id::BIGINT AS id, x::DOUBLE AS x, s, d, n::BIGINT AS n FROM ({ODD}) AS t(id, x, s, d, n) WHERE {keep}"}
+    memory = duckdb.connect(config={"threads": 1})
+    for name, query in tables.items():
+        memory.execute(f"CREATE TABLE {name} AS {query}")
+        rows = memory.sql(f"FROM {name}").to_arrow_table()
+        write(tmp_path / f"{name}/0.parquet", dict(zip(rows.column_names, rows.columns, strict=True)), row_group_size=2)
+    memory.execute("ALTER TABLE p ADD PRIMARY KEY (id)")
+    attach_released(memory)
+    lock_down(memory)
+    readers = [DuckReader(memory, "memory"), opened_files({name: tmp_path / name for name in tables}, {"p": ["id"]})]
+    ledger = open_ledger(tmp_path)  # one salt
+    sessions = [session_of(tmp_path, reader=reader, noise=Exact(), budget="main", policy=ODD_POLICY, at={"epsilon": 900}, ledger=ledger)
+                for reader in readers]
+    for text in ASKED:
+        made, other = (released(text, session)[0] for session in sessions)
+        assert str(made.rows) == str(other.rows), text  # as texts, so that NaN equals NaN

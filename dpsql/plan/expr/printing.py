@@ -37,7 +37,7 @@ def literal(value: Value, kind: Type) -> str:
     if isinstance(value, int | float):
         return f"CAST({value!r} AS {kind.value})" if value >= 0 else f"CAST(({value!r}) AS {kind.value})"
     text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
-    return f"CAST('{text.replace(chr(39), chr(39) * 2)}' AS {kind.value})"
+    return f"CAST({text_literal(text)} AS {kind.value})"
 
 
 def settled(printed: str, kind: Type) -> str:
