@@ -84,8 +84,9 @@ def files_of(table: str, source: Path) -> SourceFiles:
 
 
 def files_of_database(path: Path) -> SourceFiles:
-    """A database file, which the engine opens by itself."""
-    return SourceFiles(table="", reader="", files=(FileState.of(path),))
+    """A database file, which the engine opens by itself, with the log of what was written to it and is not yet in it."""
+    log = path.with_name(f"{path.name}.wal")
+    return SourceFiles(table="", reader="", files=(FileState.of(path), *([FileState.of(log)] if log.is_file() else [])))
 
 
 def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:

@@ -34,7 +34,7 @@ class NoisySums(OfOnePlan):
     def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
         """Read the exact sums of the listed cells, add each summand's noise, and return only the noisy sums."""
         plan = self.plan
-        exact = dense(context.reader.rows(context.sql(plan)), len(plan.keys), len(plan.totals), self.cells)
+        exact = dense(context.rows(plan), len(plan.keys), len(plan.totals), self.cells)
         totals, column = [], iter(exact)
         for summand, noise in zip(plan.summands, self.noises, strict=True):
             totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))

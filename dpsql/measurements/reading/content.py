@@ -8,14 +8,18 @@ Proof that, on a content for which the learned facts hold, the text gives the sa
 node.
 
 (1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. A truncation is
-left out only right above the scan of a private table and by that table's owner, where no entity has more than `most` <= `rows`
-rows: so it would keep every row. The nodes above it are printed from the plan, which still contains it, so a truncation further
-up chooses the same rows. (That choice depends on the plan's facts about its input; another plan would mean another choice, for
-all entities.)
+left out only by the owner of a private table, above its scan and perhaps others of the kind, where no entity has more than
+`most` <= `rows` rows in the table: so it would keep every row. The nodes above it are printed from the plan, which still
+contains it, so a truncation further up chooses the same rows. (That choice depends on the plan's facts about its input; another
+plan would mean another choice, for all entities.)
 (2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
 scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
-only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a range.
+only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
+range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
+(4) *In a store*, the rows of each bucket are those of a set of entities, with the owners and places that the plan would work
+out (`plan.stored`, `backends.preparing`), so the text gives what the plan gives over these entities; and the rows of all
+buckets are merged where the kernel has found that the plan is split by entity (`certificate.splits`, `Summary.merged`).
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
@@ -23,16 +27,16 @@ The answer is the same function of the data either way; only the time differs, w
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dpsql.backends.reader import Reader
+from dpsql.backends.reader import PARTS, Query, Reader
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing
+from dpsql.plan.node import Node, Printing, Summary
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
@@ -43,6 +47,7 @@ from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.plan.operators.two_steps import in_two_steps
+from dpsql.plan.stored import StoredTable, shape_of
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
@@ -101,11 +106,27 @@ class Content:
         """The SQL text of a plan, as it is executed on this content."""
         return printed(plan, self.learned(plan), printing)
 
+    def query(self, plan: Summary, printing: Printing, by_entity: Callable[[Summary], bool]) -> Query:
+        """The same, in buckets of entities where the tables of the plan are in a store, and the plan may be read there."""
+        tables = {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
+        stored = {name: found for name, table in tables.items() if (found := self._stored(table)) is not None}
+        merged = plan.merged(PARTS) if tables and len(stored) == len(tables) and by_entity(plan) else None
+        if merged is None:
+            return (self.sql(plan, printing),)
+        return merged, printed(plan, self.learned(plan), replace(printing, stored=stored))
+
+    def _stored(self, table: Table) -> StoredTable | None:
+        """A table in the store, if that was prepared for this very table."""
+        found = self._reader.stored.get(table.name)
+        return found if found is not None and found.shape == shape_of(table) else None
+
     def most_rows(self, scan: Scan) -> int:
         """The most rows of one entity."""
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
+        if (stored := self._stored(table)) is not None:
+            return stored.most
         if (table.name, owner) not in self._most:  # a table may be looked up for several kinds of entity
             owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
             counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
@@ -113,7 +134,11 @@ class Content:
         return self._most[table.name, owner]
 
     def ends(self, table: Table, column: str) -> Interval:
-        """The range of a column of numbers; any number where it holds NaN, or no number at all."""
+        """The range of a column of numbers; any number where it holds NaN, or no number at all. In a store, over rows that have
+        an owner: no plan sees others."""
+        if (stored := self._stored(table)) is not None:
+            ends = stored.ends.get(column)
+            return ANY_NUMBER if ends is None else Interval(*ends)
         if (table.name, column) not in self._ends:
             kind, name = table.columns[column].type.value, quote(column)
             (low, high), = self._reader.rows(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
@@ -127,7 +152,8 @@ def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     """The text of a plan, valid where the learned facts hold; see above."""
     if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
-        return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
+        whole = _text(plan.input, (rows,), learned, printing)
+        return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
     if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
@@ -137,6 +163,8 @@ def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printi
     """The text of one node over those below it."""
     if isinstance(node, Truncate) and learned.idle(node):
         return below[0]
+    if isinstance(node, Truncate) and (placed := node.by_places(printing)) is not None:
+        return placed
     if isinstance(node, Filter) and isinstance(node.input, Truncate) and learned.idle(node.input):
         return replace(node, input=node.input.input).render(below, printing)  # where the table is read
     return node.render(below, _seen(node, learned, printing) if isinstance(node, GroupedSums | Contributions) else printing)
@@ -151,8 +179,10 @@ def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printin
 
 
 def _limited(node: Truncate) -> Scan | None:
-    """The private table whose rows a truncation limits by their owner, right above its scan."""
+    """The private table whose rows a truncation limits by their owner, right above its scan, or above others that do."""
     scan = node.input
+    while isinstance(scan, Truncate) and scan.owner == node.owner:
+        scan = scan.input
     return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
 
 
@@ -167,7 +197,7 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
 def _in_steps(node: GroupedSums | Contributions) -> bool:
     """Whether grouped sums are printed in two steps, which depend on no learned fact."""
     return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
-            and in_two_steps(node, "") is not None)
+            and in_two_steps(node, "", Printing()) is not None)
 
 
 def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:

@@ -89,9 +89,10 @@ def _looking_up(join: Join, owner: str) -> tuple[str, str] | None:
 
 
 def row_order(node: Node, owner: str) -> tuple[str, ...]:
-    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, or else all
-    columns."""
-    keys = sorted((sorted(key - {owner}) for key in node.unique), key=len)
-    if keys and keys[0]:
-        return tuple(keys[0])
+    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, in the order of names,
+    so that all statements keep the same rows; or else all columns."""
+    keys = [sorted((node.names[column], column) for column in key - {owner}) for key in node.unique]
+    first = min(keys, key=lambda key: (len(key), key), default=[])
+    if first:
+        return tuple(column for _, column in first)
     return tuple(field.id for field in node.fields if field.id != owner or field.facts.type is Type.DOUBLE)
