@@ -49,8 +49,8 @@ class DuckReader:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
-                 store: Store | None = None, sources: Sequence[FileState] = ()) -> None:
-        self._store, self.sources = store, sources
+                 store: Store | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
+        self._store, self.sources, self._rows_in_files = store, sources, rows_in_files
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
         if beside is not None:
@@ -146,6 +146,11 @@ class DuckReader:
 
     def close(self) -> None:
         self._connection.close()
+
+    def largest(self) -> int:
+        """How many rows the largest table has, about; only for what is a question of speed."""
+        with self._cursor() as cursor:
+            return max(self._rows_in_files, _largest(cursor))
 
     def write(self, sql: str) -> None:
         """Run a statement that changes a database of the owner, such as a bucket of a store that is prepared."""
@@ -292,11 +297,16 @@ def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0)
     be moved to disk; so a range may be at most a quarter of the rows of the largest table, and the arrays of all threads
     together an eighth of memory.
     """
-    rows, memory, threads = connection.execute(
-        "SELECT COALESCE((SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal), 0), "
-        "parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    most = min(max(rows, rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
+    memory, threads = connection.execute(
+        "SELECT parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
+    most = min(max(_largest(connection), rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
     connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
+
+
+def _largest(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many rows the largest table of all attached databases has, about."""
+    found = connection.execute("SELECT COALESCE(MAX(estimated_size), 0) FROM duckdb_tables() WHERE NOT internal").fetchall()
+    return int(found[0][0])
 
 
 def lock_down(connection: duckdb.DuckDBPyConnection) -> None:

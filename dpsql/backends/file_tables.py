@@ -104,7 +104,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         attach_database(connection, database, BESIDE)
         _check_names(connection, tables)
     attach_released(connection)
-    group_densely(connection, max((_rows_in(connection, table) for table in shown), default=0))
+    rows = max((_rows_in(connection, table) for table in shown), default=0)
+    group_densely(connection, rows)
     files = [file for table in shown for file in table.source.files]
     sources = [*([] if database is None else [files_of_database(database)]), *(table.source for table in tables)]
     read = [file for source in sources for file in source.files]
@@ -117,7 +118,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     reader = DuckReader(connection, fingerprint(sources), files=files, keys=keys, beside=None if database is None else BESIDE,
-                        store=store, sources=read)
+                        store=store, sources=read, rows_in_files=rows)
     reader.check()
     return reader
 

@@ -49,6 +49,7 @@ FORMS = {  # a correct example of each key
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
+    "prepare": "prepare = false",
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
@@ -233,17 +234,17 @@ def _span_of_toml_fault(text: str, message: str) -> Span | None:
     return Span(start, start + 1)
 
 
-def _store(store: Section | None) -> dict[str, str | None]:
-    """What the engine may use of the machine's memory, and the folder of prepared stores."""
+def _store(store: Section | None) -> dict[str, Any]:
+    """What the engine may use of the machine's memory, the folder of prepared stores, and whether they are made by themselves."""
     if store is None:
         return {}
     found: str | None = store.take("memory", str)
     size = None if found is None else SIZE.fullmatch(found.strip())
     if found is not None and (size is None or float(size[1]) * 1000 ** ("KMGT".index(size[2].upper()) + 1) < LEAST_MEMORY):
         store.fail("memory", "must be a size of memory, 64MB or more")
-    folder: str | None = store.take("folder", str)
+    folder, by_itself = store.take("folder", str), store.take("prepare", bool)
     store.finish()
-    return {"memory": found, "store": folder}
+    return {"memory": found, "store": folder, "prepare": by_itself is not False}
 
 
 def _entity(name: str, part: Section) -> Entity:

@@ -7,12 +7,13 @@ import errno
 import getpass
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from dpsql.backends.all_backends import is_file, open_place
+from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
@@ -35,6 +36,7 @@ from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
+LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in the time of some statements without it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +97,10 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     return path, file_named(folder / policy.anchor) if policy.anchor else None
 
 
-def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None,
-                 terms: ConnectionTerms) -> Session:
-    """Open the policy, the database and the ledger. Raises PolicyError, OptionError, OperationalError or LedgerError."""
+def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
+                 make_store: Callable[[Policy, str | Path | None, Budget, Ledger], None] | None = None) -> Session:
+    """Open the policy, the database and the ledger. `make_store` is called where the data are large and no store of them is in
+    force, unless the policy says otherwise. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -108,8 +111,14 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     def store(files: Sequence[FileState]) -> Store | None:
         return find_store(folder, budget.entity, files, facts)
 
-    there = manifest_of(folder, budget.entity).is_file()
-    reader = open_reader(declared, database, facts, store if there else NO_STORE)
+    def opened() -> Reader:
+        return open_reader(declared, database, facts, store if manifest_of(folder, budget.entity).is_file() else NO_STORE)
+
+    reader = opened()
+    if make_store is not None and declared.prepare and is_large(reader):
+        make_store(declared, database, budget, book)
+        reader.close()
+        reader = opened()
     catalog = fitted(declared, budget.name, reader)
     notes, fresh = noticed(declared, database, book, budget.name)
     for text in notes if fresh else ():
@@ -118,6 +127,11 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
                    kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
+
+
+def is_large(reader: Reader) -> bool:
+    """Whether the data are so many that a store pays, and there is none."""
+    return isinstance(reader, DuckReader) and not reader.stored and reader.largest() >= LARGE
 
 
 def store_folder(policy: Policy, ledger: Ledger) -> Path:

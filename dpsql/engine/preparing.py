@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.preparing import prepare as make_store
-from dpsql.backends.store import Store
+from dpsql.backends.preparing import prepare as prepare_store
+from dpsql.backends.source_files import FileState
+from dpsql.backends.store import Store, find_store
+from dpsql.catalog.model import Budget, Policy
 from dpsql.catalog.policy import read_policy
-from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder
+from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, is_large, open_reader, store_folder
 from dpsql.errors import OperationalError, OptionError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
+
+MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for a store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +48,34 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
     chosen = [choose_budget(declared, budget)] if budget is not None else list(declared.budgets.values())
     book = Ledger(*find_ledger(declared, ledger))
     with contextlib.closing(book), book.alone("prepare"):
-        facts, folder, made = FactsBesideLedger(book), store_folder(declared, book), []
-        for first in {one.entity: one for one in reversed(chosen)}.values():
-            reader = open_reader(declared, database, facts, sealed=False)
-            with contextlib.closing(reader):
-                if type(reader) is not DuckReader:
-                    raise OperationalError("only files and DuckDB databases can be prepared", code="store")
-                catalog = fitted(declared, first.name, reader)
-                store = make_store(reader, catalog, folder, salt=book.salt, facts=facts, buckets=buckets, tell=tell)
-            made.append(Prepared(entity=first.entity, folder=folder, store=store))
-        return made
+        return [_prepared(declared, database, first, book, buckets)
+                for first in {one.entity: one for one in reversed(chosen)}.values()]
+
+
+def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger) -> None:
+    """Make the store of one budget's entity while its data are opened, unless another process has just done so. Where that is
+    impossible, the data are read where they are."""
+    with ledger.alone("prepare"), contextlib.suppress(OperationalError):
+        folder, facts = store_folder(policy, ledger), FactsBesideLedger(ledger)
+        reader = open_reader(policy, database, facts, lambda files: find_store(folder, budget.entity, files, facts))
+        large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.sources)
+        reader.close()
+        if large:
+            _prepared(policy, database, budget, ledger, None)
+
+
+def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
+    """Whether the disk has plenty of room for a store of some files."""
+    there = next(place for place in (folder, *folder.parents) if place.is_dir())
+    return shutil.disk_usage(there).free > MARGIN * sum(file.size for file in sources)
+
+
+def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, buckets: int | None) -> Prepared:
+    facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
+    reader = open_reader(policy, database, facts, sealed=False)
+    with contextlib.closing(reader):
+        if not isinstance(reader, DuckReader):
+            raise OperationalError("only files and DuckDB databases can be prepared", code="store")
+        catalog = fitted(policy, budget.name, reader)
+        store = prepare_store(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell)
+    return Prepared(entity=budget.entity, folder=folder, store=store)

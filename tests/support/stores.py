@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,18 @@ from dpsql.kernel.proven_facts import FactsBesideLedger
 
 
 class BucketReader(DuckReader):
-    """A reader that counts the plans it reads in buckets, and in the database."""
+    """A reader that remembers what it reads in buckets, and in the database."""
 
-    in_buckets = in_database = 0
+    @cached_property
+    def parts(self) -> list[str]:
+        return []
+
+    @cached_property
+    def others(self) -> list[str]:
+        return []
 
     def _cursor(self, sql: str = "", part: str | None = None) -> Any:
-        self.in_buckets += part is not None
-        self.in_database += part is None
+        (self.others if part is None else self.parts).append(sql if part is None else part)
         return super()._cursor(sql, part)
 
 
