@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.preparing import prepare as prepare_store
 from dpsql.backends.source_files import FileState
 from dpsql.backends.store import Store, find_store
+from dpsql.backends.store_writer import prepare as prepare_store
 from dpsql.catalog.model import Budget, Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, is_large, open_reader, store_folder

@@ -9,8 +9,6 @@ and -0.0 with 0.0.
   rows         the largest number of rows (as a multiset) that are added or removed with one entity
   owners       removing an entity removes exactly the rows that name it in one of these columns, and changes no other row
   frequencies  for sets of columns, the largest number of rows that agree on all of them, in any database
-  by_entity    over all entities it has the rows that it has over disjoint sets of them, each set with its own rows and all public
-               ones; read from tables whose rows have one owner each
   norm         a bound on the norm of the vector of values, in some columns, of all rows that are added or removed with an entity
 
 Numbers are integers, or infinite where there is no bound.
@@ -27,7 +25,7 @@ neither frequencies nor owners of such columns survive a grouping.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -52,7 +50,6 @@ class Known:
     frequencies: Mapping[Some, Number]
     norm: shapes.Norm | None = None
     public: bool = False
-    by_entity: bool = False
 
     def __post_init__(self) -> None:
         require(self.rows >= 0 and all(rows >= 1 for rows in self.frequencies.values()))
@@ -129,28 +126,9 @@ def known(node: shapes.Node, meets: Meets, found: dict[int, Known]) -> Known:
             made = replace(made, rows=0, owners=frozenset(), norm=None, public=True)
         else:
             rows = max(1, min(made.rows, sum(made.frequency([owner]) for owner in made.owners) if made.owners else math.inf))
-            made = replace(made, rows=rows, by_entity=_by_entity(node, made, below))
+            made = made if rows == made.rows else replace(made, rows=rows)
         found[id(node)] = made
     return found[id(node)]
-
-
-def _by_entity(node: shapes.Node, made: Known, below: Sequence[Known]) -> bool:
-    """Whether a private relation is put together of those over disjoint sets of entities.
-
-    With one owner, never NULL: take away, one by one, the entities outside of a set; what is left are the relation's rows over
-    the set, and those that name an entity of it. Without: where each row is made of one private row and of public ones alone.
-    """
-    if isinstance(node, shapes.Scan):
-        return len(node.owners) == 1
-    if not all(part.public or part.by_entity for part in below):
-        return False
-    if isinstance(node, shapes.Join):
-        alone = below[0].public is not below[1].public and not (node.keep_left if below[0].public else node.keep_right)
-    elif isinstance(node, shapes.Lookup):
-        alone = below[1].public
-    else:
-        alone = isinstance(node, shapes.Filter | shapes.Project | shapes.UnionAll) and not any(part.public for part in below)
-    return alone or len(made.owners) == 1
 
 
 # -- relations: each is derived from its fields, its columns and what is known of its inputs

@@ -14,9 +14,10 @@ from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Error, InternalError, OperationalError
 from dpsql.kernel.checker import Checked, Known, check, known
 from dpsql.kernel.shapes import components, ends_of, size
+from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, splits, stabilities
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing, PublicFacts, Split, Stability, Summary, fold
+from dpsql.plan.node import Node, Printing, PublicFacts, SplitBy, Stability, Summary, fold
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Summand
 
@@ -59,9 +60,9 @@ class Claims:
         Disagreement where that is claimed and not derived."""
         found: dict[int, Known] = {}
         with _refused():
-            claimed = splits(plan.input, stabilities(plan.input, self._public))[id(plan.input)] is Split.ENTITIES
-            derived = known(plan.input, self._meets, found).by_entity
-            _none(["split by entity"] if claimed and not derived else [])
+            claimed = splits(plan.input, stabilities(plan.input, self._public))[id(plan.input)] is SplitBy.ENTITIES
+            known(plan.input, self._meets, found)
+            _none(["split by entity"] if claimed and not split_by_entity(plan.input, found) else [])
         return claimed
 
     def forget(self) -> None:

@@ -73,7 +73,7 @@ class Stability:
         return self.owners[0] if len(self.owners) == 1 else None
 
 
-class Split(enum.Enum):
+class SplitBy(enum.Enum):
     """How a relation over all entities follows from the same relation over disjoint sets of them, each set with its own rows of
     private tables and all rows of public ones."""
 
@@ -144,11 +144,11 @@ class Node(abc.ABC):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         """The stability of this relation, given that of its inputs. The proof is in the class's docstring."""
 
-    def split(self, below: tuple[Split, ...]) -> Split:
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         """How this relation follows from disjoint sets of entities, given how the relations below do. Asked only of private
         relations whose rows have not one owner each, as `certificate.splits` knows those; the proof is in the class's docstring.
         """
-        return Split.WHOLE
+        return SplitBy.WHOLE
 
     @abc.abstractmethod
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
@@ -217,7 +217,7 @@ class Summary(Node):
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         return Stability(rows=0 if below[0].public else None, because="it is made of the rows of all entities")
 
-    def merged(self, parts: str) -> str | None:
+    def merge_sql(self, parts: str) -> str | None:
         """The SELECT statement of this summary over all entities, where `parts` names a table with its rows over each of disjoint
         sets of them, with sums that are not held yet (`Printing.stored`); None where it does not follow from these. Asked only
         where the input is split by entity; the proof is in the class's docstring."""

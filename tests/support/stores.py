@@ -12,8 +12,8 @@ from support.sessions import catalog_of
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
-from dpsql.backends.preparing import prepare
 from dpsql.backends.store import find_store
+from dpsql.backends.store_writer import prepare
 from dpsql.catalog.policy import parse_policy
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger

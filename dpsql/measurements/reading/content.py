@@ -18,8 +18,8 @@ only takes rows away; the range of an expression over columns in ranges is that 
 range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
 (4) *In a store*, the rows of each bucket are those of a set of entities, with the owners and places that the plan would work
-out (`plan.stored`, `backends.preparing`), so the text gives what the plan gives over these entities; and the rows of all
-buckets are merged where the kernel has found that the plan is split by entity (`certificate.splits`, `Summary.merged`).
+out (`plan.stored`, `backends.store_writer`), so the text gives what the plan gives over these entities; and the rows of all
+buckets are merged where the kernel has found that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
@@ -110,7 +110,7 @@ class Content:
         """The same, in buckets of entities where the tables of the plan are in a store, and the plan may be read there."""
         tables = {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
         stored = {name: found for name, table in tables.items() if (found := self._stored(table)) is not None}
-        merged = plan.merged(PARTS) if tables and len(stored) == len(tables) and by_entity(plan) else None
+        merged = plan.merge_sql(PARTS) if tables and len(stored) == len(tables) and by_entity(plan) else None
         if merged is None:
             return (self.sql(plan, printing),)
         return merged, printed(plan, self.learned(plan), replace(printing, stored=stored))

@@ -11,7 +11,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.expr.upper_limits import WholeRange, limit_of
-from dpsql.plan.node import Field, Node, Printing, PublicFacts, Split, Stability, columns_of, known, least
+from dpsql.plan.node import Field, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known, least
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
@@ -76,7 +76,7 @@ class Filter(Node):
             return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity are left")
         return replace(below[0], because="a filter looks at one row at a time")
 
-    def split(self, below: tuple[Split, ...]) -> Split:
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         return below[0]
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

@@ -108,7 +108,7 @@ class GroupedSums(Summary):
         where = "" if self.in_engine else only_readable(self.input, self.keys)
         return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, printing, where)
 
-    def merged(self, parts: str) -> str:
+    def merge_sql(self, parts: str) -> str:
         keys = "".join(f"t0.{quote(key)}, " for key in self.keys)
         totals = ", ".join(f"{saturated(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in self.totals)
         return f"SELECT {keys}{totals} FROM {parts} AS t0" + (f" GROUP BY {keys[:-2]}" if keys else "")

@@ -11,7 +11,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import NotTotal, either, facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Split, Stability, columns_of, least
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, least
 from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
 
@@ -179,11 +179,11 @@ class Join(Node):
             bounds += self._own_rows(left, right, m, n)
         return Stability(rows=min(bounds, default=None), owners=owners, because=self._because(left, right, owners, m, n))
 
-    def split(self, below: tuple[Split, ...]) -> Split:
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         left, right = below
-        if Split.PUBLIC not in below or (self.keep_left if left is Split.PUBLIC else self.keep_right):
-            return Split.WHOLE
-        return right if left is Split.PUBLIC else left
+        if SplitBy.PUBLIC not in below or (self.keep_left if left is SplitBy.PUBLIC else self.keep_right):
+            return SplitBy.WHOLE
+        return right if left is SplitBy.PUBLIC else left
 
     def _with_public(self, cap: int | None, side: Node, position: int, public: PublicFacts) -> int:
         """The most public rows that one row meets: by the structure of the plan, or as the rows are."""

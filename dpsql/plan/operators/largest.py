@@ -41,7 +41,7 @@ class Largest(Summary):
         return (f"SELECT t1.{quote(SIZE)} FROM (SELECT {value} AS {quote(SIZE)} FROM ({below[0]}) AS t0) AS t1 "
                 f"WHERE t1.{quote(SIZE)} > 0 ORDER BY t1.{quote(SIZE)} DESC LIMIT {self.most}")
 
-    def merged(self, parts: str) -> str:
+    def merge_sql(self, parts: str) -> str:
         return f"SELECT t0.{quote(SIZE)} FROM {parts} AS t0 ORDER BY t0.{quote(SIZE)} DESC LIMIT {self.most}"
 
     def label(self) -> str:

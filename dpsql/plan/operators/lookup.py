@@ -9,7 +9,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Split, Stability, columns_of, known
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
 
@@ -36,7 +36,7 @@ class Lookup(Node):
     kept, each of them comes or goes, b n; where marks are shown, each leaves and comes with another mark, 2 b n. Together
     a + b n, or a + 2 b n. Marks depend on rows of other entities, so rows have no owner.
 
-    Split. In a public list a row is looked up by itself, so it is split as the input.
+    SplitBy. In a public list a row is looked up by itself, so it is split as the input.
 
     What NOT IN does with a NULL in the list (nothing is outside of it) is no mark of this kind: one listed row would change all
     input rows.
@@ -102,8 +102,8 @@ class Lookup(Node):
         return Stability(rows=below[0].rows + (2 if self.keep is None else 1) * flips,
                          because=f"a listed row decides on {most} row{'s' if most != 1 else ''} at most")
 
-    def split(self, below: tuple[Split, ...]) -> Split:
-        return below[0] if below[1] is Split.PUBLIC else Split.WHOLE
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return below[0] if below[1] is SplitBy.PUBLIC else SplitBy.WHOLE
 
     # -- printing
 

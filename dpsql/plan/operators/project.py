@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, Node, Norm, Printing, PublicFacts, Split, Stability, columns_of, known
+from dpsql.plan.node import Field, Node, Norm, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Project(Node):
         owners = tuple(self.passed[owner] for owner in below[0].owners) if kept else ()
         return Stability(rows=below[0].rows, owners=owners, norm=norm, because="one row for each row")
 
-    def split(self, below: tuple[Split, ...]) -> Split:
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
         return below[0]
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

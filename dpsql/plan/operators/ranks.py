@@ -68,7 +68,7 @@ class Ranks(Summary):
         count, by = ("COUNT(*)", f" GROUP BY {group}") if self.counted else ("CAST(1 AS BIGINT)", "")
         return f"SELECT {group}, {count} AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL{by}"
 
-    def merged(self, parts: str) -> str:
+    def merge_sql(self, parts: str) -> str:
         names = ", ".join(f"t0.{quote(name)}" for name in (*self.keys, VALUE))
         if not self.counted:
             return f"SELECT {names}, t0.{quote(COUNT)} FROM {parts} AS t0"

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import either
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Split, Stability
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ class UnionAll(Node):
         same = sorted(positions.pop()) if len(positions) == 1 else []
         return Stability(rows=rows, owners=tuple(self.columns[i][0] for i in same), because="the rows of all parts")
 
-    def split(self, below: tuple[Split, ...]) -> Split:
-        return Split.ENTITIES if set(below) == {Split.ENTITIES} else Split.WHOLE
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return SplitBy.ENTITIES if set(below) == {SplitBy.ENTITIES} else SplitBy.WHOLE
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         arms = []

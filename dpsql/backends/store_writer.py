@@ -30,9 +30,8 @@ from dpsql.catalog.model import Catalog, Table
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, settled, text_literal
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.ranking import Ranking
+from dpsql.plan.operators.ranking import Ranking, row_order
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.rules.limit_rows import row_order
 from dpsql.plan.stored import OWNER, PLACE, StoredTable, shape_of
 from dpsql.types import Type
 
@@ -42,7 +41,7 @@ DENSE = 4  # of so many whole numbers in a row, one at least is the name of an e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Bucketing:
     """How entities are put into buckets: by ranges of `width` whole numbers from `low` on, or by a hash where `width` is 0."""
 
     buckets: int
@@ -138,7 +137,7 @@ class _Rows:
     def _ranking(self) -> Ranking:
         return Ranking(input=self.scan, by=(self.owner,), rows=1, order=row_order(self.scan, self.owner))
 
-    def sql(self, cut: Cut, bucket: int, salt: int) -> str:
+    def sql(self, cut: Bucketing, bucket: int, salt: int) -> str:
         """The statement of a bucket's rows."""
         raw = {f"r{number}": name for number, (_, name) in enumerate(self.scan.columns)}
         rows = self.scan.rows_where(None, Printing(), beside={column: f"t0.{quote(name)}" for column, name in raw.items()})
@@ -152,7 +151,7 @@ class _Rows:
         return f"SELECT {', '.join(shown)} FROM ({rows}) AS t0 WHERE {where} ORDER BY {', '.join(order)}"
 
 
-def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Cut:
+def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Bucketing:
     """How entities are put into buckets."""
     rows = most = 0
     spans: list[tuple[int, int]] = []
@@ -165,9 +164,9 @@ def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Cu
         spans += [] if low is None else [(low, high)]
     number = min(MOST_BUCKETS, max(1, -(-rows // ROWS_OF_BUCKET))) if buckets is None else buckets
     if not spans or len({_Rows.of(table).kind for table in tables}) > 1:
-        return Cut(buckets=number)
+        return Bucketing(buckets=number)
     low, high = min(low for low, _ in spans), max(high for _, high in spans)
-    return Cut(buckets=number, low=low, width=-(-(high - low + 1) // number) if high - low < DENSE * most else 0)
+    return Bucketing(buckets=number, low=low, width=-(-(high - low + 1) // number) if high - low < DENSE * most else 0)
 
 
 def _told(reader: DuckReader, table: Table, place: str) -> StoredTable:
