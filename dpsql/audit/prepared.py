@@ -51,6 +51,10 @@ class Remembering:
         return self._reader.schema()
 
     @property
+    def content(self) -> str:
+        return ""  # nothing is kept for longer
+
+    @property
     def stored(self) -> Mapping[str, StoredTable]:
         return {}  # the database itself is read
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import PARTS, ReaderFault
-from dpsql.backends.source_files import FileState, files_of_database, fingerprint
+from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store, bucket_name
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
@@ -44,13 +44,14 @@ class DuckReader:
     `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
     tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none. Where
     other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory. The
-    buckets of a `store` are attached under the names of `bucket_name`. `sources` are all files that the tables are read from.
+    buckets of a `store` are attached under the names of `bucket_name`. `sources` are all files that the tables are read from,
+    and `content` tells how; see `backends.reader`.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
-                 store: Store | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
-        self._store, self.sources, self._rows_in_files = store, sources, rows_in_files
+                 store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
+        self._store, self.origin = store, origin
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
         if beside is not None:
@@ -80,6 +81,10 @@ class DuckReader:
             days = [str(kind) == "DATE" for _, kind, *_ in cursor.description or ()]
             return [np.ma.asarray(column.astype("datetime64[D]") if day else column)
                     for column, day in zip(found.values(), days, strict=True)]
+
+    @property
+    def content(self) -> str:
+        return f"{duckdb.__version__} {self.origin}" if self.origin.files else ""
 
     def schema(self) -> Mapping[str, TableSchema]:
         if self._beside is None:
@@ -150,7 +155,7 @@ class DuckReader:
     def largest(self) -> int:
         """How many rows the largest table has, about; only for what is a question of speed."""
         with self._cursor() as cursor:
-            return max(self._rows_in_files, _largest(cursor))
+            return max(self.origin.rows, _largest(cursor))
 
     def write(self, sql: str) -> None:
         """Run a statement that changes a database of the owner, such as a bucket of a store that is prepared."""
@@ -219,7 +224,8 @@ def open_database(path: str | Path) -> DuckReader:
     if own:
         connection.close()
         raise redefining(path, own)
-    return DuckReader(connection, fingerprint([files_of_database(path)]))
+    files = files_of_database(path)
+    return DuckReader(connection, fingerprint([files]), origin=DataOrigin(files=files.files))
 
 
 def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:

@@ -38,7 +38,7 @@ from dpsql.backends.duckdb import (
     lock_down,
     spill,
 )
-from dpsql.backends.source_files import SourceFiles, files_of_database, fingerprint
+from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, bucket_name
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
@@ -118,7 +118,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     reader = DuckReader(connection, fingerprint(sources), files=files, keys=keys, beside=None if database is None else BESIDE,
-                        store=store, sources=read, rows_in_files=rows)
+                        store=store, origin=DataOrigin(files=tuple(read), rows=rows, read_as=repr([
+                            (table.name, table.key, table.types) for table in tables])))
     reader.check()
     return reader
 

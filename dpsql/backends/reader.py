@@ -34,6 +34,12 @@ class Reader(Protocol):
         """Identifies the content of the database; it changes when its files do."""
         ...
 
+    @property
+    def content(self) -> str:
+        """Identifies the very files that are open, as far as can be told without reading them, and how they are read; empty where
+        there are none."""
+        ...
+
     def check(self) -> None:
         """Raises OperationalError where the files of the database are not those that were opened."""
         ...

@@ -106,7 +106,7 @@ def _made(reader: DuckReader, tables: Sequence[Table], folder: Path, *, salt: in
         reader.write(f"DETACH {bucket_name(number)}")
         path.chmod(0o600)
         files.append(FileState.of(path))
-    return Store(engine=duckdb.__version__, sources=tuple(reader.sources), buckets=tuple(files), tables=stored)
+    return Store(engine=duckdb.__version__, sources=reader.origin.files, buckets=tuple(files), tables=stored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledg
     with ledger.alone("prepare"), contextlib.suppress(OperationalError):
         folder, facts = store_folder(policy, ledger), FactsBesideLedger(ledger)
         reader = open_reader(policy, database, facts, lambda files: find_store(folder, budget.entity, files, facts))
-        large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.sources)
+        large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.origin.files)
         reader.close()
         if large:
             _prepared(policy, database, budget, ledger, None)

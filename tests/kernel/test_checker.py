@@ -164,6 +164,7 @@ class Unread:
     """A reader between the kernel and a database that gives away no private row."""
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     version = "v"
 
@@ -570,6 +571,7 @@ class Counted:
     """A reader that counts the private rows it was asked for."""
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     version = "v"
 

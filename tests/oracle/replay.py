@@ -142,6 +142,7 @@ class Reader:
     """
 
     stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     version = "v1"
 

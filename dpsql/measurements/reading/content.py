@@ -26,10 +26,11 @@ The answer is the same function of the data either way; only the time differs, w
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dpsql.backends.reader import PARTS, Query, Reader
 from dpsql.catalog.model import OwnerPath, Table
@@ -80,19 +81,37 @@ class Learned:
         return {}
 
 
+class RememberedAnswers(Protocol):
+    """RememberedAnswers to questions about rows, remembered for as long as the files are the same."""
+
+    def recall(self, question: str) -> str | None: ...
+
+    def note(self, question: str, answer: str) -> None: ...
+
+
 class Content:
     """Facts about tables, read when first needed and kept in memory as long as the reader is open.
 
-    They are not kept in a file, although the first statement of each connection must then read them again. Limits and clamps
-    that the facts show to be idle are left out of the text, so a stored fact that understates the data (forged, or from a file
-    that was replaced under the same name, size and time) would lift a limit; and to check it takes as long as to read it anew.
-    Nothing is read that no text depends on: a count needs no range, and a table whose key is the entity needs no number of rows.
+    Limits and clamps that the facts show to be idle are left out of the text, so a fact that understates the data would lift a
+    limit. So `answers`, which keep them beyond that, are those of the very files that are open
+    (`backends.reader.Reader.content`), and only who knows the ledger's secret can have written them (`kernel.proven_facts`).
+    Nothing is read that no text depends on: a count needs no range, and a table whose key is the entity needs no number of
+    rows.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._most: dict[Owned, int] = {}
-        self._ends: dict[tuple[str, str], Interval] = {}
+    def __init__(self, reader: Reader, answers: RememberedAnswers | None = None) -> None:
+        self._reader, self._answers = reader, answers
+        self._known: dict[str, list[Any]] = {}
+
+    def _look_up(self, sql: str) -> list[Any]:
+        """The one row of a statement about all rows."""
+        if sql not in self._known:
+            answers, question = self._answers if self._reader.content else None, f"{sql} OF {self._reader.content}"
+            kept = None if answers is None else answers.recall(question)
+            self._known[sql] = list(self._reader.rows(sql)[0]) if kept is None else json.loads(kept)
+            if kept is None and answers is not None:
+                answers.note(question, json.dumps(self._known[sql]))
+        return self._known[sql]
 
     def learned(self, plan: Node) -> Learned:
         """All facts that the text of a plan may depend on."""
@@ -127,11 +146,9 @@ class Content:
             return 1
         if (stored := self._stored(table)) is not None:
             return stored.most
-        if (table.name, owner) not in self._most:  # a table may be looked up for several kinds of entity
-            owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
-            counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
-            self._most[table.name, owner] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
-        return self._most[table.name, owner]
+        owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
+        counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
+        return int(self._look_up(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0])
 
     def ends(self, table: Table, column: str) -> Interval:
         """The range of a column of numbers; any number where it holds NaN, or no number at all. In a store, over rows that have
@@ -139,13 +156,10 @@ class Content:
         if (stored := self._stored(table)) is not None:
             ends = stored.ends.get(column)
             return ANY_NUMBER if ends is None else Interval(*ends)
-        if (table.name, column) not in self._ends:
-            kind, name = table.columns[column].type.value, quote(column)
-            (low, high), = self._reader.rows(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
-                                             f"FROM {quote(table.name)} AS t0")
-            known = low is not None and math.isfinite(low) and math.isfinite(high)
-            self._ends[table.name, column] = Interval(low, high) if known else ANY_NUMBER
-        return self._ends[table.name, column]
+        kind, name = table.columns[column].type.value, quote(column)
+        low, high = self._look_up(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
+                                  f"FROM {quote(table.name)} AS t0")
+        return Interval(low, high) if low is not None and math.isfinite(low) and math.isfinite(high) else ANY_NUMBER
 
 
 def printed(plan: Node, learned: Learned, printing: Printing) -> str:
