@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ from dpsql.backends.store import Store, bucket_name
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
-from dpsql.plan.stored import StoredTable
+from dpsql.plan.stored import StoredTable, in_buckets
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -167,14 +167,17 @@ class DuckReader:
 
         The engine uses all processors for one bucket: several buckets at a time took as long.
         """
-        buckets = () if self._store is None else range(len(self._store.buckets))
-        tables = [quote(name) for name in self.stored if quote(name) in part]
-        for bucket in buckets:
-            for name in tables:
-                cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {bucket_name(bucket)}.main.{name}")
-            cursor.execute(f"INSERT INTO {PARTS} {part}" if bucket else f"CREATE TEMP TABLE {PARTS} AS {part}")
-        for name in tables:
-            cursor.execute(f"DROP VIEW {name}")
+        for number in range(0 if self._store is None else len(self._store.buckets)):
+            self._show_buckets(cursor, part, [number])
+            cursor.execute(f"INSERT INTO {PARTS} {part}" if number else f"CREATE TEMP TABLE {PARTS} AS {part}")
+
+    def _show_buckets(self, cursor: duckdb.DuckDBPyConnection, sql: str, numbers: Iterable[int]) -> None:
+        """Show the rows of some buckets to a statement under the names that stand for these."""
+        for table in self.stored:
+            name = quote(in_buckets(table))
+            if name in sql:
+                rows = " UNION ALL ".join(f"SELECT * FROM {bucket_name(number)}.main.{quote(table)}" for number in numbers)
+                cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
     @contextlib.contextmanager
     def _cursor(self, sql: str = "", part: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -190,6 +193,8 @@ class DuckReader:
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
             if part is not None:
                 self._collect(cursor, part)
+            elif self._store is not None:
+                self._show_buckets(cursor, sql, range(len(self._store.buckets)))
             yield cursor
         except duckdb.Error:
             failed = True

@@ -32,7 +32,7 @@ from dpsql.plan.expr.printing import quote, settled, text_literal
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.ranking import Ranking, row_order
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.stored import OWNER, PLACE, StoredTable, shape_of
+from dpsql.plan.stored import OWNER, PLACE, StoredTable, in_buckets, shape_of
 from dpsql.types import Type
 
 ROWS_OF_BUCKET = 8_000_000  # of the largest table, about: sorted in some 300 MB
@@ -70,6 +70,11 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
     if not tables:
         raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
                                try_="statements as they are: without a store, the data are read where they are")
+    names = {name.lower() for name in catalog.tables}
+    hidden = next((table.name for table in tables if in_buckets(table.name).lower() in names), None)
+    if hidden is not None:
+        raise OperationalError(f"there are tables {hidden} and {in_buckets(hidden)}, which a store calls the rows of the first",
+                               code="store", subject=hidden, try_="another name for one of them")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = folder / f"{secrets.token_hex(8)}"
     made.mkdir(mode=0o700)

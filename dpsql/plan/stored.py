@@ -29,6 +29,11 @@ class StoredTable:
     ends: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
 
 
+def in_buckets(table: str) -> str:
+    """The name that stands for the rows of a table in a store: those of one bucket, or of all."""
+    return f"{table} in buckets"
+
+
 def shape_of(table: Table) -> str:
     """What the rows of a table, their owners and their places are made from: a store of another shape holds another table."""
     columns = sorted((name, column.sql_type, column.nullable) for name, column in table.columns.items())

@@ -55,7 +55,7 @@ def texts_of(node: Node, context: Context) -> tuple[str, str]:
     """The statement of a relation in a bucket, and over the whole database."""
     learned, tables = context.content.learned(node), context.reader.stored
     shown = ", ".join(f'CAST(t."{field.id}" AS VARCHAR) AS "{field.id}"' for field in node.fields)
-    part, whole = (printed(node, learned, printing) for printing in (replace(context.printing, stored=tables), context.printing))
+    part, whole = (printed(node, learned, printing) for printing in (replace(context.printing, stored=tables, part=True), context.printing))
     return f"SELECT {shown} FROM ({part}) AS t", f"SELECT {shown} FROM ({whole}) AS t"
 
 
@@ -88,7 +88,7 @@ def test_what_is_split_by_entity_is_put_together_of_its_buckets(sessions: list[t
             assert (len(query) == 2) == (found[id(plan.input)] is SplitBy.ENTITIES)
             if len(query) < 2:
                 continue
-            merged, whole_rows = context.reader.rows(*query), context.reader.rows(context.sql(plan))
+            merged, whole_rows = context.reader.rows(*query), context.reader.rows(printed(plan, context.content.learned(plan), context.printing))
             if type(plan).__name__ == "Ranks":
                 merged, whole_rows = counted(merged), counted(whole_rows)
             assert as_text(merged) == as_text(whole_rows), f"seed {seed}, {name}: {plan.label()}"

@@ -17,9 +17,10 @@ scan lies within its `ends` in all rows of the table (but for NULL, which gives 
 only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
 range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
-(4) *In a store*, the rows of each bucket are those of a set of entities, with the owners and places that the plan would work
-out (`plan.stored`, `backends.store_writer`), so the text gives what the plan gives over these entities; and the rows of all
-buckets are merged where the kernel has found that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
+(4) *In a store* are the rows of a table that have an owner, with the owners and places that the plan would work out
+(`plan.stored`, `backends.store_writer`), and each bucket has those of a set of entities. So the text gives over all buckets
+what the plan gives, and over each of them what the plan gives over its entities; which is merged where the kernel has found
+that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
@@ -123,16 +124,21 @@ class Content:
 
     def sql(self, plan: Node, printing: Printing) -> str:
         """The SQL text of a plan, as it is executed on this content."""
-        return printed(plan, self.learned(plan), printing)
+        return printed(plan, self.learned(plan), replace(printing, stored=self._all_stored(plan)))
 
     def query(self, plan: Summary, printing: Printing, by_entity: Callable[[Summary], bool]) -> Query:
-        """The same, in buckets of entities where the tables of the plan are in a store, and the plan may be read there."""
-        tables = {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
-        stored = {name: found for name, table in tables.items() if (found := self._stored(table)) is not None}
-        merged = plan.merge_sql(PARTS) if tables and len(stored) == len(tables) and by_entity(plan) else None
+        """The same, bucket by bucket where all private tables of the plan are in a store, and it is split by entity."""
+        stored = self._all_stored(plan)
+        private = {scan.table.name for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
+        merged = plan.merge_sql(PARTS) if stored and stored.keys() == private and by_entity(plan) else None
         if merged is None:
             return (self.sql(plan, printing),)
-        return merged, printed(plan, self.learned(plan), replace(printing, stored=stored))
+        return merged, printed(plan, self.learned(plan), replace(printing, stored=stored, part=True))
+
+    def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
+        """The private tables of a plan that are in a store."""
+        tables = {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
+        return {name: found for name, table in tables.items() if (found := self._stored(table)) is not None}
 
     def _stored(self, table: Table) -> StoredTable | None:
         """A table in the store, if that was prepared for this very table."""

@@ -27,7 +27,7 @@ def saturated(total: str, bound: int = SATURATION) -> str:
 
 def held(total: str, printing: Printing) -> str:
     """A HUGEINT sum of all rows as a BIGINT; of the rows of a bucket as a HUGEINT, which is held after it is added to others."""
-    if not printing.stored:
+    if not printing.part:
         return saturated(total)
     return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{OF_PARTS}), {OF_PARTS}) AS HUGEINT)"
 

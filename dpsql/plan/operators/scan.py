@@ -12,7 +12,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
-from dpsql.plan.stored import OWNER
+from dpsql.plan.stored import OWNER, in_buckets
 from dpsql.types import Type
 
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -131,9 +131,9 @@ class Scan(Node):
         return f"SELECT {shown} FROM {source}{where}"
 
     def _stored(self, carried: dict[str, str]) -> tuple[str, list[str]]:
-        """Where rows are read in a bucket, in which all have an owner; how owners are printed is put into `carried`."""
+        """Where rows are read in a store, in which all have an owner; how owners are printed is put into `carried`."""
         carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
-        return f"{quote(self.table.name)} AS t0", []
+        return f"{quote(in_buckets(self.table.name))} AS t0", []
 
     def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
         """Where rows are read, with those in which their owners are named, and the tests that they have owners; how owners are
