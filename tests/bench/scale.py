@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from bench_clock import table
 
@@ -104,12 +103,15 @@ def plain(folder: Path, name: str, memory: str) -> None:
         connection.execute(LINES[name][2]).fetchall()
 
 
-def measured(folder: Path, who: str, name: str, memory: str) -> dict[str, Any]:
+def measured(folder: Path, who: str, name: str, memory: str) -> dict[str, float] | None:
+    """What a line took; nothing where the engine by itself has not enough memory."""
     ended = subprocess.run([sys.executable, __file__, "--worker", who, "--name", name, "--data", folder, "--memory", memory], check=False,
                            capture_output=True, text=True)
+    if who == "plain" and "OutOfMemoryException" in ended.stderr:
+        return None
     if ended.returncode:
         raise RuntimeError(ended.stderr)
-    found: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    found: dict[str, float] = json.loads(ended.stdout.strip().splitlines()[-1])
     return found
 
 
@@ -118,8 +120,11 @@ def lines(folder: Path, memory: str, in_place: bool) -> Iterator[list[str]]:
         if name.startswith("prepare") and in_place:
             continue
         made, base = (measured(folder, who, name, memory) for who in ("ours", "plain"))
-        yield [name, *(f"{made[key]:.1f}" for key in ("wall", "cpu")), f"{made['mb']:.0f}", *(f"{base[key]:.1f}" for key in ("wall", "cpu")),
-               f"{base['mb']:.0f}", f"{made['wall'] / base['wall']:.1f}"]
+        yield [name, *shown(made), *shown(base), f"{made['wall'] / base['wall']:.1f}" if made and base else ""]
+
+
+def shown(found: dict[str, float] | None) -> list[str]:
+    return ["memory", "", ""] if found is None else [f"{found['wall']:.1f}", f"{found['cpu']:.1f}", f"{found['mb']:.0f}"]
 
 
 def main() -> None:
