@@ -16,8 +16,8 @@ from dpsql.estimates import Estimate, released
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.mechanisms.select.shown_counts import noise_of
-from dpsql.plan.certificate import stabilities
-from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.certificate import splits, stabilities
+from dpsql.plan.node import Node, PublicFacts, SplitBy, Stability
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate
@@ -72,7 +72,8 @@ class Expected:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The whole explanation. `left` has what remains in each account before the statement, `first_line` the price of an accuracy,
-    `notes` what the answer will not count; `stored` says that the statement was answered before, and costs nothing now."""
+    `notes` what the answer will not count; `reading` how rows are read, which decides on time and memory; `stored` says that
+    the statement was answered before, and costs nothing now."""
 
     entity: str
     steps: tuple[Step, ...]
@@ -84,6 +85,7 @@ class Explanation:
     cost: str
     left: tuple[str, ...]
     bound: str = ""
+    reading: str = ""
     first: tuple[First, ...] = ()
     first_line: str = ""
     stored: bool = False
@@ -109,6 +111,7 @@ class Explanation:
         width = max((2 * step.depth + len(step.label) for step in self.steps), default=0)
         lines += [f"  {'  ' * step.depth + step.label:<{width}}  {step.stability}: {step.because}" for step in self.steps]
         lines += [f"bound   {self.bound}"] if self.bound else []
+        lines += [f"read    {self.reading}"] if self.reading else []
         for title, items in (("rewrites", self.rewrites), ("stages", self.stages)):
             if items:
                 lines += [title, *(f"  {item}" for item in items)]
@@ -148,7 +151,8 @@ def explained(program: Program, public: PublicFacts, *, entity: str, left: Seque
     known = stabilities(program.view, public)
     choices = expected(program, public)
     return Explanation(
-        first=first, entity=entity, steps=tuple(steps(program.view, known, 0, entity)), bound=_bound(program, entity),
+        first=first, entity=entity, reading=_reading(splits(program.view, known)[id(program.view)], entity),
+        steps=tuple(steps(program.view, known, 0, entity)), bound=_bound(program, entity),
         rewrites=tuple(_rewrites(program, entity, public)), stages=tuple(_stages(program)),
         measurements=tuple(_measurements(program, choices)),
         expected=tuple(_expected(program, choices)), groups=_groups(program), left=tuple(left),
@@ -173,6 +177,12 @@ def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> l
     for below in node.inputs:
         found += steps(below, known, depth + 1, entity)
     return found
+
+
+def _reading(split: SplitBy, entity: str) -> str:
+    if split is SplitBy.ENTITIES:
+        return f"{entity} by {entity}: of a prepared store, one bucket at a time is in memory"
+    return f"all at once: rows of several {entity} are put together before they are added up"
 
 
 def _owned(here: Stability, entity: str) -> str:
