@@ -13,7 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpsql.noise import student
+from dpsql.noise import inverse_cdf, student
+
+MANY = 256  # values from which on the sampler for many is faster, its tables included
 
 
 class Source(Protocol):
@@ -50,16 +52,17 @@ class Source(Protocol):
 
 
 class Secure:
-    """The source of noise of every answer: exact samplers, OpenDP's where it has one, on the operating system's randomness.
+    """The source of noise of every answer: exact samplers on the operating system's randomness. They are OpenDP's where it has
+    one, and `inverse_cdf` for many values at once.
 
     Fork-safe; no seed.
     """
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
-        return laplace(values, scale)
+        return inverse_cdf.laplace(_words(values), scale).tolist() if _many(values, scale) else laplace(values, scale)
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
-        return gaussian(values, sigma)
+        return inverse_cdf.gaussian(_words(values), sigma).tolist() if _many(values, sigma) else gaussian(values, sigma)
 
     def student(self, values: Sequence[int], scale: float) -> list[int]:
         return student.add(values, scale)
@@ -84,6 +87,10 @@ class Secure:
             drawn = [self.below(2 * reach + 1) - reach for _ in noise] if wide else noise
             kept += [z for z, y in zip(drawn, noise, strict=True) if abs(z) <= (y if wide else reach)]
         return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
+
+
+def _many(values: Sequence[int], scale: float) -> bool:
+    return len(values) >= MANY and 0 < scale <= inverse_cdf.LARGEST
 
 
 # -- OpenDP's exact samplers, called with arrays: the numbers of a list would be checked one by one in Python, which is slower
