@@ -46,7 +46,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class NoiseLaw:
     """Probabilities proportional to exp(-linear |z| - square z^2); `shift` is the logarithm of the size of a block."""
 
     linear: Fraction
@@ -57,13 +57,13 @@ class Law:
 def laplace(values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
     """Each value plus noise z with probability proportional to exp(-|z| / scale); saturates at the ends of 64 bits."""
     shift = _shift(scale)
-    return _added(values, Law(1 / Fraction(scale), Fraction(0), shift))
+    return _added(values, NoiseLaw(1 / Fraction(scale), Fraction(0), shift))
 
 
 def gaussian(values: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
     """Each value plus noise z with probability proportional to exp(-z^2 / (2 sigma^2)); saturates at the ends of 64 bits."""
     shift = _shift(sigma)
-    return _added(values, Law(Fraction(0), 1 / (2 * Fraction(sigma) ** 2), shift))
+    return _added(values, NoiseLaw(Fraction(0), 1 / (2 * Fraction(sigma) ** 2), shift))
 
 
 def _shift(scale: float) -> int:
@@ -73,7 +73,7 @@ def _shift(scale: float) -> int:
     return (int(scale) >> BLOCKS).bit_length()
 
 
-def _added(values: NDArray[np.int64], law: Law) -> NDArray[np.int64]:
+def _added(values: NDArray[np.int64], law: NoiseLaw) -> NDArray[np.int64]:
     """The sum is wrong, as it is taken modulo 2^64, where its sign differs from the signs of both numbers."""
     noise = drawn(law, len(values))
     if noise.dtype == object:
@@ -84,7 +84,7 @@ def _added(values: NDArray[np.int64], law: Law) -> NDArray[np.int64]:
     return total
 
 
-def drawn(law: Law, count: int) -> NDArray[Any]:
+def drawn(law: NoiseLaw, count: int) -> NDArray[Any]:
     """Independent draws: the first accepted ones of a sequence of proposals."""
     parts, missing = [np.zeros(0, dtype=np.int64)], count
     while missing > 0:
@@ -93,7 +93,7 @@ def drawn(law: Law, count: int) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def _accepted(law: Law, count: int) -> NDArray[Any]:
+def _accepted(law: NoiseLaw, count: int) -> NDArray[Any]:
     """The noise of those of so many proposals that are accepted."""
     first, second = _blocks(law, count) << law.shift, words(count)
     place = (second >> np.uint64(WORD - law.shift)).astype(np.int64) if law.shift else np.zeros(count, dtype=np.int64)
@@ -113,7 +113,7 @@ def words(count: int) -> NDArray[np.uint64]:
 # -- blocks
 
 
-def _blocks(law: Law, count: int) -> NDArray[Any]:
+def _blocks(law: NoiseLaw, count: int) -> NDArray[Any]:
     """Blocks; as Python's integers if there is one whose noise does not fit into 64 bits."""
     table, begun = _table(law), words(count)
     found: NDArray[Any] = np.searchsorted(table.lower, begun, side="right")
@@ -135,13 +135,13 @@ class _Table:
 
 
 @lru_cache(maxsize=64)
-def _table(law: Law) -> _Table:
+def _table(law: NoiseLaw) -> _Table:
     lower, upper = bounds(law, WORD)
     return _Table(lower=np.array(lower, dtype=np.uint64),
                   unclear=np.array([0, *(high - 1 for high in upper[:-1]), 2**WORD - 1], dtype=np.uint64))
 
 
-def block(law: Law, begun: int) -> int:
+def block(law: NoiseLaw, begun: int) -> int:
     """The block for a U that begins with these 64 bits."""
     bits = WORD
     while True:
@@ -152,7 +152,7 @@ def block(law: Law, begun: int) -> int:
         bits, begun = bits + WORD, begun << WORD | int(words(1)[0])
 
 
-def bounds(law: Law, bits: int) -> tuple[list[int], list[int]]:
+def bounds(law: NoiseLaw, bits: int) -> tuple[list[int], list[int]]:
     """Lower and upper bounds of 2^bits P(block <= i) for i = 0, 1, ..., as far as blocks have a weight of about 2^-bits.
 
     Proof. Weights exp(-f(B i)) begin with 1, and each is the one before times a ratio exp(f(B i - B) - f(B i)), whose exponent is
@@ -219,7 +219,7 @@ def exponential(x: Fraction, bits: int) -> tuple[int, int]:
 # -- coins
 
 
-def _coins(law: Law, first: NDArray[Any], place: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _coins(law: NoiseLaw, first: NDArray[Any], place: NDArray[np.int64]) -> NDArray[np.bool_]:
     """For each proposal whether it is accepted: with probability exp(f(first) - f(first + place))."""
     begun, twice = words(len(first)), (2 * first + place).astype(np.float64)
     exponent = place.astype(np.float64) * (float(law.linear) + float(law.square) * twice)

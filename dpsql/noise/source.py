@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.noise import inverse_cdf, student
 
@@ -59,10 +60,10 @@ class Secure:
     """
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
-        return inverse_cdf.laplace(_words(values), scale).tolist() if _many(values, scale) else laplace(values, scale)
+        return laplace(values, scale)
 
     def gaussian(self, values: Sequence[int], sigma: float) -> list[int]:
-        return inverse_cdf.gaussian(_words(values), sigma).tolist() if _many(values, sigma) else gaussian(values, sigma)
+        return gaussian(values, sigma)
 
     def student(self, values: Sequence[int], scale: float) -> list[int]:
         return student.add(values, scale)
@@ -89,21 +90,19 @@ class Secure:
         return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
 
 
-def _many(values: Sequence[int], scale: float) -> bool:
-    return len(values) >= MANY and 0 < scale <= inverse_cdf.LARGEST
-
-
-# -- OpenDP's exact samplers, called with arrays: the numbers of a list would be checked one by one in Python, which is slower
+# -- the sampler for many values, and OpenDP's. They are called with arrays: OpenDP checks the numbers of a list one by one
 
 
 def laplace(values: Sequence[int], scale: float) -> list[int]:
     """Each value plus noise z with probability proportional to exp(-|z| / scale); saturates at the ends of 64 bits."""
-    return list(_sampler("laplace", scale)(_words(values)))
+    exact = _words(values)
+    return list(inverse_cdf.laplace(exact, scale).tolist() if _many(exact, scale) else _sampler("laplace", scale)(exact))
 
 
 def gaussian(values: Sequence[int], sigma: float) -> list[int]:
     """Each value plus noise z with probability proportional to exp(-z^2 / (2 sigma^2)); saturates at the ends of 64 bits."""
-    return list(_sampler("gaussian", sigma)(_words(values)))
+    exact = _words(values)
+    return list(inverse_cdf.gaussian(exact, sigma).tolist() if _many(exact, sigma) else _sampler("gaussian", sigma)(exact))
 
 
 def exponential(scores: Sequence[float], scale: float) -> int:
@@ -117,7 +116,11 @@ def permute_and_flip(scores: Sequence[int], scale: float) -> int:
     return int(_sampler("permute and flip", scale)(_words(scores)))
 
 
-def _words(values: Sequence[int]) -> Any:
+def _many(values: NDArray[np.int64], scale: float) -> bool:
+    return len(values) >= MANY and 0 < scale <= inverse_cdf.LARGEST
+
+
+def _words(values: Sequence[int]) -> NDArray[np.int64]:
     """Integers of 64 bits. Raises TypeError or OverflowError for anything else."""
     return np.asarray(array("q", values), dtype=np.int64)
 

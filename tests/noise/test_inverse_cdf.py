@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from support.chances import ALARM, p_value
 
 from dpsql.noise import inverse_cdf, source
-from dpsql.noise.inverse_cdf import Law, block, bounds, coin, exponential
+from dpsql.noise.inverse_cdf import NoiseLaw, block, bounds, coin, exponential
 
 SCALES = [0.05, 0.3, 1.0, 2.5, 31.9, 32.0, 33.3, 100.0, 1e4, 123456.789, 2.0**40, 2.0**50]
 KINDS = "laplace", "gaussian"
@@ -26,22 +26,22 @@ SURE = 1e-9  # the chance that draws of equal laws are found to differ
 Exact = Iterator[None]
 
 
-def law_of(kind: str, scale: float) -> Law:
+def law_of(kind: str, scale: float) -> NoiseLaw:
     shift = max(0, math.floor(math.log2(scale)) - 4)
-    return Law(1 / Fraction(scale), Fraction(0), shift) if kind == "laplace" else Law(Fraction(0), 1 / (2 * Fraction(scale) ** 2), shift)
+    return NoiseLaw(1 / Fraction(scale), Fraction(0), shift) if kind == "laplace" else NoiseLaw(Fraction(0), 1 / (2 * Fraction(scale) ** 2), shift)
 
 
 def decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
 
 
-def weight(law: Law, size: int) -> Decimal:
+def weight(law: NoiseLaw, size: int) -> Decimal:
     """exp(-f(size)), by the library of decimals."""
     return (-decimal(law.linear * size + law.square * size**2)).exp()
 
 
 @cache
-def chances(law: Law) -> tuple[Decimal, ...]:
+def chances(law: NoiseLaw) -> tuple[Decimal, ...]:
     """P(block <= i), to 190 digits: the blocks that are left out weigh less than 10^-195 in all."""
     with localcontext(prec=DIGITS):
         weights, size = [Decimal(1)], 0
@@ -54,7 +54,7 @@ def chances(law: Law) -> tuple[Decimal, ...]:
         return tuple(part / total for part in sums[1:])
 
 
-def faults_of(law: Law, lower: Iterable[int], upper: Iterable[int], bits: int) -> list[int]:
+def faults_of(law: NoiseLaw, lower: Iterable[int], upper: Iterable[int], bits: int) -> list[int]:
     """The places whose bounds do not enclose the probability, or are not close."""
     with localcontext(prec=DIGITS):
         return [i for i, (low, high, chance) in enumerate(zip(lower, upper, chances(law), strict=False))
@@ -238,7 +238,8 @@ def test_draws_have_the_law(kind: str, scale: float, effort: float) -> None:
 def test_draws_are_like_those_of_opendp(kind: str, scale: float, effort: float) -> None:
     """The distance of two empirical distributions, by the bound of Dvoretzky, Kiefer, Wolfowitz and Massart for each."""
     ours = np.sort(many(kind, round(400_000 * effort), scale))
-    theirs = np.sort(np.array(getattr(source, kind)([0] * round(40_000 * effort), scale)))
+    few = [0] * (source.MANY - 1)
+    theirs = np.sort(np.array([getattr(source, kind)(few, scale) for _ in range(round(160 * effort))]).reshape(-1))
     ends = np.concatenate((ours, theirs))
     far = np.abs(np.searchsorted(ours, ends, side="right") / len(ours) - np.searchsorted(theirs, ends, side="right") / len(theirs)).max()
     assert far < sum(math.sqrt(math.log(4 / SURE) / (2 * len(draws))) for draws in (ours, theirs))
@@ -311,12 +312,16 @@ def test_hardly_any_noise(scale: float) -> None:
 
 def test_many_values_go_to_this_sampler_and_few_to_opendp(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = list[str]()
-    for name, module in (("many", inverse_cdf), ("few", source)):
-        for kind in KINDS:
-            def noted(values: Any, scale: float, name: str = name, kind: str = kind) -> Any:
-                taken.append(f"{kind}, {name}")
-                return np.asarray(values)
-            monkeypatch.setattr(module, kind, noted)
+
+    def noted(name: str) -> Callable[..., Any]:
+        def add(values: Any, scale: float = 0) -> Any:
+            taken.append(name)
+            return np.asarray(values)
+        return add
+
+    for kind in KINDS:
+        monkeypatch.setattr(inverse_cdf, kind, noted(f"{kind}, many"))
+    monkeypatch.setattr(source, "_sampler", lambda name, scale: noted(f"{name}, few"))
     noise = source.Secure()
     for draw in (noise.laplace, noise.gaussian):
         for values, scale in (([0] * source.MANY, 1.0), ([0] * (source.MANY - 1), 1.0), ([0] * source.MANY, 2.0**55)):

@@ -37,9 +37,18 @@ def discrete_student(scale: float, centre: int = 0) -> dict[int, float]:
     return {centre + z: 1 / (1 + (z / scale) ** 2) ** 2 / total for z in range(-round(40 * scale) - 9, round(40 * scale) + 10)}
 
 
+def few_at_a_time(add: Callable[[Sequence[int], float], list[int]]) -> Callable[[Sequence[int], float], list[int]]:
+    """By the sampler for few values."""
+    return lambda values, scale: [noisy for few in batched(values, source.MANY - 1) for noisy in add(few, scale)]
+
+
+def batched(values: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [values[at:at + size] for at in range(0, len(values), size)]
+
+
 KINDS: list[tuple[Callable[[Sequence[int], float], list[int]], Callable[..., dict[int, float]]]] = [
     (NOISE.laplace, discrete_laplace), (NOISE.gaussian, discrete_gaussian), (NOISE.student, discrete_student),
-    (source.laplace, discrete_laplace), (source.gaussian, discrete_gaussian)]  # the sampler for few values, given many
+    (few_at_a_time(NOISE.laplace), discrete_laplace), (few_at_a_time(NOISE.gaussian), discrete_gaussian)]
 
 
 @pytest.mark.parametrize("add, mass", KINDS)
