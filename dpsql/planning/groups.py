@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import chain
 
-from dpsql.plan.cells import Cells
+from dpsql.plan.cells import Cells, Grid
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import Question
 
 
 def cells_over(values: Sequence[Sequence[Value]], question: Question) -> Cells:
     """All combinations of values of the keys of a question; for each of its grouping sets in turn, if it has some."""
-    found: list[tuple[Value, ...]] = []
-    for kept in kept_keys(question):
-        level = levels_of(question, kept)
-        found += [(*key, *level) for key in product(*(own if i in kept else (None,) for i, own in enumerate(values)))]
-    return tuple(found)
+    grids = [Grid((*(tuple(own) if i in kept else (None,) for i, own in enumerate(values)),
+                   *((level,) for level in levels_of(question, kept)))) for kept in kept_keys(question)]
+    return grids[0] if len(grids) == 1 else tuple(chain.from_iterable(grids))
 
 
 def kept_keys(question: Question) -> tuple[tuple[int, ...], ...]:

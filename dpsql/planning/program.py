@@ -55,7 +55,7 @@ FREQUENCY_SHARE = Fraction(1, 5)  # for one limit of keys, and twice that for tw
 COUNTED_SHARE = Fraction(1, 2)  # for the keys, if the counts that come with them answer an aggregate
 USUAL_GROUPS = 4  # in how many undeclared groups an entity counts, if neither its rows nor the statement limit them
 ROWS = Sums(summand=Count())
-MOST_CELLS = 1_000_000
+MOST_CELLS = 2**21
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
 MOST_LISTED = 2**14  # such values in all declared groups together
 MOST_VOUCHED = 4  # groups up to which entities vouch for values: all rows of an entity may be in each of them
