@@ -25,7 +25,6 @@ Numbers: TypeAlias = NDArray[np.float64]
 Error: TypeAlias = float | None
 Interval: TypeAlias = tuple[float, float] | None
 FEW = 1000  # numbers that are stored one by one, so that a reader of the ledger sees them
-WHOLE = 2**63  # whole numbers below it are packed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,27 +118,31 @@ def _packed(numbers: Numbers | None) -> Any:
 
 
 def _packed_values(values: Sequence[Value]) -> Any:
-    """Many numbers as bytes, with NaN for NULL; or many values that repeat as the different ones and the place of each."""
-    kinds = set(map(type, values)) if len(values) > FEW else set()
-    if kinds == {int} and min(values) >= -WHOLE and max(values) < WHOLE:  # type: ignore[type-var, operator]
-        return _bytes_of(np.array(values, dtype="<i8"))
-    if float in kinds and kinds <= {float, type(None)}:
-        numbers = np.array(values, dtype="<f8")
-        if np.isnan(numbers).sum() == sum(value is None for value in values):
-            return _bytes_of(numbers)
+    """Many values that repeat as the different ones and the place of each; many numbers as bytes, with NaN for NULL or the places
+    of NULL beside them."""
+    kinds = set(map(type, values)) - {type(None)} if len(values) > FEW else set()
     different = dict(zip(dict.fromkeys(values), count())) if kinds and float not in kinds else {}  # 0 and -0 are equal floats
     if 0 < 4 * len(different) <= len(values):
         places = np.array([different[value] for value in values], dtype="<i8")
         return {"values": list(map(plain, different)), "places": _bytes_of(places)}
+    holes = [at for at, value in enumerate(values) if value is None]
+    if kinds == {int}:
+        whole = np.array([value or 0 for value in values])
+        if whole.dtype == np.int64:  # not an array of larger integers
+            return {**_bytes_of(whole.astype("<i8")), "null": holes}
+    if kinds == {float}:
+        numbers = np.array(values, dtype="<f8")
+        if np.isnan(numbers).sum() == len(holes):
+            return _bytes_of(numbers)
     return list(map(plain, values))
 
 
-def _bytes_of(numbers: NDArray[Any]) -> dict[str, str]:
+def _bytes_of(numbers: NDArray[Any]) -> dict[str, Any]:
     packed = zlib.compress(numbers.tobytes(), 1)
     return {"type": numbers.dtype.str, "zlib": base64.b64encode(packed).decode("ascii")}
 
 
-def _array(packed: dict[str, str]) -> NDArray[Any]:
+def _array(packed: dict[str, Any]) -> NDArray[Any]:
     return np.frombuffer(zlib.decompress(base64.b64decode(packed["zlib"])), dtype=packed["type"])
 
 
@@ -150,7 +153,10 @@ def _unpacked_values(values: Any, kind: Type) -> tuple[Value, ...]:
         different = [typed(value, kind) for value in values["values"]]
         return tuple(map(different.__getitem__, _array(values["places"]).tolist()))
     numbers = _array(values)
-    return tuple(told(numbers) if numbers.dtype.kind == "f" else numbers.tolist())
+    found: list[Value] = list(told(numbers)) if numbers.dtype.kind == "f" else numbers.tolist()
+    for at in values.get("null", ()):
+        found[at] = None
+    return tuple(found)
 
 
 def plain(value: Value) -> Any:

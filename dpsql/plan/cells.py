@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, overload
 
 from dpsql.plan.expr.nodes import Value
 
+MOST_CELLS = 2**21  # groups that are listed because their keys have declared values
+
 
 @dataclass(frozen=True, slots=True)
 class Grid(Sequence[tuple[Value, ...]]):

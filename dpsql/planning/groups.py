@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from dpsql.plan.cells import Cells, Grid
+from dpsql.plan.cells import MOST_CELLS, Cells, Grid
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.question import Question
+from dpsql.plan.question import Key, Question
 
 
 def cells_over(values: Sequence[Sequence[Value]], question: Question) -> Cells:
@@ -26,3 +26,11 @@ def levels_of(question: Question, kept: Sequence[int]) -> tuple[int, ...]:
     """The values of the question's GROUPING calls in one grouping set: a bit for each key, 1 if it is summed out."""
     here = {question.keys[i].column for i in kept}
     return tuple(sum((key not in here) << i for i, key in enumerate(reversed(level.keys))) for level in question.levels)
+
+
+def not_listed(question: Question, key: Key) -> str:
+    """Why a key has no list of values."""
+    domain = question.view.field(key.column).facts.domain
+    if domain is None or len(domain) <= MOST_CELLS:
+        return f"the values of {key.name} are not declared"
+    return f"the declared range of {key.name} has {len(domain):,} values, more than the {MOST_CELLS:,} that are listed"
