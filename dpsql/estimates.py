@@ -407,16 +407,18 @@ def widths_of(errors: Sequence[NoiseTerm], slopes: Numbers, confidence: float) -
     on_integers, laplace, unknown = (np.array([error.kind in kinds for error in errors], dtype=np.bool_)
                                      for kinds in (ON_INTEGERS, ("laplace",), ("laplaces",)))
     units = np.where((sizes > 0) & on_integers, slopes, 0.0).sum(axis=1)
-    found = _continuous(sizes[:, laplace], sizes[:, ~laplace], confidence) + units / 2
+    alone = ((sizes > 0).sum(axis=1) == 1) & (sizes[:, on_integers] > 0).any(axis=1)
     mixed = (sizes[:, unknown] > 0).any(axis=1)
-    if mixed.any():
-        variances = np.array([error.variance for error in errors])
-        found[mixed] = np.sqrt((slopes[mixed] ** 2 * variances).sum(axis=1)) * laplaces(confidence) + units[mixed] / 2
-    alone = (sizes > 0).sum(axis=1) == 1
+    found, rest = np.zeros(len(slopes)), ~alone & ~mixed & (sizes > 0).any(axis=1)
     for place in np.flatnonzero(on_integers).tolist():
         rows = alone & (sizes[:, place] > 0)
         if rows.any():
             found[rows] = slopes[rows, place] * _integer(errors[place], confidence)
+    if mixed.any():
+        variances = np.array([error.variance for error in errors])
+        found[mixed] = np.sqrt((slopes[mixed] ** 2 * variances).sum(axis=1)) * laplaces(confidence) + units[mixed] / 2
+    if rest.any():
+        found[rest] = _continuous(sizes[rest][:, laplace], sizes[rest][:, ~laplace], confidence) + units[rest] / 2
     return np.asarray(np.where(known, found, math.inf), dtype=np.float64)
 
 
@@ -433,12 +435,11 @@ def _apart(errors: Sequence[NoiseTerm], slopes: Numbers) -> tuple[list[NoiseTerm
 
 
 def _continuous(laplace: Numbers, normal: Numbers, confidence: float) -> Numbers:
-    """The same for sums of Laplace variables of these scales and of normal ones of these deviations, in rows.
+    """The same for sums of Laplace variables of these scales and of normal ones of these deviations, in rows that are not all 0.
 
     Relative widths are rounded up by one per cent at most, so that few different ones are ever computed.
     """
-    largest = np.concatenate((laplace, normal), axis=1).max(axis=1, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
+    unit = np.concatenate((laplace, normal), axis=1).max(axis=1)
     spread: Numbers = unit * np.sqrt(((normal / unit[:, None]) ** 2).sum(axis=1))
     if not (laplace > 0).any():
         return spread * _quantile((), 1.0, confidence)
@@ -451,7 +452,7 @@ def _continuous(laplace: Numbers, normal: Numbers, confidence: float) -> Numbers
     firsts = np.unique(numbers, return_index=True)[1]
     quantiles = [_quantile(tuple(_width(step) for step in row[:-1] if step != NONE), _width(row[-1]), confidence)
                  for row in steps[firsts].tolist()]
-    return np.asarray(np.where(largest > 0, unit * np.array(quantiles)[numbers], 0.0), dtype=np.float64)
+    return np.asarray(unit * np.array(quantiles)[numbers], dtype=np.float64)
 
 
 def _steps(parts: Numbers) -> NDArray[np.int64]:
