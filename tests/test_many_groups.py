@@ -76,6 +76,12 @@ def test_groups_that_are_too_many_are_selected_and_the_answer_says_so(cursor: dp
         cursor.execute("SELECT code, COUNT(*) FROM people GROUP BY code")
 
 
+def test_expressions_of_too_many_numbers_are_told_too(cursor: dpsql.Cursor) -> None:
+    told = "code // 1000 may be any of 100,000 whole numbers, more than the 10,000 that are listed of an expression"
+    cursor.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2, delta = 1e-6) code // 1000, COUNT(*) FROM people GROUP BY 1")
+    assert f"{told}, so only groups that are selected privately are shown" in cursor.notes
+
+
 def test_conditions_leave_few_of_very_many(cursor: dpsql.Cursor) -> None:
     rows = cursor.execute("SELECT code, COUNT(*) FROM people WHERE code BETWEEN 3 AND 7 GROUP BY code").fetchall()
     assert [row[0] for row in rows] == [3, 4, 5, 6, 7] and abs(rows[0][1] - ROWS / 5) < 40

@@ -29,7 +29,7 @@ from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import Key, Question
 from dpsql.planning.frequency_limits import Unknown, with_limits
-from dpsql.planning.groups import not_listed
+from dpsql.planning.groups import too_long
 from dpsql.planning.program import Program, are_listed
 from dpsql.types import ANY_NUMBER, Interval, Type
 
@@ -157,11 +157,11 @@ def _written(ends: Interval, kind: Type) -> str:
 
 
 def selected(questions: Sequence[Question]) -> Iterator[str]:
-    """Notes on keys whose declared values are too many to be listed."""
+    """Notes on keys whose known values are too many to be listed."""
     for question in questions:
         for key in question.keys:
-            if key.domain is None and question.view.field(key.column).facts.domain is not None:
-                yield f"{not_listed(question, key)}, so only groups that are selected privately are shown"
+            if key.domain is None and (because := too_long(question, key)) is not None:
+                yield f"{because}, so only groups that are selected privately are shown"
 
 
 def undeclared(questions: Sequence[Question]) -> Iterator[str]:
