@@ -1,4 +1,4 @@
-"""The shell: dpsql demo | init | check | query | explain | workload | validate | synthesize | budget | releases | help.
+"""The shell: dpsql demo | init | check | prepare | query | explain | workload | validate | synthesize | budget | releases | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
 2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -115,6 +115,9 @@ def _parser() -> argparse.ArgumentParser:
                        "them: for the owner; it shows private facts on this screen and stores none; exit code 0 where nothing is "
                        "suspicious, 1 otherwise")
     check.add_argument("--json", action="store_true", help="print JSON")
+    made = command("prepare", _prepare, "store the data once more in buckets of entities, which are read much faster")
+    _add_place(made)
+    made.add_argument("--buckets", type=int, metavar="NUMBER", help="how many (default: one for each eight million rows)")
     for name, run, help_ in (("query", _query, "answer SQL"),
                              ("explain", _explain, "show what SQL would do and cost; spends nothing")):
         made = command(name, run, help_)
@@ -386,6 +389,16 @@ def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[s
             notes += noticed(policy, options.database, book, name)[0]
     for text in dict.fromkeys(notes):
         print(f"note: {text}", file=sys.stderr)
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from dpsql.engine.preparing import prepare
+
+    with _waiting("preparing ..."):
+        made = prepare(buckets=options.buckets, **_place(options))
+    for one in made:
+        count, tables = len(one.store.buckets), ", ".join(one.store.tables)
+        print(f"prepared for each {one.entity}: {tables}, in {count} bucket{'s' * (count != 1)} in {one.folder}")
 
 
 def _query(options: argparse.Namespace) -> None:

@@ -39,6 +39,7 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.opening import open_reader
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import literal, quote
+from dpsql.plan.node import Printing
 from dpsql.plan.operators.scan import Scan
 from dpsql.types import Type
 
@@ -218,7 +219,7 @@ class _Count:
 
     def _owned(self, table: Table, entity: Entity, rows: int) -> EntitiesOnRows:
         owners = tuple(f"o{i}" for i in range(len(table.owners)))
-        scan = Scan(table=table, columns=(), owners=owners).rows_where(None)
+        scan = Scan(table=table, columns=(), owners=owners).render((), Printing())
         read, = self._one(f"SELECT COUNT(*) FROM ({scan}) AS t")
         each = ", ".join(map(quote, owners))
         named = f"SELECT unnest(list_distinct([{each}])) AS o FROM ({scan}) AS t"
@@ -248,7 +249,7 @@ class _Count:
         """A column compared with its declaration; None if nothing is declared of its values."""
         declared = self._policy.tables[table.name].columns[column.name]
         everybodys = replace(table, public=True, owners=())
-        source = f"({Scan(table=everybodys, columns=(('v', column.name),)).rows_where(None)}) AS t"
+        source = f"({Scan(table=everybodys, columns=(('v', column.name),)).render((), Printing())}) AS t"
         there = 't."v" IS NOT NULL' + (' AND NOT isnan(t."v")' if column.type is Type.DOUBLE else "")
         inside = _inside(declared, column)
         if inside is None and declared.nullable:

@@ -22,6 +22,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, compiled, program_steps
 from dpsql.errors import SqlError, Unsupported
 from dpsql.noise.source import Secure
+from dpsql.plan.stored import StoredTable
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
@@ -49,17 +50,25 @@ class Remembering:
     def schema(self) -> Mapping[str, TableSchema]:
         return self._reader.schema()
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    @property
+    def content(self) -> str:
+        return ""  # nothing is kept for longer
+
+    @property
+    def stored(self) -> Mapping[str, StoredTable]:
+        return {}  # the database itself is read
+
+    def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
         if sql not in self._rows:
             self._rows[sql] = self._reader.rows(sql)
         return self._rows[sql]
 
-    def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
+    def arrays(self, sql: str, part: str | None = None) -> Sequence[NDArray[Any]]:
         if sql not in self._arrays:
             self._arrays[sql] = self._reader.arrays(sql)
         return self._arrays[sql]
 
-    def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, part: str | None = None) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         if sql not in self._columns:
             self._columns[sql] = self._reader.columns(sql)
         return self._columns[sql]

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.reader import ReaderFault
-from dpsql.backends.source_files import FileState, files_of_database, fingerprint
+from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
+from dpsql.backends.store import Store, bucket_name
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.plan.stored import StoredTable
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -41,11 +43,15 @@ class DuckReader:
 
     `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
     tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none. Where
-    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory.
+    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory. The
+    buckets of a `store` are attached under the names of `bucket_name`. `sources` are all files that the tables are read from,
+    and `content` tells how; see `backends.reader`.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
-                 keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None) -> None:
+                 keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
+                 store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
+        self._store, self.origin = store, origin
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
         if beside is not None:
@@ -55,22 +61,30 @@ class DuckReader:
     def version(self) -> str:
         return self._version
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._cursor(sql) as cursor:
+    @property
+    def stored(self) -> Mapping[str, StoredTable]:
+        return {} if self._store is None else self._store.tables
+
+    def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
+        with self._cursor(sql, part) as cursor:
             rows: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
             return rows
 
-    def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
-        with self._cursor(sql) as cursor:
+    def arrays(self, sql: str, part: str | None = None) -> Sequence[NDArray[Any]]:
+        with self._cursor(sql, part) as cursor:
             columns = cursor.execute(sql).fetchnumpy()
             return [np.ma.getdata(column) for column in columns.values()]
 
-    def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
-        with self._cursor(sql) as cursor:
+    def columns(self, sql: str, part: str | None = None) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        with self._cursor(sql, part) as cursor:
             found = cursor.execute(sql).fetchnumpy()
             days = [str(kind) == "DATE" for _, kind, *_ in cursor.description or ()]
             return [np.ma.asarray(column.astype("datetime64[D]") if day else column)
                     for column, day in zip(found.values(), days, strict=True)]
+
+    @property
+    def content(self) -> str:
+        return f"{duckdb.__version__} {self.origin}" if self.origin.files else ""
 
     def schema(self) -> Mapping[str, TableSchema]:
         if self._beside is None:
@@ -138,8 +152,32 @@ class DuckReader:
     def close(self) -> None:
         self._connection.close()
 
+    def largest(self) -> int:
+        """How many rows the largest table has, about; only for what is a question of speed."""
+        with self._cursor() as cursor:
+            return max(self.origin.rows, _largest(cursor))
+
+    def write(self, sql: str) -> None:
+        """Run a statement that changes a database of the owner, such as a bucket of a store that is prepared."""
+        with self._cursor(sql) as cursor:
+            cursor.execute(sql)
+
+    def _collect(self, cursor: duckdb.DuckDBPyConnection, part: str) -> None:
+        """Run a statement in each bucket, one after the other, so that memory holds the groups of one; and put the rows together.
+
+        The engine uses all processors for one bucket: several buckets at a time took as long.
+        """
+        buckets = () if self._store is None else range(len(self._store.buckets))
+        tables = [quote(name) for name in self.stored if quote(name) in part]
+        for bucket in buckets:
+            for name in tables:
+                cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {bucket_name(bucket)}.main.{name}")
+            cursor.execute(f"INSERT INTO {PARTS} {part}" if bucket else f"CREATE TEMP TABLE {PARTS} AS {part}")
+        for name in tables:
+            cursor.execute(f"DROP VIEW {name}")
+
     @contextlib.contextmanager
-    def _cursor(self, sql: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, sql: str = "", part: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
         failed = False
@@ -148,8 +186,10 @@ class DuckReader:
             if self._beside is not None:
                 cursor.execute(f"USE {quote(self._beside)}")
             for name, place in self._held.items():
-                if quote(name) in sql:
+                if quote(name) in (part or sql):
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
+            if part is not None:
+                self._collect(cursor, part)
             yield cursor
         except duckdb.Error:
             failed = True
@@ -184,7 +224,8 @@ def open_database(path: str | Path) -> DuckReader:
     if own:
         connection.close()
         raise redefining(path, own)
-    return DuckReader(connection, fingerprint([files_of_database(path)]))
+    files = files_of_database(path)
+    return DuckReader(connection, fingerprint([files]), origin=DataOrigin(files=files.files))
 
 
 def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
@@ -262,11 +303,16 @@ def group_densely(connection: duckdb.DuckDBPyConnection, rows_in_files: int = 0)
     be moved to disk; so a range may be at most a quarter of the rows of the largest table, and the arrays of all threads
     together an eighth of memory.
     """
-    rows, memory, threads = connection.execute(
-        "SELECT COALESCE((SELECT MAX(estimated_size) FROM duckdb_tables() WHERE NOT internal), 0), "
-        "parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
-    most = min(max(rows, rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
+    memory, threads = connection.execute(
+        "SELECT parse_formatted_bytes(current_setting('memory_limit')), current_setting('threads')").fetchall()[0]
+    most = min(max(_largest(connection), rows_in_files) // 4, memory // (8 * threads * GROUP_BYTES))
     connection.execute(f"SET GLOBAL perfect_ht_threshold = {max(12, most.bit_length() - 1)}")
+
+
+def _largest(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many rows the largest table of all attached databases has, about."""
+    found = connection.execute("SELECT COALESCE(MAX(estimated_size), 0) FROM duckdb_tables() WHERE NOT internal").fetchall()
+    return int(found[0][0])
 
 
 def lock_down(connection: duckdb.DuckDBPyConnection) -> None:

@@ -24,7 +24,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 
@@ -39,31 +38,14 @@ from dpsql.backends.duckdb import (
     lock_down,
     spill,
 )
-from dpsql.backends.source_files import SourceFiles, files_of_database, fingerprint
+from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint
+from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, bucket_name
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
-
-
-class RememberedFacts(Protocol):
-    """What was found to hold of files before, and is remembered."""
-
-    def known(self, fact: str) -> bool: ...
-
-    def keep(self, fact: str) -> None: ...
-
-
-class NothingKnown:
-    """Nothing is remembered: whoever checks the data reads them."""
-
-    def known(self, fact: str) -> bool:
-        return False
-
-    def keep(self, fact: str) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +80,13 @@ class FileView:
 
 
 def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts = NothingKnown(),
-               memory: str | None = None, empty: bool = False, tell: Callable[[str], None] = lambda line: None) -> DuckReader:
+               memory: str | None = None, empty: bool = False, find_store: FindStore = NO_STORE, sealed: bool = True,
+               tell: Callable[[str], None] = lambda line: None) -> DuckReader:
     """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
 
-    `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `tell` is told what takes
-    long. With `empty` only the names and types of columns are wanted, and no row is read.
+    `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `find_store` finds the store
+    that was made from some files; `tell` is told what takes long. With `empty` only the names and types of columns are wanted,
+    and no row is read. What is not `sealed` can also write files: that is for the owner's preparations.
 
     Raises OperationalError where files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
     Both happen when the owner opens the data, before any statement.
@@ -120,16 +104,40 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         attach_database(connection, database, BESIDE)
         _check_names(connection, tables)
     attach_released(connection)
-    group_densely(connection, max((_rows_in(connection, table) for table in shown), default=0))
+    rows = max((_rows_in(connection, table) for table in shown), default=0)
+    group_densely(connection, rows)
     files = [file for table in shown for file in table.source.files]
-    whole = [] if database is None else [files_of_database(database)]
-    connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
-    lock_down(connection)
+    sources = [*([] if database is None else [files_of_database(database)]), *(table.source for table in tables)]
+    read = [file for source in sources for file in source.files]
+    store = find_store(read)
+    if store is not None:
+        attach_store(connection, store)
+        files += store.buckets
+    if sealed:
+        connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
+        lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
-    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, keys=keys,
-                        beside=None if database is None else BESIDE)
+    reader = DuckReader(connection, fingerprint(sources), files=files, keys=keys, beside=None if database is None else BESIDE,
+                        store=store, origin=DataOrigin(files=tuple(read), rows=rows, read_as=repr([
+                            (table.name, table.key, table.types) for table in tables])))
     reader.check()
     return reader
+
+
+def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
+    """Attach the buckets of a store. Raises OperationalError where one is not what the manifest says."""
+    whole = True
+    try:
+        for number, bucket in enumerate(store.buckets):
+            connection.execute(f"ATTACH {text_literal(bucket.path)} AS {bucket_name(number)} (READ_ONLY)")
+        for name, table in store.tables.items():
+            counts = " + ".join(f"(SELECT COUNT(*) FROM {bucket_name(number)}.main.{quote(name)})"
+                                for number in range(len(store.buckets)))
+            whole = whole and connection.execute(f"SELECT {counts}").fetchall() == [(table.rows,)]
+    except duckdb.Error:
+        whole = False
+    if not whole:
+        raise OperationalError("the prepared store is damaged", code="no-database", try_="dpsql prepare, which makes it anew")
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> None:

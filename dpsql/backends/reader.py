@@ -7,16 +7,23 @@ of the engine into `ReaderFault`, which carries nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.catalog.model import TableSchema
+from dpsql.plan.stored import StoredTable
 
 
 class ReaderFault(Exception):
     """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
+
+
+PARTS = '"rows of all buckets"'  # as SQL
+Query: TypeAlias = tuple[str] | tuple[str, str]
+"""A printed plan: its text, and perhaps a statement that is run in every bucket of a store, whose rows, put together, are the
+table `PARTS` of that text."""
 
 
 class Reader(Protocol):
@@ -27,6 +34,12 @@ class Reader(Protocol):
         """Identifies the content of the database; it changes when its files do."""
         ...
 
+    @property
+    def content(self) -> str:
+        """Identifies the very files that are open, as far as can be told without reading them, and how they are read; empty where
+        there are none."""
+        ...
+
     def check(self) -> None:
         """Raises OperationalError where the files of the database are not those that were opened."""
         ...
@@ -35,15 +48,20 @@ class Reader(Protocol):
         """All tables, without reading a row."""
         ...
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a printed plan."""
+    @property
+    def stored(self) -> Mapping[str, StoredTable]:
+        """The private tables of a prepared store, by name; none where there is none."""
         ...
 
-    def arrays(self, sql: str) -> Sequence[NDArray[Any]]:
+    def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a printed plan; see `Query` for `part`."""
+        ...
+
+    def arrays(self, sql: str, part: str | None = None) -> Sequence[NDArray[Any]]:
         """The columns of a printed plan whose columns are integers without NULL."""
         ...
 
-    def columns(self, sql: str) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, part: str | None = None) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
         ...
 

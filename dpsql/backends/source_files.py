@@ -67,6 +67,18 @@ class SourceFiles:
         return self.reader == "read_parquet"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOrigin:
+    """Where the tables of a reader come from: all of the files, how they are read, and about how many rows the largest has."""
+
+    files: tuple[FileState, ...] = ()
+    read_as: str = ""
+    rows: int = 0
+
+
+NOWHERE = DataOrigin()
+
+
 def files_of(table: str, source: Path) -> SourceFiles:
     """The files of a source. Raises OperationalError where there are none, of several kinds, or of names that are patterns."""
     named, root = _named(table, source)
@@ -84,8 +96,9 @@ def files_of(table: str, source: Path) -> SourceFiles:
 
 
 def files_of_database(path: Path) -> SourceFiles:
-    """A database file, which the engine opens by itself."""
-    return SourceFiles(table="", reader="", files=(FileState.of(path),))
+    """A database file, which the engine opens by itself, with the log of what was written to it and is not yet in it."""
+    log = path.with_name(f"{path.name}.wal")
+    return SourceFiles(table="", reader="", files=(FileState.of(path), *([FileState.of(log)] if log.is_file() else [])))
 
 
 def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:

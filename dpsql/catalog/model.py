@@ -128,7 +128,8 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors. `memory` is what
-    the engine may use, such as "4GB"; None leaves that to the engine."""
+    the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
+    beside the ledger. `prepare` says whether a store of large data is made when they are opened."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -138,6 +139,8 @@ class Policy:
     anchor: str | None = None
     uploads: tuple[str, ...] = ()
     memory: str | None = None
+    store: str | None = None
+    prepare: bool = True
     path: str = ""
     text: str = ""
     digest: str = ""

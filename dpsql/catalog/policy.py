@@ -48,7 +48,8 @@ FORMS = {  # a correct example of each key
     "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
-    "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"',
+    "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
+    "prepare": "prepare = false",
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
@@ -98,7 +99,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
-                    memory=_memory(section.section("store")),
+                    **_store(section.section("store")),
                     path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -233,16 +234,17 @@ def _span_of_toml_fault(text: str, message: str) -> Span | None:
     return Span(start, start + 1)
 
 
-def _memory(store: Section | None) -> str | None:
-    """What the engine may use of the machine's memory."""
+def _store(store: Section | None) -> dict[str, Any]:
+    """What the engine may use of the machine's memory, the folder of prepared stores, and whether they are made by themselves."""
     if store is None:
-        return None
+        return {}
     found: str | None = store.take("memory", str)
     size = None if found is None else SIZE.fullmatch(found.strip())
     if found is not None and (size is None or float(size[1]) * 1000 ** ("KMGT".index(size[2].upper()) + 1) < LEAST_MEMORY):
         store.fail("memory", "must be a size of memory, 64MB or more")
+    folder, by_itself = store.take("folder", str), store.take("prepare", bool)
     store.finish()
-    return found
+    return {"memory": found, "store": folder, "prepare": by_itself is not False}
 
 
 def _entity(name: str, part: Section) -> Entity:

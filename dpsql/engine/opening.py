@@ -7,16 +7,18 @@ import errno
 import getpass
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from dpsql.backends.all_backends import is_file, open_place
-from dpsql.backends.file_tables import FileTable, NothingKnown, RememberedFacts, open_files
+from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
-from dpsql.backends.source_files import READERS, SourceFiles, files_of
+from dpsql.backends.source_files import READERS, FileState, SourceFiles, files_of
+from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
@@ -34,6 +36,7 @@ from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
+LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in the time of some statements without it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +97,47 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     return path, file_named(folder / policy.anchor) if policy.anchor else None
 
 
-def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None,
-                 terms: ConnectionTerms) -> Session:
-    """Open the policy, the database and the ledger. Raises PolicyError, OptionError, OperationalError or LedgerError."""
+def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
+                 make_store: Callable[[Policy, str | Path | None, Budget, Ledger], None] | None = None) -> Session:
+    """Open the policy, the database and the ledger. `make_store` is called where the data are large and no store of them is in
+    force, unless the policy says otherwise. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
     analyst = analyst_of(terms.analyst, budget)
     book = Ledger(*find_ledger(declared, ledger))
-    reader = open_reader(declared, database, FactsBesideLedger(book))
+    facts, folder = FactsBesideLedger(book), store_folder(declared, book)
+
+    def store(files: Sequence[FileState]) -> Store | None:
+        return find_store(folder, budget.entity, files, facts)
+
+    def opened() -> Reader:
+        return open_reader(declared, database, facts, store if manifest_of(folder, budget.entity).is_file() else NO_STORE)
+
+    reader = opened()
+    if make_store is not None and declared.prepare and is_large(reader):
+        make_store(declared, database, budget, book)
+        reader.close()
+        reader = opened()
     catalog = fitted(declared, budget.name, reader)
     notes, fresh = noticed(declared, database, book, budget.name)
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
-                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL),
+                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=facts),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
+
+
+def is_large(reader: Reader) -> bool:
+    """Whether the data are so many that a store pays, and there is none."""
+    return isinstance(reader, DuckReader) and not reader.stored and reader.largest() >= LARGE
+
+
+def store_folder(policy: Policy, ledger: Ledger) -> Path:
+    """The folder of the prepared stores: the one that the policy names, or the one beside the ledger."""
+    folder = Path(policy.path).parent / policy.store if policy.store else ledger.path.with_name(f"{ledger.path.name}.store")
+    return Path(os.path.realpath(file_named(folder)))
 
 
 def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
@@ -255,11 +282,12 @@ def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
     return files_of(table, file_named(Path(policy.path).parent / source))
 
 
-def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown()) -> Reader:
+def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown(),
+                store: FindStore = NO_STORE, *, sealed: bool = True) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
-    `facts` are what is remembered of files. Raises OperationalError or IntegrityError, located in the policy if it names the
-    file.
+    `facts` are what is remembered of files, `store` finds the store that was made from some; see `open_files`. Raises
+    OperationalError or IntegrityError, located in the policy if it names the file.
     """
     folder, named = Path(policy.path).parent, database
     alone = database is not None and policy.database is None and Path(str(database)).suffix.lower() not in READERS
@@ -275,6 +303,8 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         database = None
     elif database is not None and not sources:
         with _told_by(policy, ("database",) if named is None else ()):
+            if is_file(str(database)) and (store is not NO_STORE or not sealed):
+                return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed)
             return open_place(str(database))
     if not sources:
         raise OperationalError("no database is named", code="no-database",
@@ -286,7 +316,8 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     with _told_by(policy, ("tables",)):
         _check_sources(policy, sources)
         return open_files([_file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
-                          database=Path(database) if missing and database is not None else None, memory=policy.memory, tell=tell)
+                          database=Path(database) if missing and database is not None else None, memory=policy.memory,
+                          find_store=store, sealed=sealed, tell=tell)
 
 
 def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:

@@ -14,9 +14,10 @@ from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Error, InternalError, OperationalError
 from dpsql.kernel.checker import Checked, Known, check, known
 from dpsql.kernel.shapes import components, ends_of, size
-from dpsql.plan.certificate import Certificate, stabilities
+from dpsql.kernel.split_by_entity import split_by_entity
+from dpsql.plan.certificate import Certificate, splits, stabilities
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing, PublicFacts, Stability, Summary, fold
+from dpsql.plan.node import Node, Printing, PublicFacts, SplitBy, Stability, Summary, fold
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Summand
 
@@ -53,6 +54,16 @@ class Claims:
             found = check(plan, self._meets)
             self._compare(plan.input, found.relations)
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
+
+    def by_entity(self, plan: Summary) -> bool:
+        """Whether the input of a summary over all entities is put together of those over disjoint sets of them. Raises
+        Disagreement where that is claimed and not derived."""
+        found: dict[int, Known] = {}
+        with _refused():
+            claimed = splits(plan.input, stabilities(plan.input, self._public))[id(plan.input)] is SplitBy.ENTITIES
+            known(plan.input, self._meets, found)
+            _none(["split by entity"] if claimed and not split_by_entity(plan.input, found) else [])
+        return claimed
 
     def forget(self) -> None:
         """Count anew from now on, as a name stands for other public rows."""

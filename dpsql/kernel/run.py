@@ -25,7 +25,7 @@ from dpsql.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import Script, resumed, taken
 from dpsql.measurements import MEASUREMENTS, ComparisonResult, Comparisons, Opening, Release, Request
-from dpsql.measurements.reading.content import Content
+from dpsql.measurements.reading.content import Content, RememberedAnswers
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.source import Secure, Source
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
@@ -41,13 +41,13 @@ class Kernel:
     """Owns the reader of private rows, the ledger and the noise."""
 
     def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS,
-                 solvers: Solvers = NO_SOLVERS) -> None:
+                 solvers: Solvers = NO_SOLVERS, answers: RememberedAnswers | None = None) -> None:
         """`noise` is for audits; no connection that a user can make sets it. `incidents`: how many statements of an account
-        may fail. `solvers` save time; their results are checked.
+        may fail. `solvers` save time; their results are checked. `answers` are what is remembered of the rows.
         """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
         self._solvers = solvers
-        self._content = Content(reader)
+        self._content = Content(reader, answers)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
         self._held: dict[str, str] = {}
@@ -222,7 +222,8 @@ class Kernel:
 
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
-                       content=self._content, public=self._publics, solvers=self._solvers)
+                       content=self._content, public=self._publics, solvers=self._solvers,
+                       by_entity=self._claims.by_entity)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""

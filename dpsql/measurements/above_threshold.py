@@ -56,7 +56,7 @@ class AboveThresholdOfCounts(OfOnePlan):
         """Climb until the noisy number of rows above a rung falls to the noisy limit; see `AboveThresholdOfCounts`."""
         rungs = len(self.limits)
         counts = [0] * (rungs + 1)
-        for key, count in context.reader.rows(context.sql(self.plan)):
+        for key, count in context.rows(self.plan):
             if key is not None and 0 <= key <= rungs:
                 counts[key] += count
         above = [sum(counts[rung + 1:]) - limit for rung, limit in enumerate(self.limits)]
@@ -117,7 +117,7 @@ class AboveThresholdOfSums(OfOnePlan):
     def release(self, context: Context, certificate: Certificate) -> Stopped:
         """See `AboveThresholdOfSums`; one scan reads all the sums."""
         plan = self.plan
-        totals = sums_in(context.reader.columns(context.sql(plan)), 0, ((),))
+        totals = sums_in(context.columns(plan), 0, ((),))
         units = [max(1, plan.summands[step.at].l1) * certificate.rows for step in self.steps]
         gaps = [int(SUM_GRAIN * step.threshold // unit) - SUM_GRAIN * totals[step.at][0] // unit
                 for step, unit in zip(self.steps, units, strict=True)]

@@ -378,7 +378,7 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
     found: list[Sides] = []
 
     def values(listed: Largest) -> list[int]:
-        return [int(value) for value in context.reader.arrays(context.sql(listed))[0]]
+        return [int(value) for value in context.arrays(listed)[0]]
 
     for test in tests:
         if isinstance(test, DistinctWithin):
@@ -390,7 +390,7 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
             continue
         plan = test.plan
         if id(plan) not in columns:
-            columns[id(plan)] = context.reader.columns(context.sql(plan))
+            columns[id(plan)] = context.columns(plan)
         found.append(test.sides(sums_in(columns[id(plan)], len(plan.keys), test.cells), values))
     return found
 
@@ -399,7 +399,7 @@ def _counts(test: DistinctWithin, context: Context) -> list[dict[int, int]]:
     """For each cell, how many values have n rows each, by n."""
     found: list[dict[int, int]] = [{} for _ in test.cells]
     place = {cell_of(cell): at for at, cell in enumerate(test.cells)}
-    for *cell, rows, values in context.reader.rows(context.sql(test.plan)):
+    for *cell, rows, values in context.rows(test.plan):
         at = place.get(cell_of(tuple(cell)))
         if at is not None:
             found[at][rows] = found[at].get(rows, 0) + values

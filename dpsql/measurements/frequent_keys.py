@@ -35,7 +35,7 @@ class Keys(OfOnePlan):
     def release(self, context: Context, certificate: Certificate) -> FrequentKeys:
         """Each key that passes the rule, in canonical order, with its noisy count."""
         width = len(self.plan.keys)
-        rows = context.reader.rows(context.sql(self.plan))
+        rows = context.rows(self.plan)
         told = shown([row[width] for row in rows], self.rule, context.noise)
         found = sorted(((row[:width], count) for row, count in zip(rows, told, strict=True) if count is not None),
                        key=lambda each: sort_key(each[0]))

@@ -35,7 +35,7 @@ class NoisySums(OfOnePlan):
     def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
         """Read the exact sums of the listed cells, add each summand's noise, and return only the noisy sums."""
         plan = self.plan
-        totals, column = [], iter(sums_in(context.reader.columns(context.sql(plan)), len(plan.keys), self.cells))
+        totals, column = [], iter(sums_in(context.columns(plan), len(plan.keys), self.cells))
         for summand, noise in zip(plan.summands, self.noises, strict=True):
             totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))
         return MeasuredSums(totals=tuple(totals))

@@ -53,7 +53,7 @@ class Vote(OfOnePlan):
 
     def release(self, context: Context, certificate: Certificate) -> Voted:
         """A yes with the log-odds given in `Vote`."""
-        count = sums_in(context.reader.columns(context.sql(self.plan)), 0, ((),))[0][0]
+        count = sums_in(context.columns(self.plan), 0, ((),))[0][0]
         score = self.score(count, certificate.rows) / 2
         return Voted(yes=context.noise.exponential([score, -score], self.scale * VOTE_GRAIN) == 0)
 

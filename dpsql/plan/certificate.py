@@ -6,10 +6,10 @@ No certificate from outside is trusted: the kernel derives it again from the pla
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dpsql.plan.node import InvalidPlan, Node, PublicFacts, Stability, bottom_up
+from dpsql.plan.node import InvalidPlan, Node, PublicFacts, SplitBy, Stability, bottom_up
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Clipped
 
@@ -73,6 +73,29 @@ def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
             if here.public and not all(found[id(below)].public for below in node.inputs):
                 here = replace(here, rows=1, because=f"{here.because}; what reads private rows counts as one row at least")
             found[id(node)] = here
+    return found
+
+
+def splits(plan: Node, known: Mapping[int, Stability]) -> dict[int, SplitBy]:
+    """How every relation of a plan follows from disjoint sets of entities, by the identity of the node; `known` are their
+    stabilities.
+
+    Proof. Let every private table that is read name one owner in each row, so that disjoint sets of entities have disjoint sets
+    of rows; let a relation, in every database, have rows of one owner each, which is never NULL: removing an entity removes
+    exactly its rows, and changes no other. Remove all entities but those of a set, one by one: what is left are the relation's
+    rows over that set alone, and they are the rows whose owner is in it. Over several sets these are different rows, and
+    together all of them. Of other relations the operators tell (`Node.split_by`). What is read of a table with several owners is
+    in no set.
+    """
+    found: dict[int, SplitBy] = {}
+    for node in bottom_up(plan):
+        here, below = known[id(node)], tuple(found[id(part)] for part in node.inputs)
+        if here.public:
+            found[id(node)] = SplitBy.PUBLIC
+        elif SplitBy.WHOLE in below or (not below and here.owner is None):
+            found[id(node)] = SplitBy.WHOLE
+        else:
+            found[id(node)] = SplitBy.ENTITIES if here.owner is not None else node.split_by(below)
     return found
 
 

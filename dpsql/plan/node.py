@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import enum
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Protocol, TypeVar
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote
+from dpsql.plan.stored import StoredTable
 from dpsql.types import Interval, Type
 
 IDENTIFIER = re.compile("[a-z_][a-z0-9_]*")
@@ -71,6 +73,15 @@ class Stability:
         return self.owners[0] if len(self.owners) == 1 else None
 
 
+class SplitBy(enum.Enum):
+    """How a relation over all entities follows from the same relation over disjoint sets of them, each set with its own rows of
+    private tables and all rows of public ones."""
+
+    PUBLIC = "it is the same over each set"
+    ENTITIES = "its rows are those over each set, put together"
+    WHOLE = "it is not known to follow"
+
+
 class PublicFacts(Protocol):
     """Lookups in public relations, whose contents are known to everyone."""
 
@@ -94,12 +105,15 @@ class NoPublicFacts:
 class Printing:
     """What printing needs beside the plan.
 
-    salt   the secret that orders rows for truncation
-    reach  ranges of columns of the input over the present rows. They may shorten a text, and must not change its result
+    salt    the secret that orders rows for truncation
+    reach   ranges of columns of the input over the present rows. They may shorten a text, and must not change its result
+    stored  the private tables, by name, that are read in one bucket of a store, whose sums are added up afterwards; none where
+            the database itself is read
     """
 
     salt: int = 0
     reach: Mapping[str, Interval] = dataclasses.field(default_factory=dict)
+    stored: Mapping[str, StoredTable] = dataclasses.field(default_factory=dict)
 
     def seen(self, input: Node) -> dict[str, Facts]:
         """The known ranges of the columns of a relation over the present rows."""
@@ -129,6 +143,12 @@ class Node(abc.ABC):
     @abc.abstractmethod
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         """The stability of this relation, given that of its inputs. The proof is in the class's docstring."""
+
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        """How this relation follows from disjoint sets of entities, given how the relations below do. Asked only of private
+        relations whose rows have not one owner each, as `certificate.splits` knows those; the proof is in the class's docstring.
+        """
+        return SplitBy.WHOLE
 
     @abc.abstractmethod
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
@@ -196,6 +216,12 @@ class Summary(Node):
 
     def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
         return Stability(rows=0 if below[0].public else None, because="it is made of the rows of all entities")
+
+    def merge_sql(self, parts: str) -> str | None:
+        """The SELECT statement of this summary over all entities, where `parts` names a table with its rows over each of disjoint
+        sets of them, with sums that are not held yet (`Printing.stored`); None where it does not follow from these. Asked only
+        where the input is split by entity; the proof is in the class's docstring."""
+        return None
 
 
 def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:

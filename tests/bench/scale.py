@@ -1,10 +1,11 @@
 """Time and memory of statements over large Parquet files, beside the engine's own answer to the same question.
 
-    python tests/bench/scale.py --rows 10000000,50000000 --memory 2GB
+    python tests/bench/scale.py --rows 10000000,50000000 --memory 2GB [--in-place]
 
 People have about ten visits each, spread at random over files of ten million rows. Each line is a process of its own, so that memory
 is the most that this line took; the first one opens the files for the first time, which reads them once and looks for repeated keys,
-and the others find that remembered. `plain` is the same question asked of DuckDB by itself, over the same files, with as much memory.
+and the others find that remembered. Then a store is prepared, from which the others are read, unless they are to be read `--in-place`.
+`plain` is the same question asked of DuckDB by itself, over the same files, with as much memory.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ POLICY = """\
 version = 1
 [store]
 memory = "{memory}"
+prepare = false
+folder = "store{name}"
 [entities.person]
 table = "people"
 key = "person_id"
@@ -37,10 +40,12 @@ source = "people.parquet"
 person_id = {{}}
 age = {{ range = [0, 99] }}
 [tables.visits]
+{key}
 source = "visits"
 foreign_keys = [{{ columns = "person_id", references = "people(person_id)" }}]
 rows_per_entity = {limit}
 [tables.visits.columns]
+visit_id = {{}}
 person_id = {{}}
 clinic = {{ range = [1, 50] }}
 cost = {{ bounds = [0, 500], decimals = 0 }}
@@ -50,9 +55,12 @@ epsilon = 1000
 """
 LINES = {
     "open for the first time": (EACH * 10, "SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM (SELECT person_id FROM people GROUP BY 1)"),
+    "prepare": (5, "", "SELECT COUNT(*) FROM (SELECT person_id FROM people GROUP BY 1)"),
+    "prepare, with a key": (5, "", "SELECT COUNT(*) FROM (SELECT person_id FROM people GROUP BY 1)"),
     "open again, count of people": (EACH * 10, "SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM people"),
     "sum, limit does not bite": (EACH * 10, "SELECT SUM(cost) FROM visits", "SELECT SUM(cost) FROM visits"),
     "sum, five rows of each": (5, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'rows') SUM(cost) FROM visits", "SELECT SUM(s) FROM (SELECT person_id, SUM(cost) AS s FROM visits GROUP BY 1)"),
+    "the same, with a key": (5, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'rows') SUM(cost) FROM visits", "SELECT SUM(s) FROM (SELECT person_id, SUM(cost) AS s FROM visits GROUP BY 1)"),
     "sum, clip of totals": (EACH * 10, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(cost) FROM visits", "SELECT SUM(s) FROM (SELECT person_id, SUM(cost) AS s FROM visits GROUP BY 1)"),
     "people with visits": (EACH * 10, "SELECT COUNT(DISTINCT person_id) FROM visits", "SELECT COUNT(DISTINCT person_id) FROM visits"),
     "median": (EACH * 10, "SELECT MEDIAN(cost) FROM visits", "SELECT MEDIAN(cost) FROM visits"),
@@ -69,7 +77,7 @@ def make(folder: Path, rows: int) -> None:
     with duckdb.connect() as connection:
         for target, query in [
                 (folder / "people.parquet", f"SELECT i AS person_id, (i * 7919) % 100 AS age FROM range({people}) AS t(i)"),
-                *((folder / f"visits/{part:03}.parquet", f"SELECT (hash(i) % {people})::BIGINT AS person_id, 1 + (hash(i + 1) % 50)::BIGINT AS clinic, "
+                *((folder / f"visits/{part:03}.parquet", f"SELECT i AS visit_id, (hash(i) % {people})::BIGINT AS person_id, 1 + (hash(i + 1) % 50)::BIGINT AS clinic, "
                    f"(hash(i + 2) % 501)::BIGINT AS cost FROM range({start}, {min(start + FILE, rows)}) AS t(i)")
                   for part, start in enumerate(range(0, rows, FILE)))]:
             if not target.exists():
@@ -80,7 +88,11 @@ def ours(folder: Path, name: str) -> None:
     import dpsql
 
     limit, text, _ = LINES[name]
-    with dpsql.connect(policy=folder / f"limit{limit}.toml", ledger=folder / "bench.ledger", epsilon=1, analyst="bench") as connection:
+    policy = folder / f"limit{limit}{'-key' * ('key' in name)}.toml"
+    if name.startswith("prepare"):
+        dpsql.prepare(policy=policy, ledger=folder / "bench.ledger")
+        return
+    with dpsql.connect(policy=policy, ledger=folder / "bench.ledger", epsilon=1, analyst="bench") as connection:
         connection.execute(text).fetchall()
 
 
@@ -101,8 +113,10 @@ def measured(folder: Path, who: str, name: str, memory: str) -> dict[str, Any]:
     return found
 
 
-def lines(folder: Path, memory: str) -> Iterator[list[str]]:
+def lines(folder: Path, memory: str, in_place: bool) -> Iterator[list[str]]:
     for name in LINES:
+        if name.startswith("prepare") and in_place:
+            continue
         made, base = (measured(folder, who, name, memory) for who in ("ours", "plain"))
         yield [name, *(f"{made[key]:.1f}" for key in ("wall", "cpu")), f"{made['mb']:.0f}", *(f"{base[key]:.1f}" for key in ("wall", "cpu")),
                f"{base['mb']:.0f}", f"{made['wall'] / base['wall']:.1f}"]
@@ -112,6 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", default="10000000", help="of visits; several, with commas, show how it grows")
     parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--in-place", action="store_true")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "dpsql-bench")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--name", help=argparse.SUPPRESS)
@@ -128,13 +143,14 @@ def main() -> None:
         folder = chosen.data / f"visits-{rows}"
         make(folder, rows)
         for limit in {limit for limit, _, _ in LINES.values()}:
-            (folder / f"limit{limit}.toml").write_text(POLICY.format(limit=limit, memory=chosen.memory), encoding="utf-8")
+            for name, key in (("", ""), ("-key", 'key = "visit_id"')):
+                (folder / f"limit{limit}{name}.toml").write_text(POLICY.format(limit=limit, memory=chosen.memory, key=key, name=name), encoding="utf-8")
         for file in folder.glob("bench.ledger*"):
             if file.is_file():
                 file.unlink()
         Ledger.create(folder / "bench.ledger").close()
         print(table(f"{rows:,} visits of {rows // EACH:,} people, {chosen.memory}", [
-            "", "wall s", "CPU s", "MB", "plain", "CPU s", "MB", "ratio"], list(lines(folder, chosen.memory))), flush=True)
+            "", "wall s", "CPU s", "MB", "plain", "CPU s", "MB", "ratio"], list(lines(folder, chosen.memory, chosen.in_place))), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ import contextlib
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pytest
 from support import worlds
@@ -162,6 +163,9 @@ def test_no_random_plan_claims_more_than_is_derived(family: Family, effort: floa
 
 class Unread:
     """A reader between the kernel and a database that gives away no private row."""
+
+    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     version = "v"
 
@@ -569,6 +573,9 @@ def test_no_method_of_an_operator_is_called(family: Family, monkeypatch: pytest.
 
 class Counted:
     """A reader that counts the private rows it was asked for."""
+
+    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     version = "v"
 

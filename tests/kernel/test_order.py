@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pytest
 from support.columns_read import as_columns
@@ -30,6 +31,9 @@ WHOLE = ["charge", "read", "noise", "store"]
 
 class Seen:
     """A reader, a ledger and a source of noise that write down when they are asked."""
+
+    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     salt, version = 1, "v"
 

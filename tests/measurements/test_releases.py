@@ -8,11 +8,12 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import duckdb
 import numpy as np
@@ -85,6 +86,9 @@ class Nothing:
 
 class Stub:
     """A context whose database holds the given rows, whatever is asked."""
+
+    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     def __init__(self, rows: Sequence[tuple[Any, ...]], noise: Any) -> None:
         self.found, self.noise, self.reader, self.last = list(rows), noise, self, Last()

@@ -12,7 +12,8 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import duckdb
 from oracle.worlds import World
@@ -139,6 +140,9 @@ class Reader:
 
     `like` is the reader of a database that differs from it in some tables alone: what reads none of these is read there.
     """
+
+    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     version = "v1"
 

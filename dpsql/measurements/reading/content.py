@@ -8,31 +8,36 @@ Proof that, on a content for which the learned facts hold, the text gives the sa
 node.
 
 (1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. A truncation is
-left out only right above the scan of a private table and by that table's owner, where no entity has more than `most` <= `rows`
-rows: so it would keep every row. The nodes above it are printed from the plan, which still contains it, so a truncation further
-up chooses the same rows. (That choice depends on the plan's facts about its input; another plan would mean another choice, for
-all entities.)
+left out only by the owner of a private table, above its scan and perhaps others of the kind, where no entity has more than
+`most` <= `rows` rows in the table: so it would keep every row. The nodes above it are printed from the plan, which still
+contains it, so a truncation further up chooses the same rows. (That choice depends on the plan's facts about its input; another
+plan would mean another choice, for all entities.)
 (2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
 scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
-only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a range.
+only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
+range.
 (3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
+(4) *In a store*, the rows of each bucket are those of a set of entities, with the owners and places that the plan would work
+out (`plan.stored`, `backends.store_writer`), so the text gives what the plan gives over these entities; and the rows of all
+buckets are merged where the kernel has found that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from dpsql.backends.reader import Reader
+from dpsql.backends.reader import PARTS, Query, Reader
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing
+from dpsql.plan.node import Node, Printing, Summary
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.filter import Filter
@@ -43,6 +48,7 @@ from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.plan.operators.two_steps import in_two_steps
+from dpsql.plan.stored import StoredTable, shape_of
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
@@ -75,19 +81,37 @@ class Learned:
         return {}
 
 
+class RememberedAnswers(Protocol):
+    """RememberedAnswers to questions about rows, remembered for as long as the files are the same."""
+
+    def recall(self, question: str) -> str | None: ...
+
+    def note(self, question: str, answer: str) -> None: ...
+
+
 class Content:
     """Facts about tables, read when first needed and kept in memory as long as the reader is open.
 
-    They are not kept in a file, although the first statement of each connection must then read them again. Limits and clamps
-    that the facts show to be idle are left out of the text, so a stored fact that understates the data (forged, or from a file
-    that was replaced under the same name, size and time) would lift a limit; and to check it takes as long as to read it anew.
-    Nothing is read that no text depends on: a count needs no range, and a table whose key is the entity needs no number of rows.
+    Limits and clamps that the facts show to be idle are left out of the text, so a fact that understates the data would lift a
+    limit. So `answers`, which keep them beyond that, are those of the very files that are open
+    (`backends.reader.Reader.content`), and only who knows the ledger's secret can have written them (`kernel.proven_facts`).
+    Nothing is read that no text depends on: a count needs no range, and a table whose key is the entity needs no number of
+    rows.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._most: dict[Owned, int] = {}
-        self._ends: dict[tuple[str, str], Interval] = {}
+    def __init__(self, reader: Reader, answers: RememberedAnswers | None = None) -> None:
+        self._reader, self._answers = reader, answers
+        self._known: dict[str, list[Any]] = {}
+
+    def _look_up(self, sql: str) -> list[Any]:
+        """The one row of a statement about all rows."""
+        if sql not in self._known:
+            answers, question = self._answers if self._reader.content else None, f"{sql} OF {self._reader.content}"
+            kept = None if answers is None else answers.recall(question)
+            self._known[sql] = list(self._reader.rows(sql)[0]) if kept is None else json.loads(kept)
+            if kept is None and answers is not None:
+                answers.note(question, json.dumps(self._known[sql]))
+        return self._known[sql]
 
     def learned(self, plan: Node) -> Learned:
         """All facts that the text of a plan may depend on."""
@@ -101,33 +125,49 @@ class Content:
         """The SQL text of a plan, as it is executed on this content."""
         return printed(plan, self.learned(plan), printing)
 
+    def query(self, plan: Summary, printing: Printing, by_entity: Callable[[Summary], bool]) -> Query:
+        """The same, in buckets of entities where the tables of the plan are in a store, and the plan may be read there."""
+        tables = {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
+        stored = {name: found for name, table in tables.items() if (found := self._stored(table)) is not None}
+        merged = plan.merge_sql(PARTS) if tables and len(stored) == len(tables) and by_entity(plan) else None
+        if merged is None:
+            return (self.sql(plan, printing),)
+        return merged, printed(plan, self.learned(plan), replace(printing, stored=stored))
+
+    def _stored(self, table: Table) -> StoredTable | None:
+        """A table in the store, if that was prepared for this very table."""
+        found = self._reader.stored.get(table.name)
+        return found if found is not None and found.shape == shape_of(table) else None
+
     def most_rows(self, scan: Scan) -> int:
         """The most rows of one entity."""
         table, owner = scan.table, scan.table.owner
         if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
             return 1
-        if (table.name, owner) not in self._most:  # a table may be looked up for several kinds of entity
-            owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
-            counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
-            self._most[table.name, owner] = self._reader.rows(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0][0]
-        return self._most[table.name, owner]
+        if (stored := self._stored(table)) is not None:
+            return stored.most
+        owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
+        counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
+        return int(self._look_up(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0])
 
     def ends(self, table: Table, column: str) -> Interval:
-        """The range of a column of numbers; any number where it holds NaN, or no number at all."""
-        if (table.name, column) not in self._ends:
-            kind, name = table.columns[column].type.value, quote(column)
-            (low, high), = self._reader.rows(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
-                                             f"FROM {quote(table.name)} AS t0")
-            known = low is not None and math.isfinite(low) and math.isfinite(high)
-            self._ends[table.name, column] = Interval(low, high) if known else ANY_NUMBER
-        return self._ends[table.name, column]
+        """The range of a column of numbers; any number where it holds NaN, or no number at all. In a store, over rows that have
+        an owner: no plan sees others."""
+        if (stored := self._stored(table)) is not None:
+            ends = stored.ends.get(column)
+            return ANY_NUMBER if ends is None else Interval(*ends)
+        kind, name = table.columns[column].type.value, quote(column)
+        low, high = self._look_up(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
+                                  f"FROM {quote(table.name)} AS t0")
+        return Interval(low, high) if low is not None and math.isfinite(low) and math.isfinite(high) else ANY_NUMBER
 
 
 def printed(plan: Node, learned: Learned, printing: Printing) -> str:
     """The text of a plan, valid where the learned facts hold; see above."""
     if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
         rows = printed(plan.input.input, learned, printing)
-        return in_two_steps(plan, rows) or _text(plan, (_text(plan.input, (rows,), learned, printing),), learned, printing)
+        whole = _text(plan.input, (rows,), learned, printing)
+        return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
     if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
@@ -137,6 +177,8 @@ def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printi
     """The text of one node over those below it."""
     if isinstance(node, Truncate) and learned.idle(node):
         return below[0]
+    if isinstance(node, Truncate) and (placed := node.by_places(printing)) is not None:
+        return placed
     if isinstance(node, Filter) and isinstance(node.input, Truncate) and learned.idle(node.input):
         return replace(node, input=node.input.input).render(below, printing)  # where the table is read
     return node.render(below, _seen(node, learned, printing) if isinstance(node, GroupedSums | Contributions) else printing)
@@ -151,8 +193,10 @@ def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printin
 
 
 def _limited(node: Truncate) -> Scan | None:
-    """The private table whose rows a truncation limits by their owner, right above its scan."""
+    """The private table whose rows a truncation limits by their owner, right above its scan, or above others that do."""
     scan = node.input
+    while isinstance(scan, Truncate) and scan.owner == node.owner:
+        scan = scan.input
     return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
 
 
@@ -167,7 +211,7 @@ def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
 def _in_steps(node: GroupedSums | Contributions) -> bool:
     """Whether grouped sums are printed in two steps, which depend on no learned fact."""
     return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
-            and in_two_steps(node, "") is not None)
+            and in_two_steps(node, "", Printing()) is not None)
 
 
 def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:

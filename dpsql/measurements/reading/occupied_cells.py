@@ -49,7 +49,7 @@ def read(plan: GroupedSums, axes: Sequence[Sequence[Value]], context: Context,
          rests: Sequence[int | None] | None = None) -> Filled:
     """The cells of a plan with one total, where `axes` lists the values of each key. Rows with other values are counted under the
     value at the place given in `rests`, or left out if that is None."""
-    *keys, sums = context.reader.columns(context.sql(plan))
+    *keys, sums = context.columns(plan)
     whole = integers(sums)
     places = [NOWHERE if rest is None else rest for rest in rests or [None] * len(axes)]
     codes = [coded(column, axis, rest) for column, axis, rest in zip(keys, axes, places, strict=True)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpsql.accounting.cost import Cost
-from dpsql.backends.reader import Reader
+from dpsql.backends.reader import Query, Reader
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.measurements.reading.content import Content
 from dpsql.noise.source import Source
@@ -51,7 +54,8 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, and solvers."""
+    """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, solvers, and whether
+    the kernel has found that a plan may be read in buckets of entities."""
 
     reader: Reader
     noise: Source
@@ -59,8 +63,22 @@ class Context:
     content: Content
     public: PublicFacts
     solvers: Solvers = NO_SOLVERS
+    by_entity: Callable[[Summary], bool] = lambda plan: False
     last: Last = field(default_factory=Last)
 
     def sql(self, plan: Node) -> str:
-        """The SQL text of a plan, as it is executed."""
+        """The SQL text of a plan, as it is executed on the database itself."""
         return self.content.sql(plan, self.printing)
+
+    def query(self, plan: Summary) -> Query:
+        """A plan as it is executed: in the buckets of a store, where there is one and the plan is split by entity."""
+        return self.content.query(plan, self.printing, self.by_entity)
+
+    def rows(self, plan: Summary) -> list[tuple[Any, ...]]:
+        return self.reader.rows(*self.query(plan))
+
+    def arrays(self, plan: Summary) -> Sequence[NDArray[Any]]:
+        return self.reader.arrays(*self.query(plan))
+
+    def columns(self, plan: Summary) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        return self.reader.columns(*self.query(plan))

@@ -52,14 +52,13 @@ def read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
 
 
 def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
-    sql = context.sql(plan)
     if not plan.keys:
         if tuple(cells) != ((),):
             raise ValueError("without keys there must be exactly one cell")
-        return [ranked(*context.reader.arrays(sql))]
+        return [ranked(*context.arrays(plan))]
     if len({cell_of(key) for key in cells}) != len(cells):
         raise ValueError("a cell is listed twice, but charged once")
-    *keys, values, counts = context.reader.columns(sql)
+    *keys, values, counts = context.columns(plan)
     places = places_of(keys, cells, len(values))
     order = np.argsort(places, kind="stable")
     ends = np.searchsorted(places[order], np.arange(len(cells) + 1))

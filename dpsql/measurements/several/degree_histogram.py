@@ -66,7 +66,7 @@ class Histogram:
 
 def read(request: DegreeHistogram, context: Context) -> Listed:
     """The arcs in the order of their hashes; those with the same hash, in the order of their names."""
-    tails, heads, order, sizes = context.reader.arrays(context.sql(request.plan))
+    tails, heads, order, sizes = context.arrays(request.plan)
     ends, entities = coded([tails, heads])
     first = np.lexsort((ends[:, 1], ends[:, 0], np.asarray(order)))
     tail, head = (ends[first, at].astype(np.int64) for at in (0, 1))

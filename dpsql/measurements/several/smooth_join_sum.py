@@ -39,7 +39,7 @@ class SmoothSum(OfOnePlan):
         counts = Counts(joined, context)
         rows = smooth_bound(joined, self.noise.beta, counts.frequency, counts.multiplicity if self.residual else None)
         sensitivity = rows * self.plan.summand.l1
-        (total,), = context.reader.rows(context.sql(self.plan))
+        (total,), = context.rows(self.plan)
         return Smoothed(values=tuple(context.noise.student([total], self.noise.scale(sensitivity))),
                         sizes=(told_size(sensitivity, self.noise.beta, self.epsilon_size, context.noise),))
 

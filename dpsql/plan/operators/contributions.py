@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
-from dpsql.plan.operators.grouped_sums import check_summands, grouped_sums
+from dpsql.plan.operators.grouped_sums import check_summands, grouped_sums, saturated
 from dpsql.plan.operators.summands import Summand
 from dpsql.types import Interval, Type
 
@@ -57,7 +57,8 @@ class Contributions(Node):
         return Stability(rows=rows, owners=(self.owner,), because="sums over each entity's own rows")
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, MOST, printing)
+        return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, printing,
+                            hold=lambda total, printing: saturated(total, MOST))
 
     def label(self) -> str:
         names = dict(self.input.names)

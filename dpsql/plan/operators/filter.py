@@ -11,7 +11,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.expr.upper_limits import WholeRange, limit_of
-from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, known, least
+from dpsql.plan.node import Field, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known, least
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
@@ -32,10 +32,11 @@ class Filter(Node):
     evaluation (`Facts.physical`), as an engine may work out what stands above a filter before it filters.
 
     Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
-    a bound on the norm of what an entity contributes still holds for fewer rows. Of a whole number n that the condition leaves
-    w values, rows that agree on a set of columns differ in n in at most w ways, so they are at most w times those that agree
-    on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. Of a calculated number that is said by what the condition
-    tells alone, which is all that the kernel derives anew. An entity has at most as many rows as agree on its name.
+    a bound on the norm of what an entity contributes still holds for fewer rows. For the same reason it is split as below. Of a
+    whole number n that the condition leaves w values, rows that agree on a set of columns differ in n in at most w ways, so
+    they are at most w times those that agree on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. Of a calculated
+    number that is said by what the condition tells alone, which is all that the kernel derives anew. An entity has at most as
+    many rows as agree on its name.
     """
 
     input: Node
@@ -75,9 +76,12 @@ class Filter(Node):
             return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity are left")
         return replace(below[0], because="a filter looks at one row at a time")
 
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return below[0]
+
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         if isinstance(self.input, Scan):  # an engine compares columns faster where it sees that they are columns
-            return self.input.rows_where(self.condition)
+            return self.input.rows_where(self.condition, printing)
         return f"SELECT * FROM ({below[0]}) AS t0 WHERE {to_sql(self.condition, columns_of('t0', self.input))}"
 
     def label(self) -> str:

@@ -3,6 +3,7 @@ added."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from dpsql.plan.operators.summands import Summand
 from dpsql.types import Type
 
 SATURATION = 2**62
+OF_PARTS = 2**110  # no sum of 2^50 rows of numbers of 53 bits is beyond it, and those of 2^16 parts can be added in 128 bits
 
 
 def saturated(total: str, bound: int = SATURATION) -> str:
@@ -21,6 +23,13 @@ def saturated(total: str, bound: int = SATURATION) -> str:
     Clamping a total is 1-Lipschitz, so sensitivities still hold; and no total raises, whatever the rows are.
     """
     return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{bound}), {bound}) AS BIGINT)"
+
+
+def held(total: str, printing: Printing) -> str:
+    """A HUGEINT sum of all rows as a BIGINT; of the rows of a bucket as a HUGEINT, which is held after it is added to others."""
+    if not printing.stored:
+        return saturated(total)
+    return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{OF_PARTS}), {OF_PARTS}) AS HUGEINT)"
 
 
 def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
@@ -37,8 +46,9 @@ def check_summands(input: Node, summands: tuple[Summand, ...]) -> None:
 
 
 def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple[Summand, ...], totals: tuple[str, ...],
-                 bound: int, printing: Printing, where: str = "") -> str:
-    """The SELECT that sums the components of all summands for each value of `keys`, of the rows `where` a condition is true."""
+                 printing: Printing, where: str = "", hold: Callable[[str, Printing], str] = held) -> str:
+    """The SELECT that sums the components of all summands for each value of `keys`, of the rows `where` a condition is true;
+    `hold` keeps a sum within limits."""
     names, kinds = columns_of("t0", input), printing.seen(input)
     sums: list[str] = []
     inner = [f"{settled(names[key], input.env[key].type)} AS {quote(key)}" for key in keys]
@@ -48,7 +58,7 @@ def grouped_sums(input: Node, below: str, keys: tuple[str, ...], summands: tuple
         inner += [f"{cell} AS {quote(alias)}" for cell, alias in zip(cells, aliases, strict=True)]
         sums += summand.sums(tuple(f"t1.{quote(alias)}" for alias in aliases))
     parts = [f"t1.{quote(key)} AS {quote(key)}" for key in keys]
-    parts += [f"{saturated(total, bound)} AS {quote(name)}" for total, name in zip(sums, totals, strict=True)]
+    parts += [f"{hold(total, printing)} AS {quote(name)}" for total, name in zip(sums, totals, strict=True)]
     group = " GROUP BY " + ", ".join(f"t1.{quote(key)}" for key in keys) if keys else ""
     return f"SELECT {', '.join(parts)} FROM (SELECT {', '.join(inner) or '1'} FROM ({below}) AS t0{where}) AS t1{group}"
 
@@ -68,6 +78,10 @@ class GroupedSums(Summary):
     Proof. It is not itself a relation that may be asked about: it carries no stability. Its sensitivity is derived by
     `certificate.certify` from the stability of its input and the norms of its summands. Whether a row is left out rests on
     its own keys, so no more of them move.
+
+    Proof that it is merged. Where the rows of the input are those over disjoint sets of entities put together, the sum over a
+    cell is the sum of the sums, which are of integers and within 128 bits; keys are settled, and grouped as they were. What
+    holds a total within 64 bits is applied once, to the whole.
     """
 
     keys: tuple[str, ...]
@@ -92,7 +106,12 @@ class GroupedSums(Summary):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         where = "" if self.in_engine else only_readable(self.input, self.keys)
-        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, SATURATION, printing, where)
+        return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, printing, where)
+
+    def merge_sql(self, parts: str) -> str:
+        keys = "".join(f"t0.{quote(key)}, " for key in self.keys)
+        totals = ", ".join(f"{saturated(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in self.totals)
+        return f"SELECT {keys}{totals} FROM {parts} AS t0" + (f" GROUP BY {keys[:-2]}" if keys else "")
 
     def label(self) -> str:
         names = dict(self.input.names)

@@ -11,7 +11,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import NotTotal, either, facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, least
 from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
 
@@ -67,6 +67,9 @@ class Join(Node):
 
     rows, whose largest value is at P = 0 or at the largest P. An inner join needs one of a and b: rows that have one partner at
     most are as many afterwards.
+
+    Proof, split. Where one side is public and not kept, each row of the result is made of one private row and of public rows,
+    whatever other private rows there are: it is split as the private side.
 
     Sources: Johnson, Near and Song, Towards Practical Differential Privacy for SQL Queries, VLDB 2018 (a m + b n for inner joins,
     from frequencies in the one database; its rule for outer joins is that of inner ones, which is short by (1 + l) and (1 + r));
@@ -175,6 +178,12 @@ class Join(Node):
         if self._one_entity(left, right):
             bounds += self._own_rows(left, right, m, n)
         return Stability(rows=min(bounds, default=None), owners=owners, because=self._because(left, right, owners, m, n))
+
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        left, right = below
+        if SplitBy.PUBLIC not in below or (self.keep_left if left is SplitBy.PUBLIC else self.keep_right):
+            return SplitBy.WHOLE
+        return right if left is SplitBy.PUBLIC else left
 
     def _with_public(self, cap: int | None, side: Node, position: int, public: PublicFacts) -> int:
         """The most public rows that one row meets: by the structure of the plan, or as the rows are."""

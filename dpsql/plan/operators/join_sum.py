@@ -7,7 +7,7 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, InvalidPlan, Printing, Summary
-from dpsql.plan.operators.grouped_sums import SATURATION, check_summands, grouped_sums
+from dpsql.plan.operators.grouped_sums import check_summands, grouped_sums
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
@@ -33,7 +33,7 @@ class JoinSum(Summary):
         return (Field(id=TOTAL, name=TOTAL, facts=Facts(type=Type.BIGINT, nullable=False)),)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), SATURATION, printing)
+        return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), printing)
 
     def label(self) -> str:
         return f"Sum {self.summand.label(dict(self.input.names))}"

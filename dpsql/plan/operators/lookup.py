@@ -9,7 +9,7 @@ from functools import cached_property
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, known
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
 
@@ -35,6 +35,8 @@ class Lookup(Node):
     that comes or goes changes the marks of those that agree with it and with no other listed row, n at most: where one mark is
     kept, each of them comes or goes, b n; where marks are shown, each leaves and comes with another mark, 2 b n. Together
     a + b n, or a + 2 b n. Marks depend on rows of other entities, so rows have no owner.
+
+    SplitBy. In a public list a row is looked up by itself, so it is split as the input.
 
     What NOT IN does with a NULL in the list (nothing is outside of it) is no mark of this kind: one listed row would change all
     input rows.
@@ -99,6 +101,9 @@ class Lookup(Node):
         flips = below[1].rows * most
         return Stability(rows=below[0].rows + (2 if self.keep is None else 1) * flips,
                          because=f"a listed row decides on {most} row{'s' if most != 1 else ''} at most")
+
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return below[0] if below[1] is SplitBy.PUBLIC else SplitBy.WHOLE
 
     # -- printing
 

@@ -8,15 +8,15 @@ from functools import cached_property
 
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql
-from dpsql.plan.node import Field, Node, Norm, Printing, PublicFacts, Stability, columns_of, known
+from dpsql.plan.node import Field, Node, Norm, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 
 
 @dataclass(frozen=True, kw_only=True)
 class Project(Node):
     """One output row for each input row; `columns` are (identifier, name, expression).
 
-    Proof. A row's image depends on that row alone, so as many rows change as below. The owner is kept if it is passed on
-    unchanged; a bound on a norm is kept if all its columns are.
+    Proof. A row's image depends on that row alone, so as many rows change as below, and it is split as below. The owner is kept
+    if it is passed on unchanged; a bound on a norm is kept if all its columns are.
     """
 
     input: Node
@@ -49,6 +49,9 @@ class Project(Node):
         kept = all(owner in self.passed for owner in below[0].owners)
         owners = tuple(self.passed[owner] for owner in below[0].owners) if kept else ()
         return Stability(rows=below[0].rows, owners=owners, norm=norm, because="one row for each row")
+
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return below[0]
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         names = columns_of("t0", self.input)

@@ -51,20 +51,24 @@ class Ranking:
 
     def sql(self, below: str, printing: Printing, groups: list[str] | None = None) -> str:
         """The rows that are kept. `groups` is how groups are named in `below`, if not by their columns."""
-        groups, order = groups or self.groups, self._terms
-        hashed = [f"t0.{quote(column)}" for column in self._told_apart]
+        groups, copies = groups or self.groups, list[str]()
         if not self.distinct:
             # Equal rows are numbered, or all rows of one value would go before all of another. Which has which number is open,
             # and makes no difference.
-            copies = f"ROW_NUMBER() OVER (PARTITION BY {', '.join([*groups, *order])})"
-            below = f"SELECT t0.*, {copies} AS \"@\" FROM ({below}) AS t0"
-            order, hashed = [*order, 't0."@"'], [*hashed, 't0."@"']
-        # Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
+            number = f"ROW_NUMBER() OVER (PARTITION BY {', '.join([*groups, *self._terms])})"
+            below, copies = f"SELECT t0.*, {number} AS \"@\" FROM ({below}) AS t0", ['t0."@"']
+        ranked = f"SELECT {self._narrowed}, {self.place(printing, groups, copies)} AS \"#\" FROM ({below}) AS t0"
+        return f"SELECT {self.widened} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
+
+    def place(self, printing: Printing, groups: Sequence[str], copies: Sequence[str] = ()) -> str:
+        """The place of a row of `t0` in the order of its group; `copies` is what tells equal rows apart.
+
+        Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
+        """
         grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
         terms = [term.sql(self.input, columns_of("t0", self.input)) for term in self.first]
-        window = f"{grouped}ORDER BY {', '.join([*terms, self._mixed(hashed, printing), *order])}"
-        ranked = f"SELECT {self._narrowed}, ROW_NUMBER() OVER ({window}) AS \"#\" FROM ({below}) AS t0"
-        return f"SELECT {self.widened} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
+        hashed = self._mixed([*(f"t0.{quote(column)}" for column in self._told_apart), *copies], printing)
+        return f"ROW_NUMBER() OVER ({grouped}ORDER BY {', '.join([*terms, hashed, *self._terms, *copies])})"
 
     def placed(self, below: str, groups: Sequence[str], beside: Mapping[str, str]) -> str:
         """All rows with their places "#p" among those of their group in plain order, and what is printed `beside` them.
@@ -132,3 +136,13 @@ def _narrow(field: Field) -> str:
     """A column as it is sorted: rows move faster when they are narrow."""
     name = f"t0.{quote(field.id)}"
     return f"CAST({name} AS INTEGER)" if _is_narrow(field) else name
+
+
+def row_order(node: Node, owner: str) -> tuple[str, ...]:
+    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, in the order of names,
+    so that all statements keep the same rows; or else all columns."""
+    keys = [sorted((node.names[column], column) for column in key - {owner}) for key in node.unique]
+    first = min(keys, key=lambda key: (len(key), key), default=[])
+    if first:
+        return tuple(column for _, column in first)
+    return tuple(field.id for field in node.fields if field.id != owner or field.facts.type is Type.DOUBLE)

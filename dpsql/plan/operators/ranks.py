@@ -29,6 +29,8 @@ class Ranks(Summary):
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
     stability of its input (`measurements.Select`, `measurements.Smooth`).
+
+    Proof that it is merged. Each row adds one pair, whatever other rows there are, and the counts of equal pairs add up.
     """
 
     keys: tuple[str, ...]
@@ -65,6 +67,12 @@ class Ranks(Summary):
         group = ", ".join(f"t1.{quote(name)}" for name in (*self.keys, VALUE))
         count, by = ("COUNT(*)", f" GROUP BY {group}") if self.counted else ("CAST(1 AS BIGINT)", "")
         return f"SELECT {group}, {count} AS {quote(COUNT)} FROM ({inner}) AS t1 WHERE t1.{quote(VALUE)} IS NOT NULL{by}"
+
+    def merge_sql(self, parts: str) -> str:
+        names = ", ".join(f"t0.{quote(name)}" for name in (*self.keys, VALUE))
+        if not self.counted:
+            return f"SELECT {names}, t0.{quote(COUNT)} FROM {parts} AS t0"
+        return f"SELECT {names}, CAST(SUM(t0.{quote(COUNT)}) AS BIGINT) AS {quote(COUNT)} FROM {parts} AS t0 GROUP BY {names}"
 
     @property
     def counted(self) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.stored import OWNER
 from dpsql.types import Type
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +117,27 @@ class Scan(Node):
         return self.table.owner is not None and not self.table.owner.steps
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
-        return self.rows_where(None)
+        return self.rows_where(None, printing)
 
-    def rows_where(self, condition: Expr | None) -> str:
-        """The SELECT statement of the rows on which a condition is true."""
+    def rows_where(self, condition: Expr | None, printing: Printing, *, beside: Mapping[str, str] = NONE,
+                   tested: Sequence[str] = ()) -> str:
+        """The SELECT statement of the rows on which a condition is true, and some that are `tested`, as SQL; `beside` are
+        columns, as SQL, that are shown too. In SQL, `t0` is the table."""
         carried = {column: self._carried(name) for column, name in self.columns}
+        source, tests = self._stored(carried) if self.table.name in printing.stored else self._found(carried)
+        tests += [*([to_sql(condition, carried)] if condition is not None else []), *tested]
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        shown = ", ".join(f"{printed} AS {quote(column)}" for column, printed in {**carried, **beside}.items())
+        return f"SELECT {shown} FROM {source}{where}"
+
+    def _stored(self, carried: dict[str, str]) -> tuple[str, list[str]]:
+        """Where rows are read in a bucket, in which all have an owner; how owners are printed is put into `carried`."""
+        carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
+        return f"{quote(self.table.name)} AS t0", []
+
+    def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
+        """Where rows are read, with those in which their owners are named, and the tests that they have owners; how owners are
+        printed is put into `carried`."""
         source, tables, tests = f"{quote(self.table.name)} AS t0", 1, []
         for owner, way in zip(self.owners, self.table.owners, strict=True):
             at = 0
@@ -131,9 +151,7 @@ class Scan(Node):
             carried.setdefault(owner, _named(named, way))
             tests += [] if way.not_null else [f"{named} IS NOT NULL"]
             tests += [f"t{at}.{quote(column)} IS NOT NULL" for column in way.beside]
-        tests += [to_sql(condition, carried)] if condition is not None else []
-        where = f" WHERE {' AND '.join(tests)}" if tests else ""
-        return f"SELECT {', '.join(f'{printed} AS {quote(column)}' for column, printed in carried.items())} FROM {source}{where}"
+        return source, tests
 
     def _carried(self, name: str) -> str:
         declared = self.table.columns[name]

@@ -12,6 +12,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.ranking import Ranking
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.stored import PLACE
 from dpsql.types import Type
 
 NAME = 't1."@"'  # of an entity, where entities are counted
@@ -83,6 +84,22 @@ class Truncate(Node):
         else:
             many = self._spread(self._of(below[0], ">", printing), self._numbers, 't0."#n"', 't0."#u"')
         return f"{self._of(below[0], '<=', printing)} UNION ALL {many}"
+
+    def by_places(self, printing: Printing) -> str | None:
+        """The statement where rows are read in a bucket that has their places in the keyed order of (1): the first ones stay, of
+        the fewest where several limits stand one above the other. None for other rows. (Where only the owner is read, rows are
+        alike, and it makes no difference which ones stay.)"""
+        scan: Node = self.input
+        rows = self.rows
+        while isinstance(scan, Truncate) and (scan.owner, scan.order) == (self.owner, self.order):
+            rows, scan = min(rows, scan.rows), scan.input
+        stored = printing.stored.get(scan.table.name) if isinstance(scan, Scan) and scan.owners == (self.owner,) else None
+        if not isinstance(scan, Scan) or stored is None or not stored.order:
+            return None
+        names = dict(scan.columns)
+        if len(self.fields) > 1 and stored.order != tuple(names.get(column) for column in self.order):
+            return None
+        return scan.rows_where(None, printing, tested=[f"t0.{quote(PLACE)} <= {rows}"])
 
     def _copies(self, below: str) -> str:
         """If the only column is the owner, an entity's rows are equal: as many copies as it may keep."""

@@ -12,7 +12,7 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import InvalidPlan, Printing, columns_of
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import SATURATION, GroupedSums, grouped_sums, only_readable, saturated
+from dpsql.plan.operators.grouped_sums import GroupedSums, grouped_sums, held, only_readable
 from dpsql.plan.operators.summands import Clipped
 from dpsql.plan.operators.truncate import Truncate, cheap
 
@@ -40,11 +40,11 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     if not isinstance(clip, Clip) or not isinstance(given, Contributions):
         raise InvalidPlan("only sums of clipped contributions are parted")
     small, large = (_part(clip, given, rows, test, printing) for test in ("<=", ">"))
-    by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, SATURATION, printing)
+    by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, printing)
     scaled = clip.render((given.render((large,), printing),), printing)
-    by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, SATURATION, printing)
+    by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, printing)
     keys = ", ".join(f"t0.{quote(key)}" for key in plan.keys)
-    totals = ", ".join(f"{saturated(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in plan.totals)
+    totals = ", ".join(f"{held(f'SUM(t0.{quote(total)})', printing)} AS {quote(total)}" for total in plan.totals)
     where = "" if plan.in_engine else only_readable(plan.input, plan.keys)
     return f"SELECT {keys}, {totals} FROM ({by_row} UNION ALL {by_entity}) AS t0{where} GROUP BY {keys}"
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, columns, has_value, walk
 from dpsql.plan.expr.printing import literal, quote, to_sql
-from dpsql.plan.node import Node, columns_of
-from dpsql.plan.operators.grouped_sums import GroupedSums, saturated
+from dpsql.plan.node import Node, Printing, columns_of
+from dpsql.plan.operators.grouped_sums import GroupedSums, held
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
@@ -26,7 +26,7 @@ ROWS = 't3."#n"'
 EQUALITIES = ("=", "<>", MEMBERSHIP, "is null", "is not null")
 
 
-def in_two_steps(plan: GroupedSums, below: str) -> str | None:
+def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | None:
     """The statement of a tally of a projection over the statement `below`; None where one step is as good.
 
     Proof that it gives the same sums. Rows of a group agree on all keys. A key is a column, the truth of a comparison, or the
@@ -56,7 +56,7 @@ def in_two_steps(plan: GroupedSums, below: str) -> str | None:
     if not keys.printed or keys.tests > MOST_TESTS:
         return None
     sums = ", ".join(f"{total} AS {quote(name)}" for total, name in zip(totals, plan.totals, strict=True))
-    shown = ", ".join(f"{saturated(f't4.{quote(name)}')} AS {quote(name)}" for name in plan.totals)
+    shown = ", ".join(f"{held(f't4.{quote(name)}', printing)} AS {quote(name)}" for name in plan.totals)
     return f"SELECT {shown} FROM (SELECT {sums} FROM ({keys.groups(below)}) AS t3) AS t4"
 
 

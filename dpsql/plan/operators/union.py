@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dpsql.plan.expr.facts import either
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,8 @@ class UnionAll(Node):
 
     Proof. The rows that change are those that change in a part: the sum of the parts' bounds. A row's owners are those its
     part gives it, if all parts carry their owners in the same positions; a public part has no owners, so with one the result
-    has none.
+    has none. Where the rows of every part over all entities are those over disjoint sets put together, so are all of them; a
+    public part would be there once for each set.
     """
 
     parts: tuple[Node, ...]
@@ -61,6 +62,9 @@ class UnionAll(Node):
                      for node, part in zip(self.parts, below, strict=True)}
         same = sorted(positions.pop()) if len(positions) == 1 else []
         return Stability(rows=rows, owners=tuple(self.columns[i][0] for i in same), because="the rows of all parts")
+
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return SplitBy.ENTITIES if set(below) == {SplitBy.ENTITIES} else SplitBy.WHOLE
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         arms = []

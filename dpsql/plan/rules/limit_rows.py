@@ -10,10 +10,10 @@ from dpsql.plan.node import Node, bottom_up, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.rules.rule import rule
-from dpsql.types import Type
 
 
 @rule
@@ -86,12 +86,3 @@ def _looking_up(join: Join, owner: str) -> tuple[str, str] | None:
                                                                                                                      column):
             return name, column
     return None
-
-
-def row_order(node: Node, owner: str) -> tuple[str, ...]:
-    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, or else all
-    columns."""
-    keys = sorted((sorted(key - {owner}) for key in node.unique), key=len)
-    if keys and keys[0]:
-        return tuple(keys[0])
-    return tuple(field.id for field in node.fields if field.id != owner or field.facts.type is Type.DOUBLE)

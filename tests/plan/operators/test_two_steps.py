@@ -110,7 +110,7 @@ def both(plan: GroupedSums) -> tuple[str, str | None]:
         return fold(node, lambda part, below: part.render(below, Printing()))
 
     assert isinstance(plan.input, Project)
-    return printed(plan), in_two_steps(plan, printed(plan.input.input))
+    return printed(plan), in_two_steps(plan, printed(plan.input.input), Printing())
 
 
 @pytest.mark.slow

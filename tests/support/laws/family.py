@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import duckdb
 from support.worlds import CLINICS, POLICY, SCHEMA, World, insert, removals
@@ -37,6 +38,9 @@ class Family:
     in front, so that one statement is executed for each world. There it is not optimized: that takes the database longer than to
     read so few rows, and it is done anew whenever a statement is executed. What is executed on the full world is.
     """
+
+    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # no table is in a store
+    content = ""
 
     def __init__(self, full: World, *, name: str = "", tame: bool = False, entities: Sequence[str] = ENTITIES) -> None:
         self.world, self.name, self.tame = full, name, tame

@@ -28,6 +28,7 @@ from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.ordering import Term, tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
@@ -37,7 +38,7 @@ from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Window, WindowFunction
 from dpsql.plan.rules.keep_first import keep_first
-from dpsql.plan.rules.limit_rows import limit_rows, row_order
+from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.types import Type
 
 LITERALS: dict[Type, tuple[object, ...]] = {

@@ -1,0 +1,211 @@
+"""Making a prepared store: the rows of each table once more, by buckets of entities, sorted by owner, with owners and places.
+
+A bucket is made by one statement for each table, over the very scan that a plan would print (`operators.scan`), so that rows
+without an owner are left out and owners are named as there; places are those of the ranking that a truncation would print
+(`operators.ranking`), in the order of this ledger's secret. Buckets are made one after the other, each from a pass over the
+data: a pass takes a fraction of the time of sorting a bucket, and memory and disk hold no more than that.
+
+Entities whose names are whole numbers without large gaps go into buckets by ranges of these, in which the engine groups them by
+arrays; others by a hash of their names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+
+from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.reader import ReaderFault
+from dpsql.backends.source_files import FileState
+from dpsql.backends.store import RememberedFacts, Store, bucket_name, fact_of, manifest_of
+from dpsql.catalog.model import Catalog, Table
+from dpsql.errors import OperationalError
+from dpsql.plan.expr.printing import quote, settled, text_literal
+from dpsql.plan.node import Printing
+from dpsql.plan.operators.ranking import Ranking, row_order
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.stored import OWNER, PLACE, StoredTable, shape_of
+from dpsql.types import Type
+
+ROWS_OF_BUCKET = 8_000_000  # of the largest table, about: sorted in some 300 MB
+MOST_BUCKETS = 4096
+DENSE = 4  # of so many whole numbers in a row, one at least is the name of an entity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucketing:
+    """How entities are put into buckets: by ranges of `width` whole numbers from `low` on, or by a hash where `width` is 0."""
+
+    buckets: int
+    low: int = 0
+    width: int = 0
+
+    def test(self, owner: str, kind: Type, bucket: int) -> str:
+        """The condition that the owner of a row is in a bucket, as SQL."""
+        if self.buckets == 1:
+            return "TRUE"
+        if not self.width:
+            return f"((hash({settled(owner, kind)}) % {self.buckets}) = {bucket})"
+        ends = [f"({owner} >= {self.low + bucket * self.width})"] * (bucket > 0)
+        ends += [f"({owner} < {self.low + (bucket + 1) * self.width})"] * (bucket + 1 < self.buckets)
+        return " AND ".join(ends)
+
+
+def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, facts: RememberedFacts,
+            buckets: int | None, tell: Callable[[str], None]) -> Store:
+    """Make the store of the entity of a catalog and put it in force, in place of the one before.
+
+    `reader` is not sealed. Raises OperationalError where no table can be prepared, or files cannot be
+    written; the store before then stays in force.
+    """
+    tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
+    if not tables:
+        raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
+                               try_="statements as they are: without a store, the data are read where they are")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = folder / f"{secrets.token_hex(8)}"
+    made.mkdir(mode=0o700)
+    try:
+        store = _made(reader, tables, made, salt=salt, buckets=buckets, tell=tell)
+        text = store.as_json()
+        facts.keep(fact_of(text))
+        _put(manifest_of(folder, catalog.entity.name), text)
+    except (ReaderFault, OSError):
+        shutil.rmtree(made, ignore_errors=True)
+        free = shutil.disk_usage(folder).free >> 20
+        raise OperationalError(f"the store could not be written to {folder}, where {free} MB are free; the store before it is "
+                               "still used", code="store", try_='folder = "..." in [store], on a larger disk') from None
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    _tidy(folder)
+    return store
+
+
+def _made(reader: DuckReader, tables: Sequence[Table], folder: Path, *, salt: int, buckets: int | None,
+          tell: Callable[[str], None]) -> Store:
+    cut = _cut(reader, tables, buckets)
+    stored = {table.name: StoredTable(shape=shape_of(table), order=_Rows.of(table).order) for table in tables}
+    files = []
+    for number in range(cut.buckets):
+        tell(f"preparing bucket {number + 1} of {cut.buckets} ...")
+        path = folder / f"{number:04}.duckdb"
+        reader.write(f"ATTACH {text_literal(path)} AS {bucket_name(number)}")
+        for table in tables:
+            place = f"{bucket_name(number)}.main.{quote(table.name)}"
+            reader.write(f"CREATE TABLE {place} AS {_Rows.of(table).sql(cut, number, salt)}")
+            stored[table.name] = _with(stored[table.name], _told(reader, table, place))
+        reader.write(f"DETACH {bucket_name(number)}")
+        path.chmod(0o600)
+        files.append(FileState.of(path))
+    return Store(engine=duckdb.__version__, sources=reader.origin.files, buckets=tuple(files), tables=stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """The rows of a table that have an owner: the scan of its declared columns, and the name under which it carries the owner."""
+
+    scan: Scan
+    owner: str
+
+    @classmethod
+    def of(cls, table: Table) -> _Rows:
+        way, ids = table.owners[0], {name: f"c{number}" for number, name in enumerate(table.columns)}
+        owner = ids[way.column] if way.in_row and way.column in ids else "owner"
+        columns = tuple((column, name) for name, column in ids.items())
+        return cls(scan=Scan(table=table, columns=columns, owners=(owner,)), owner=owner)
+
+    @property
+    def kind(self) -> Type:
+        return self.scan.table.owners[0].type
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns of the key by which rows have places; none without a key, and where an owner has one row."""
+        names = dict(self.scan.columns)
+        return tuple(names[column] for column in self._ranking.order) if self._ranking.distinct and not self.scan.one_row else ()
+
+    @property
+    def _ranking(self) -> Ranking:
+        return Ranking(input=self.scan, by=(self.owner,), rows=1, order=row_order(self.scan, self.owner))
+
+    def sql(self, cut: Bucketing, bucket: int, salt: int) -> str:
+        """The statement of a bucket's rows."""
+        raw = {f"r{number}": name for number, (_, name) in enumerate(self.scan.columns)}
+        rows = self.scan.rows_where(None, Printing(), beside={column: f"t0.{quote(name)}" for column, name in raw.items()})
+        owner = f"t0.{quote(self.owner)}"
+        shown = [*(f"t0.{quote(column)} AS {quote(name)}" for column, name in raw.items()), f"{owner} AS {quote(OWNER)}"]
+        order = [owner]
+        if self.order:
+            shown.append(f"{self._ranking.place(Printing(salt=salt), self._ranking.groups)} AS {quote(PLACE)}")
+            order.append(quote(PLACE))
+        where = cut.test(owner, self.kind, bucket)
+        return f"SELECT {', '.join(shown)} FROM ({rows}) AS t0 WHERE {where} ORDER BY {', '.join(order)}"
+
+
+def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Bucketing:
+    """How entities are put into buckets."""
+    rows = most = 0
+    spans: list[tuple[int, int]] = []
+    for table in tables:
+        owned = _Rows.of(table)
+        owner = f"t0.{quote(owned.owner)}"
+        ends = f"MIN({owner}), MAX({owner})" if owned.kind is Type.BIGINT else "NULL, NULL"
+        (count, low, high), = reader.rows(f"SELECT COUNT(*), {ends} FROM ({owned.scan.render((), Printing())}) AS t0")
+        rows, most = max(rows, count), most if low is None else max(most, count)
+        spans += [] if low is None else [(low, high)]
+    number = min(MOST_BUCKETS, max(1, -(-rows // ROWS_OF_BUCKET))) if buckets is None else buckets
+    if not spans or len({_Rows.of(table).kind for table in tables}) > 1:
+        return Bucketing(buckets=number)
+    low, high = min(low for low, _ in spans), max(high for _, high in spans)
+    return Bucketing(buckets=number, low=low, width=-(-(high - low + 1) // number) if high - low < DENSE * most else 0)
+
+
+def _told(reader: DuckReader, table: Table, place: str) -> StoredTable:
+    """What is known of the rows of one bucket."""
+    counted = f"SELECT COUNT(*) AS \"n\" FROM {place} AS t0 GROUP BY t0.{quote(OWNER)}"
+    (rows, most), = reader.rows(f"SELECT COALESCE(SUM(t1.\"n\"), 0), COALESCE(MAX(t1.\"n\"), 0) FROM ({counted}) AS t1")
+    numeric = {name: column.type.value for name, column in table.columns.items() if column.type.numeric}
+    ends = ", ".join(f"CAST({end}(t0.{quote(name)}) AS {kind})" for name, kind in numeric.items() for end in ("MIN", "MAX"))
+    found, = reader.rows(f"SELECT {ends} FROM {place} AS t0") if numeric else [()]
+    pairs = dict(zip(numeric, zip(found[::2], found[1::2], strict=True), strict=True))
+    return StoredTable(shape="", rows=int(rows), most=most, ends={
+        name: (low, high) if math.isfinite(low) and math.isfinite(high) else None
+        for name, (low, high) in pairs.items() if low is not None})
+
+
+def _with(known: StoredTable, bucket: StoredTable) -> StoredTable:
+    """What is known of some buckets, and of one more."""
+    ends = dict(known.ends)
+    for column, found in bucket.ends.items():
+        before = ends.get(column, found)
+        ends[column] = None if found is None or before is None else (min(before[0], found[0]), max(before[1], found[1]))
+    return replace(known, rows=known.rows + bucket.rows, most=max(known.most, bucket.most), ends=ends)
+
+
+def _put(manifest: Path, text: str) -> None:
+    """Put a manifest in the place of the one before, at once."""
+    fresh = manifest.with_name(f"{manifest.name}.new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(manifest)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the buckets that no manifest names: of stores before, and of preparations that were broken off."""
+    named = "".join(manifest.read_text(encoding="utf-8") for manifest in folder.glob("manifest-*.json"))
+    for made in folder.iterdir():
+        if made.is_dir() and made.name not in named:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(made)

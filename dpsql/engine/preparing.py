@@ -1,0 +1,81 @@
+"""Preparing stores for the owner: from a policy and its data to buckets that statements are read from."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.source_files import FileState
+from dpsql.backends.store import Store, find_store
+from dpsql.backends.store_writer import prepare as prepare_store
+from dpsql.catalog.model import Budget, Policy
+from dpsql.catalog.policy import read_policy
+from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, is_large, open_reader, store_folder
+from dpsql.errors import OperationalError, OptionError
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.progress import tell
+
+MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for a store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A store that was made: of which entity, where, and what it holds."""
+
+    entity: str
+    folder: Path
+    store: Store
+
+
+def prepare(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
+            ledger: str | Path | None = None, buckets: int | None = None) -> list[Prepared]:
+    """Make the prepared stores of a policy: one for each kind of entity that its budgets protect, or that of one budget.
+
+    A store saves time and memory, and changes no answer. It belongs to the ledger, whose secret decides which rows a limit keeps.
+    `buckets` is their number, by default one for each eight million rows.
+
+    Raises PolicyError, OptionError, OperationalError, IntegrityError or LedgerError; stores that were there stay in force then.
+    """
+    if buckets is not None and (type(buckets) is not int or not 1 <= buckets <= 4096):
+        raise OptionError("the number of buckets is a whole number from 1 to 4096", code="option", subject="buckets",
+                          try_="buckets = 16")
+    declared = read_policy(find_policy(database, policy))
+    chosen = [choose_budget(declared, budget)] if budget is not None else list(declared.budgets.values())
+    book = Ledger(*find_ledger(declared, ledger))
+    with contextlib.closing(book), book.alone("prepare"):
+        return [_prepared(declared, database, first, book, buckets)
+                for first in {one.entity: one for one in reversed(chosen)}.values()]
+
+
+def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger) -> None:
+    """Make the store of one budget's entity while its data are opened, unless another process has just done so. Where that is
+    impossible, the data are read where they are."""
+    with ledger.alone("prepare"), contextlib.suppress(OperationalError):
+        folder, facts = store_folder(policy, ledger), FactsBesideLedger(ledger)
+        reader = open_reader(policy, database, facts, lambda files: find_store(folder, budget.entity, files, facts))
+        large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.origin.files)
+        reader.close()
+        if large:
+            _prepared(policy, database, budget, ledger, None)
+
+
+def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
+    """Whether the disk has plenty of room for a store of some files."""
+    there = next(place for place in (folder, *folder.parents) if place.is_dir())
+    return shutil.disk_usage(there).free > MARGIN * sum(file.size for file in sources)
+
+
+def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, buckets: int | None) -> Prepared:
+    facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
+    reader = open_reader(policy, database, facts, sealed=False)
+    with contextlib.closing(reader):
+        if not isinstance(reader, DuckReader):
+            raise OperationalError("only files and DuckDB databases can be prepared", code="store")
+        catalog = fitted(policy, budget.name, reader)
+        store = prepare_store(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell)
+    return Prepared(entity=budget.entity, folder=folder, store=store)

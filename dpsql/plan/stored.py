@@ -1,0 +1,35 @@
+"""Tables as a prepared store has them: in buckets of entities, with what a row would otherwise be asked for again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpsql.catalog.model import Table
+
+OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a bucket has beside those of a table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """A private table in the buckets of a store: its rows that have an owner, each with the name of its owner and, where a key
+    tells rows apart, its place among the rows of its owner.
+
+    shape  what the table was prepared for; see `shape_of`
+    order  the columns of the key by which places go, in a keyed order (`operators.ranking`); none where rows have no places
+    rows   the number of rows
+    most   the most rows of one owner
+    ends   the least and the greatest value of each column of numbers; None where there is none, or one is not finite
+    """
+
+    shape: str
+    order: tuple[str, ...] = ()
+    rows: int = 0
+    most: int = 0
+    ends: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
+
+
+def shape_of(table: Table) -> str:
+    """What the rows of a table, their owners and their places are made from: a store of another shape holds another table."""
+    columns = sorted((name, column.sql_type, column.nullable) for name, column in table.columns.items())
+    return repr((table.name, columns, sorted(map(sorted, table.unique)), table.owners))

@@ -1,0 +1,74 @@
+"""The same statement has the same exact answer in buckets of entities as over the whole database, whatever the number of buckets: where
+no limit bites, and where limits, clips and bounds do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from support.golden.comparison import FOLDER, PLENTY, released, short, texts
+from support.golden.dense import dense
+from support.sessions import open_ledger, reader_of, session_of
+from support.stores import BucketReader, stored
+from support.worlds import world
+
+from dpsql.audit.exact import Exact
+from dpsql.catalog.price import price
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+from dpsql.errors import Error
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Query
+
+ACCEPTED = FOLDER.parents[1] / "grammar" / "accepted.sql"
+WORLDS = {"dense": dense(), "crowded": world(seed=5, people=40, most_visits=9)}
+BUCKETS = (1, 7, 16)
+STATEMENTS = [("dense", "person", text) for text in texts(FOLDER / "answers.sql")]
+STATEMENTS += [("dense", "household", text) for text in texts(FOLDER / "answers_of_households.sql")]
+STATEMENTS += [("crowded", budget, text) for text in texts(ACCEPTED) for budget in ("person", "household")]
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], list[Session]]]:
+    """One ledger, so one salt, for all; first the world in memory, then its stores."""
+    ledger, made, readers = open_ledger(tmp_path_factory.mktemp("ledger")), {}, []
+    for name, here in WORLDS.items():
+        for budget in ("person", "household"):
+            folder = tmp_path_factory.mktemp("stores")
+            database = here.save(folder / "world.duckdb")
+            found = [reader_of(here), *(stored(database, ledger, budget=budget, buckets=buckets) for buckets in BUCKETS)]
+            made[name, budget] = [session_of(folder, reader=reader, noise=Exact(), budget=budget, at=PLENTY, ledger=ledger, analyst=f"ada{at}")
+                                  for at, reader in enumerate(found)]
+            readers += found
+    yield made
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize(("name", "budget", "text"), STATEMENTS, ids=[f"{name}-{budget}-{short(text)}-{i}" for i, (name, budget, text)
+                                                                       in zip(count(), STATEMENTS, strict=False)])
+def test_answers_are_equal_in_any_number_of_buckets(name: str, budget: str, text: str, sessions: dict[tuple[str, str], list[Session]]) -> None:
+    first, *others = [told(text, session) for session in sessions[name, budget]]
+    assert all(other == first for other in others)
+
+
+def told(text: str, session: Session) -> object:
+    try:
+        if type(parse(text)) is Query:
+            found = released(text, session)[0]
+            return found.columns, found.rows
+        return repr(answer(text, replace(session, price=price(epsilon=1)))).replace(session.analyst, "")
+    except Error as fault:
+        return str(fault)
+
+
+def test_most_statements_are_read_in_buckets(sessions: dict[tuple[str, str], list[Session]]) -> None:
+    reader = sessions["dense", "person"][2].kernel._reader
+    assert isinstance(reader, BucketReader)
+    reader.parts.clear()
+    statements = texts(FOLDER / "answers.sql")
+    for text in statements:
+        told(text, sessions["dense", "person"][2])
+    assert len(reader.parts) > 0.7 * len(statements)

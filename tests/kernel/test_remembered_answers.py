@@ -1,0 +1,92 @@
+"""What was found of rows is remembered beside the ledger, for the same files and for nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from support.worlds import world
+
+import dpsql
+from dpsql.backends.duckdb import DuckReader
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.proven_facts import LONGEST, FactsBesideLedger
+
+POLICY = """
+version = 1
+database = "world.duckdb"
+[entities.person]
+table = "people"
+key = "person_id"
+[tables.people.columns]
+person_id = {}
+[tables.visits]
+foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]
+rows_per_entity = 5
+[tables.visits.columns]
+person_id = {}
+cost = { bounds = [0, 500], decimals = 2 }
+[budgets.b]
+entity = "person"
+epsilon = 100
+"""
+
+
+def lines(ledger: Ledger) -> list[bytes]:
+    return ledger.path.with_name(f"{ledger.path.name}.facts").read_bytes().splitlines()
+
+
+def test_an_answer_is_recalled_and_not_shown(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger")
+    facts = FactsBesideLedger(ledger)
+    facts.note("most rows OF these files", "[12345678]")
+    assert facts.recall("most rows OF these files") == "[12345678]"
+    assert facts.recall("most rows OF other files") is None
+    assert FactsBesideLedger(Ledger.create(tmp_path / "b.ledger")).recall("most rows OF these files") is None
+    assert b"12345678" not in b"".join(lines(ledger))
+    facts.note("short OF these files", "[1]")
+    assert len({len(line) for line in lines(ledger)}) == 1
+    facts.note("long", "x" * (LONGEST + 1))
+    assert facts.recall("long") is None
+
+
+def test_an_answer_that_was_altered_is_forgotten(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger")
+    facts = FactsBesideLedger(ledger)
+    facts.note("most", "[9]")
+    facts.note("least", "[1]")
+    place = ledger.path.with_name("a.ledger.facts")
+    most, least = place.read_bytes().splitlines()
+    for forged in (most[:-3] + b"000", most.rpartition(b" ")[0] + least[least.rindex(b" "):], most[:64] + least[64:], most[:70], most[:64] + b" a b"):
+        place.write_bytes(forged + b"\n")
+        assert facts.recall("most") is None
+    place.unlink()
+    assert facts.recall("most") is None
+
+
+def test_rows_are_not_counted_again_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world(seed=3, people=30).save(tmp_path / "world.duckdb")
+    (tmp_path / "dpsql.toml").write_text(POLICY)
+    Ledger.create(tmp_path / "dpsql.ledger").close()
+    counted: list[str] = []
+    rows = DuckReader.rows
+
+    def told(self: DuckReader, sql: str, part: str | None = None) -> Any:
+        counted.append(sql) if "GROUP BY t1.\"owner\"" in sql else None
+        return rows(self, sql, part)
+
+    monkeypatch.setattr(DuckReader, "rows", told)
+
+    def ask(number: int) -> None:
+        with dpsql.connect(policy=tmp_path / "dpsql.toml", epsilon=1) as connection:
+            connection.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'rows') SUM(cost) FROM visits WHERE cost > {number}")
+
+    ask(1)
+    ask(2)
+    assert len(counted) == 1
+    with duckdb.connect(str(tmp_path / "world.duckdb")) as connection:
+        connection.execute("INSERT INTO visits SELECT 1000 + i, 1, 2019, 'a', 1, NULL, NULL FROM range(7) AS t(i)")
+    ask(3)
+    assert len(counted) == 2

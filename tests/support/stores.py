@@ -1,0 +1,55 @@
+"""Prepared stores of small worlds, and readers that tell what is read in buckets."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from support import worlds
+from support.sessions import catalog_of
+
+from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.file_tables import open_files
+from dpsql.backends.store import find_store
+from dpsql.backends.store_writer import prepare
+from dpsql.catalog.policy import parse_policy
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.proven_facts import FactsBesideLedger
+
+
+class BucketReader(DuckReader):
+    """A reader that remembers what it reads in buckets, and in the database."""
+
+    @cached_property
+    def parts(self) -> list[str]:
+        return []
+
+    @cached_property
+    def others(self) -> list[str]:
+        return []
+
+    def _cursor(self, sql: str = "", part: str | None = None) -> Any:
+        (self.others if part is None else self.parts).append(sql if part is None else part)
+        return super()._cursor(sql, part)
+
+
+def stored(database: Path, ledger: Ledger, *, budget: str = "person", buckets: int = 7, policy: str = worlds.POLICY,
+           folder: Path | None = None) -> BucketReader:
+    """A reader of a DuckDB file and of a store that is made of it."""
+    folder, facts = folder or database.with_name(f"store-{secrets.token_hex(4)}"), FactsBesideLedger(ledger)
+    declared = parse_policy(policy)
+    reader = open_files([], database=database, sealed=False)
+    prepare(reader, catalog_of(reader, declared, budget), folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=lambda line: None)
+    reader.close()
+    return reopened(database, ledger, folder, budget=budget, policy=policy)
+
+
+def reopened(database: Path, ledger: Ledger, folder: Path, *, budget: str = "person", policy: str = worlds.POLICY) -> BucketReader:
+    """A reader of a DuckDB file, and of the store in a folder if that is in force."""
+    entity, facts = parse_policy(policy).budgets[budget].entity, FactsBesideLedger(ledger)
+    found = open_files([], database=database, find_store=lambda files: find_store(folder, entity, files, facts))
+    found.__class__ = BucketReader
+    assert isinstance(found, BucketReader)
+    return found
