@@ -343,7 +343,8 @@ class Cursor:
             self.validation, result = result, result.table()
         if isinstance(result, Answer):
             self.answer = result
-            self._take([(column.name, column.type.value) for column in result.columns], list(result.rows))
+            self._describe([(column.name, column.type.value) for column in result.columns])
+            self.rowcount = result.size
         elif isinstance(result, Explanation):
             self.explanation = result
             self._take([("explanation", "VARCHAR")], [(line,) for line in str(result).splitlines()])
@@ -365,8 +366,11 @@ class Cursor:
         return self
 
     def _take(self, columns: Sequence[tuple[str, str]], rows: list[tuple[Any, ...]]) -> None:
-        self.description = [(name, kind, None, None, None, None, None) for name, kind in columns]
+        self._describe(columns)
         self._rows, self.rowcount = rows, len(rows)
+
+    def _describe(self, columns: Sequence[tuple[str, str]]) -> None:
+        self.description = [(name, kind, None, None, None, None, None) for name, kind in columns]
 
     @guarded
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any] | Mapping[str, Any]]) -> Cursor:
@@ -394,7 +398,7 @@ class Cursor:
         try:
             for given in sets:
                 self.execute(sql, given)
-                rows += self._rows or []
+                rows += self._fetchable()
                 answers += [self.answer] if self.answer is not None else []
                 description = self.description
         finally:
@@ -512,6 +516,8 @@ class Cursor:
 
     def _fetchable(self) -> list[tuple[Any, ...]]:
         self._check_open()
+        if self._rows is None and self.answer is not None:
+            self._rows = list(self.answer.rows)  # made when they are first fetched, as there may be a million
         if self._rows is None:
             raise InterfaceError("there is no result to fetch", code="no-result", try_="execute(...) first")
         return self._rows

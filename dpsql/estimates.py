@@ -272,12 +272,8 @@ class Estimate:
         table = np.stack([np.broadcast_to(np.abs(self.slopes[name][1]), self.values.shape) for name in names], axis=1)
         errors = tuple(self.slopes[name][0] for name in names)
         if (table == table[:1]).all():  # the case for most answers
-            rows, places = table[:1], np.zeros(len(table), dtype=np.intp)
-        else:
-            rows, places = np.unique(table, axis=0, return_inverse=True)
-        widths = np.array([margin(errors, tuple(map(float, row)), confidence) if np.all(row < HUGE) else math.inf
-                           for row in rows])
-        return np.asarray(widths[places.reshape(-1)], dtype=np.float64)
+            return np.full(len(table), widths_of(errors, table[:1], confidence)[0] if len(table) else 0.0)
+        return widths_of(errors, table, confidence)
 
 
 def joined(parts: Sequence[Estimate]) -> Estimate:
@@ -389,40 +385,84 @@ HUGE = 1e100  # a slope of no effect
 ON_INTEGERS = ("laplace", "gaussian")
 RARE = 1e-5  # below this chance the tail is bounded, as inversion is not that exact
 GRID = math.log(1.01)
+LEAST = 1e-4  # of relative widths; smaller ones count as this one
+NONE = 1023  # steps of no width at all
 
 
 def margin(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...], confidence: float) -> float:
-    """The least w, up to rounding upwards, with P(|sum of slope * noise| <= w) >= confidence.
+    """`widths_of` one sum."""
+    return float(widths_of(errors, np.array(slopes, dtype=np.float64).reshape(1, -1), confidence)[0])
+
+
+def widths_of(errors: Sequence[NoiseTerm], slopes: Numbers, confidence: float) -> Numbers:
+    """For each row of slopes the least w, up to rounding upwards, with P(|sum of slope * noise| <= w) >= confidence; infinite for
+    slopes that are no numbers or huge.
 
     Exact for one piece of noise on integers. For several pieces the continuous noises are summed, and half a unit of each
     discrete one is added, which makes the interval a little wider than it need be.
     """
-    pieces = _apart([(error, slope) for error, slope in zip(errors, slopes, strict=True) if error.scale * slope > 0])
-    if len(pieces) == 1 and pieces[0][0].kind in ON_INTEGERS:
-        (error, slope), = pieces
-        return slope * _integer(error, confidence)
-    units = sum(slope for error, slope in pieces if error.kind in ON_INTEGERS)
-    if any(error.kind == "laplaces" for error, _ in pieces):
-        return math.hypot(*(math.sqrt(error.variance) * slope for error, slope in pieces)) * laplaces(confidence) + units / 2
-    widths = sorted((error.scale * slope for error, slope in pieces if error.kind == "laplace"), reverse=True)
-    spread = math.hypot(*(error.scale * slope for error, slope in pieces if error.kind != "laplace"))
-    largest = max([spread, *widths])
-    if largest == 0:
-        return 0.0
-    relative = tuple(_up(width / largest) for width in widths)
-    return largest * _quantile(relative, _up(spread / largest) if widths else 1.0, confidence) + units / 2
+    known: NDArray[np.bool_] = np.all(slopes < HUGE, axis=1)
+    errors, slopes = _apart(errors, np.where(known[:, None], slopes, 0.0))
+    sizes = slopes * np.array([error.scale for error in errors])
+    on_integers, laplace, unknown = (np.array([error.kind in kinds for error in errors], dtype=np.bool_)
+                                     for kinds in (ON_INTEGERS, ("laplace",), ("laplaces",)))
+    units = np.where((sizes > 0) & on_integers, slopes, 0.0).sum(axis=1)
+    alone = ((sizes > 0).sum(axis=1) == 1) & (sizes[:, on_integers] > 0).any(axis=1)
+    mixed = (sizes[:, unknown] > 0).any(axis=1)
+    found, rest = np.zeros(len(slopes)), ~alone & ~mixed & (sizes > 0).any(axis=1)
+    for place in np.flatnonzero(on_integers).tolist():
+        rows = alone & (sizes[:, place] > 0)
+        if rows.any():
+            found[rows] = slopes[rows, place] * _integer(errors[place], confidence)
+    if mixed.any():
+        variances = np.array([error.variance for error in errors])
+        found[mixed] = np.sqrt((slopes[mixed] ** 2 * variances).sum(axis=1)) * laplaces(confidence) + units[mixed] / 2
+    if rest.any():
+        found[rest] = _continuous(sizes[rest][:, laplace], sizes[rest][:, ~laplace], confidence) + units[rest] / 2
+    return np.asarray(np.where(known, found, math.inf), dtype=np.float64)
 
 
-def _apart(pieces: list[tuple[NoiseTerm, float]]) -> list[tuple[NoiseTerm, float]]:
+def _apart(errors: Sequence[NoiseTerm], slopes: Numbers) -> tuple[list[NoiseTerm], Numbers]:
     """Dependent terms merged into one."""
-    found = [piece for piece in pieces if piece[0].together is None]
-    shared: dict[int, list[tuple[NoiseTerm, float]]] = {}
-    for error, slope in pieces:
+    own = [place for place, error in enumerate(errors) if error.together is None]
+    shared: dict[int, list[int]] = {}
+    for place, error in enumerate(errors):
         if error.together is not None:
-            shared.setdefault(error.together, []).append((error, slope))
-    for some in shared.values():
-        found.append((replace(some[0][0], scale=1.0), sum(error.scale * slope for error, slope in some)))
-    return found
+            shared.setdefault(error.together, []).append(place)
+    merged = [sum(slopes[:, place] * errors[place].scale for place in places) for places in shared.values()]
+    return ([*(errors[place] for place in own), *(replace(errors[places[0]], scale=1.0) for places in shared.values())],
+            np.column_stack([slopes[:, own], *merged]))
+
+
+def _continuous(laplace: Numbers, normal: Numbers, confidence: float) -> Numbers:
+    """The same for sums of Laplace variables of these scales and of normal ones of these deviations, in rows that are not all 0.
+
+    Relative widths are rounded up by one per cent at most, so that few different ones are ever computed.
+    """
+    unit = np.concatenate((laplace, normal), axis=1).max(axis=1)
+    spread: Numbers = unit * np.sqrt(((normal / unit[:, None]) ** 2).sum(axis=1))
+    if not (laplace > 0).any():
+        return spread * _quantile((), 1.0, confidence)
+    widths = -np.sort(-laplace, axis=1)
+    unit = np.maximum(unit, spread)
+    steps = np.column_stack([_steps(widths / unit[:, None]), np.where(widths[:, 0] > 0, _steps(spread / unit), 0)])
+    numbers = np.zeros(len(steps), dtype=np.int64)
+    for column in steps.T:
+        numbers = np.unique(numbers * (NONE + 1) + column, return_inverse=True)[1].reshape(-1)
+    firsts = np.unique(numbers, return_index=True)[1]
+    quantiles = [_quantile(tuple(_width(step) for step in row[:-1] if step != NONE), _width(row[-1]), confidence)
+                 for row in steps[firsts].tolist()]
+    return np.asarray(unit * np.array(quantiles)[numbers], dtype=np.float64)
+
+
+def _steps(parts: Numbers) -> NDArray[np.int64]:
+    """The number of steps of one per cent by which relative widths are below one, rounded towards one; NONE for nought."""
+    steps = np.floor(-np.log(np.clip(parts, LEAST, 1.0)) / GRID + 1e-9).astype(np.int64)
+    return np.asarray(np.where(parts > 0, steps, NONE), dtype=np.int64)
+
+
+def _width(step: int) -> float:
+    return math.exp(-GRID * step) if step != NONE else 0.0
 
 
 def _integer(error: NoiseTerm, confidence: float) -> int:
@@ -436,11 +476,6 @@ def _integer(error: NoiseTerm, confidence: float) -> int:
         return max(0, math.ceil(error.scale * float(-ndtri((1 - confidence) / 2)) - 0.5))
     q = math.exp(-1 / error.scale)  # P(|z| > w) = 2 q^(w + 1) / (1 + q)
     return max(0, math.ceil(-error.scale * math.log((1 - confidence) * (1 + q) / 2) - 1 - 1e-9))
-
-
-def _up(part: float) -> float:
-    """A relative width, at most one, rounded up by at most one per cent, so that few different ones are ever computed."""
-    return math.exp(GRID * math.ceil(math.log(max(part, 1e-4)) / GRID - 1e-9)) if part > 0 else 0.0
 
 
 @lru_cache(maxsize=2**14)

@@ -40,7 +40,7 @@ def connect(folder: Path, analyst: Any = "ada", **more: Any) -> dpsql.Connection
 def fail(connection: dpsql.Connection, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """A statement that fails after its charge."""
     with monkeypatch.context() as patch:
-        patch.setattr(DuckReader, "rows", lambda *args: (_ for _ in ()).throw(ValueError("secret")))
+        patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(ValueError("secret")))
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(ValueError("secret")))
         with pytest.raises(dpsql.Incident):
             connection.execute(f"{COUNT}{number}")
@@ -98,7 +98,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
 def test_an_interruption_counts_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = connect(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(DuckReader, "rows", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             connection.execute(f"{COUNT}1")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpsql.answers.answer import Answer, AnswerColumn, compose, of_json, values_of
+from dpsql.answers.columns import ColumnData, joined, of_rows, unpacked
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
@@ -164,9 +165,10 @@ def test_what_is_stored_is_read_back() -> None:
         columns=(AnswerColumn(name="d", type=Type.DATE, exact=True), AnswerColumn(name="t", type=Type.TIMESTAMP, exact=True),
                  AnswerColumn(name="n", type=BIGINT), AnswerColumn(name="x", type=DOUBLE, approximate=True), AnswerColumn(name="w", type=VARCHAR),
                  AnswerColumn(name="b", type=BOOLEAN)),
-        rows=((dt.date(2020, 2, 29), dt.datetime(2020, 1, 1, 12, 30, 0, 7), 2**53 + 1, 0.1, "ü'\"\n", True),
-              (None, None, None, math.inf, None, None)),
-        errors=((None, None, 1.5, 2.5, None, None), (None,) * 6), intervals=((None, None, (3.0, 9.0), (0.1, math.inf), None, None), (None,) * 6),
+        data=of_rows(((dt.date(2020, 2, 29), dt.datetime(2020, 1, 1, 12, 30, 0, 7), 2**53 + 1, 0.1, "ü'\"\n", True),
+                      (None, None, None, math.inf, None, None)),
+                     ((None, None, 1.5, 2.5, None, None), (None,) * 6),
+                     ((None, None, (3.0, 9.0), (0.1, math.inf), None, None), (None,) * 6), 6),
         confidence=0.95, cost="ε = 1", notes=("a", "b"))
     text = answer.as_json()
     assert of_json(text) == replace(answer, stored=True) and text.isascii() and json.loads(text)["cost"] == "ε = 1"
@@ -199,12 +201,48 @@ def test_a_share_is_no_more_than_all(whole: AggregateCall, factor: float, most: 
 
 def test_an_interval_of_dates_ends_at_dates() -> None:
     day = dt.date(2020, 1, 1)
-    made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), rows=((day,),), errors=((2.0,),), confidence=0.95,
-                  intervals=(((day.toordinal() - 3.5, math.inf),),))
+    data = of_rows(((day,),), ((2.0,),), (((day.toordinal() - 3.5, math.inf),),), 1)
+    made = Answer(columns=(AnswerColumn(name="d", type=Type.DATE),), data=data, confidence=0.95)
     assert made.ends(0, 0) == (day - dt.timedelta(days=4), dt.date.max)
 
 
-def test_an_answer_is_read_that_was_stored_with_half_widths() -> None:
-    body = json.loads(ask([K_, N_]).as_json())
+def test_an_answer_is_read_that_was_stored_by_rows() -> None:
+    """As it once was, with intervals; and before that with half their widths."""
+    made = ask([K_, N_])
+    body = json.loads(made.as_json())
+    del body["data"]
+    body |= {"rows": made.rows, "errors": made.errors, "intervals": made.intervals}
+    assert of_json(json.dumps(body)) == replace(made, stored=True)
     body["margins"] = [[None, 3.0] for _ in body.pop("intervals")]
     assert of_json(json.dumps(body)).intervals[:2] == ((None, (37.0, 43.0)), (None, (7.0, 13.0)))
+
+
+MANY: dict[str, tuple[Type, list[Any]]] = {
+    "whole": (BIGINT, list(range(3000))), "huge": (BIGINT, [2**70, *range(2999)]), "ends": (BIGINT, [2**63 - 1, -(2**63)] * 1500),
+    "real": (DOUBLE, [0.1, -0.0, 0.0, math.inf] * 750), "holes": (DOUBLE, [None, 0.5, 1e300] * 1000),
+    "NaN": (DOUBLE, [None, math.nan, 1.0] * 1000), "keys": (BIGINT, [*range(100), None] * 30), "texts": (VARCHAR, ["ü", None, "a"] * 1000),
+    "days": (Type.DATE, [dt.date(2020, 1, 1), None] * 1500), "different": (VARCHAR, [str(i) for i in range(3000)]),
+    "truth": (BOOLEAN, [True, None, False] * 1000), "moments": (Type.TIMESTAMP, [dt.datetime(2020, 1, 1, 0, 0, 0, i) for i in range(3000)]),
+    "nothing": (BIGINT, [None] * 3000), "few": (BIGINT, [1, None, 3]), "none": (BIGINT, [])}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_long_columns_are_packed_and_read_back(name: str) -> None:
+    kind, values = MANY[name]
+    numbers = np.array([math.nan if i % 3 == 0 else math.inf if i % 7 == 0 else i / 7 for i in range(len(values))])
+    made = ColumnData(values=tuple(values), errors=numbers, lows=numbers - 1, highs=None)
+    text = json.dumps(made.packed())
+    found = unpacked(json.loads(text), kind)
+    assert list(map(repr, found.values)) == list(map(repr, values)) and len(text) < 200 + 60 * len(values)
+    assert all(type(mine) is type(own) for mine, own in zip(found.values, values, strict=True))
+    assert name == "none" or (found.errors is not None and np.array_equal(found.errors, numbers, equal_nan=True))
+    assert name == "none" or (found.lows is not None and np.array_equal(found.lows, numbers - 1, equal_nan=True))
+    assert found.highs is None and (name == "NaN" or name == "none" or found == made)
+
+
+def test_columns_are_joined_with_and_without_errors() -> None:
+    noisy = of_rows([(1,), (2,)], [(0.5,), (None,)], [((0.0, 2.0),), (None,)], 1)[0]
+    exact = ColumnData(values=(3,))
+    both = joined([noisy, exact])
+    assert both.values == (1, 2, 3) and both.told_errors() == [0.5, None, None] and both.told_intervals() == [(0.0, 2.0), None, None]
+    assert joined([exact, exact]) == ColumnData(values=(3, 3)) != exact and both != noisy

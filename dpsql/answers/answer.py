@@ -8,15 +8,17 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.answers.columns import ColumnData, joined, of_rows, told, typed, unpacked
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
-from dpsql.plan.cells import Cells
+from dpsql.plan.cells import Cells, column_of
 from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules.modes import candidates
@@ -47,6 +49,7 @@ class AnswerColumn:
 class Answer:
     """Rows, the standard error of every cell, and the ends of its interval; None where a cell has no error.
 
+    data        the same, column by column; `rows`, `errors` and `intervals` are made of it when they are asked for
     intervals   cover the true values with the answer's confidence, of dates as ordinals of days; an end may be infinite
     notes       what was done that a reader should know: limits learned, groups left out, rows and values that do not count
     cost        what the statement was charged, as a price; None for a free one
@@ -54,13 +57,28 @@ class Answer:
     """
 
     columns: tuple[AnswerColumn, ...]
-    rows: tuple[tuple[Value, ...], ...]
-    errors: tuple[tuple[float | None, ...], ...]
-    intervals: tuple[tuple[tuple[float, float] | None, ...], ...]
+    data: tuple[ColumnData, ...]
     confidence: float
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.data[0].values)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[Value, ...], ...]:
+        return tuple(zip(*(column.values for column in self.data), strict=True))
+
+    @cached_property
+    def errors(self) -> tuple[tuple[float | None, ...], ...]:
+        return tuple(zip(*(column.told_errors() for column in self.data), strict=True))
+
+    @cached_property
+    def intervals(self) -> tuple[tuple[tuple[float, float] | None, ...], ...]:
+        return tuple(zip(*(column.told_intervals() for column in self.data), strict=True))
 
     def ends(self, row: int, column: int) -> tuple[Value, Value] | None:
         """The ends of the interval as values of the column: of a date, the first and the last day of it."""
@@ -79,18 +97,15 @@ class Answer:
         """The answer as text, for the ledger; `of_json` reads it back."""
         return json.dumps({
             "columns": [[c.name, c.type.value, c.exact, c.approximate] for c in self.columns],
-            "rows": [[plain(value) for value in row] for row in self.rows], "errors": self.errors,
-            "intervals": self.intervals, "confidence": self.confidence, "cost": self.cost, "notes": self.notes},
-            ensure_ascii=True, separators=(",", ":"))
+            "data": [column.packed() for column in self.data], "confidence": self.confidence, "cost": self.cost,
+            "notes": self.notes}, ensure_ascii=True, separators=(",", ":"))
 
 
 def together(answers: Sequence[Answer]) -> Answer:
     """The rows of several answers of one statement, one after another."""
     costs = Counter(answer.cost for answer in answers if answer.cost and not answer.stored)
     return replace(
-        answers[-1], rows=tuple(row for answer in answers for row in answer.rows),
-        errors=tuple(row for answer in answers for row in answer.errors),
-        intervals=tuple(row for answer in answers for row in answer.intervals),
+        answers[-1], data=tuple(map(joined, zip(*(answer.data for answer in answers), strict=True))),
         cost=", ".join(cost if times == 1 else f"{times} times {cost}" for cost, times in costs.items()),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
         stored=all(answer.stored for answer in answers))
@@ -101,33 +116,24 @@ def of_json(text: str) -> Answer:
     body = json.loads(text)
     shown = tuple(AnswerColumn(name=name, type=Type(kind), exact=exact, approximate=approximate)
                   for name, kind, exact, approximate in body["columns"])
-    rows = tuple(tuple(_typed(value, column.type) for value, column in zip(row, shown, strict=True)) for row in body["rows"])
-    return Answer(columns=shown, rows=rows, errors=tuple(map(tuple, body["errors"])), intervals=_stored_intervals(body, rows),
-                  confidence=body["confidence"], cost=body["cost"], notes=tuple(body["notes"]), stored=True)
+    data = tuple(unpacked(each, column.type) for each, column in zip(body["data"], shown, strict=True)) if "data" in body else (
+        _stored_by_rows(body, shown))
+    return Answer(columns=shown, data=data, confidence=body["confidence"], cost=body["cost"], notes=tuple(body["notes"]),
+                  stored=True)
 
 
-def _stored_intervals(body: Any, rows: Sequence[Sequence[Value]]) -> tuple[tuple[tuple[float, float] | None, ...], ...]:
-    if "intervals" in body:
-        return tuple(tuple(None if ends is None else (ends[0], ends[1]) for ends in row) for row in body["intervals"])
-    return tuple(tuple(None if margin is None else (float(_floats([value])[0]) - margin, float(_floats([value])[0]) + margin)
-                       for value, margin in zip(row, margins, strict=True))
-                 for row, margins in zip(rows, body["margins"], strict=True))  # as they once were: half the width
+def _stored_by_rows(body: Any, shown: Sequence[AnswerColumn]) -> tuple[ColumnData, ...]:
+    """As answers once were stored; with intervals, or before that with margins, which are half their width."""
+    rows = [[typed(value, column.type) for value, column in zip(row, shown, strict=True)] for row in body["rows"]]
+    intervals = body["intervals"] if "intervals" in body else [
+        [None if margin is None else (float(_floats([value])[0]) - margin, float(_floats([value])[0]) + margin)
+         for value, margin in zip(row, margins, strict=True)] for row, margins in zip(rows, body["margins"], strict=True)]
+    return of_rows(rows, body["errors"], intervals, len(shown))
 
 
 def _down(day: float) -> int:
     """A day rounded down, as a number that a date could be compared with."""
     return math.floor(min(max(day, -1e9), 1e9))
-
-
-def plain(value: Value) -> Any:
-    """A value as JSON holds it."""
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _typed(value: Any, kind: Type) -> Value:
-    if value is None or not kind.temporal:
-        return value  # type: ignore[no-any-return]
-    return dt.datetime.fromisoformat(value) if kind is Type.TIMESTAMP else dt.date.fromisoformat(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,15 +178,12 @@ def compose(question: Question, cells: Cells, aggregates: Mapping[str, Estimate]
         made = noisy_rows(question, cells, aggregates, scratch, singles)
         outputs, kept = made.outputs, made.kept
         notes = [*notes, *told_withheld(question, made.withheld, len(cells))]
-        errors = [_numbers(made, made.estimate.deviations if made.estimate is not None else None) for made in outputs]
-        intervals = [_intervals(made, confidence) for made in outputs]
+        data = tuple(_data(made, kept, confidence) for made in outputs)
     shown = tuple(AnswerColumn(name=output.name, type=output.expr.type, exact=not made.noisy,
                                approximate=made.estimate is not None and made.estimate.approximate)
                   for output, made in zip(question.outputs, outputs, strict=True))
-    return Answer(columns=shown, rows=tuple(tuple(made.values[i] for made in outputs) for i in kept),
-                  errors=tuple(tuple(column[i] for column in errors) for i in kept),
-                  intervals=tuple(tuple(column[i] for column in intervals) for i in kept),
-                  confidence=confidence, cost=str(price) if price is not None else "", notes=tuple(notes))
+    return Answer(columns=shown, data=data, confidence=confidence, cost=str(price) if price is not None else "",
+                  notes=tuple(notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,20 +220,25 @@ class NoisyColumn:
     estimate: Estimate | None
 
 
-def _numbers(made: NoisyColumn, numbers: NDArray[np.float64] | None) -> list[float | None]:
-    if numbers is None or made.estimate is None or not made.estimate.slopes:
-        return [None] * len(made.values)
-    return [None if value is None or not math.isfinite(number) else float(number)
-            for value, number in zip(made.values, numbers, strict=True)]
-
-
-def _intervals(made: NoisyColumn, confidence: float) -> list[tuple[float, float] | None]:
-    """The ends of the intervals, and none for what has no error."""
+def _data(made: NoisyColumn, kept: Sequence[int], confidence: float) -> ColumnData:
+    """What is shown of a column. Values without an error have no interval."""
+    every = len(kept) == len(made.values) and kept == range(len(kept))
+    values = made.values if every else [made.values[i] for i in kept]
     if made.estimate is None or not made.estimate.slopes:
-        return [None] * len(made.values)
+        return ColumnData(values=tuple(values))
     lows, highs = made.estimate.ends(confidence)
-    return [None if value is None or math.isnan(low) or math.isnan(high) else (low, high)
-            for value, low, high in zip(made.values, lows.tolist(), highs.tolist(), strict=True)]
+    errors = np.where(np.isfinite(made.estimate.deviations), made.estimate.deviations, np.nan)
+    places = np.arange(len(kept)) if every else np.array(kept, dtype=np.intp)
+    none = np.array([value is None for value in values], dtype=np.bool_)
+    none_of_interval = none | np.isnan(lows[places]) | np.isnan(highs[places])
+    return ColumnData(values=tuple(values), errors=_with_holes(errors[places], none),
+                      lows=_with_holes(lows[places], none_of_interval), highs=_with_holes(highs[places], none_of_interval))
+
+
+def _with_holes(numbers: NDArray[np.float64], holes: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+    """Numbers with NaN in some places; None where none is left."""
+    found = np.where(holes, np.nan, numbers)
+    return None if np.isnan(found).all() else found
 
 
 class _ValueTable:
@@ -251,9 +259,9 @@ class _ValueTable:
             name: AggregateCall(id=name, function="scalar", type=found.type) for name, found in singles.items()
             if found.estimate is not None}
         self.columns: dict[str, tuple[Type, Sequence[Value]]] = {
-            key.column: (key.type, [cell[i] for cell in cells]) for i, key in enumerate(question.keys)}
+            key.column: (key.type, column_of(cells, i)) for i, key in enumerate(question.keys)}
         levels: list[tuple[Type, Sequence[Value]]] = [
-            (Type.BIGINT, [cell[len(question.keys) + i] for cell in cells]) for i in range(len(question.levels))]
+            (Type.BIGINT, column_of(cells, len(question.keys) + i)) for i in range(len(question.levels))]
         self.columns |= dict(zip((level.id for level in question.levels), levels, strict=True))
         for call in question.aggregates:
             self.columns[call.id] = (call.type, _told(call, aggregates[call.id]))
@@ -422,21 +430,25 @@ def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
     """The values of an aggregate in its own type; NULL where it has none."""
     if call.type is Type.BIGINT:
         most = MOST_COUNT if call.function in ("count", "count_distinct") else MOST_SUM
+        if (np.abs(estimate.values) <= MOST_COUNT).all():
+            return list[Value](np.rint(estimate.values).astype(np.int64).tolist())
         return [None if math.isnan(x) else round(min(max(x, -most), most)) for x in estimate.values.tolist()]
     if call.type is Type.DATE:
         return [None if math.isnan(x) else dt.date.fromordinal(min(max(round(x), 1), dt.date.max.toordinal()))
                 for x in estimate.values.tolist()]
-    return [None if math.isnan(x) else x for x in estimate.values.tolist()]
+    return list[Value](told(estimate.values))
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
+    if set(map(type, values)) <= {int, float}:
+        return np.array(values, dtype=np.float64)
     return np.array([math.nan if value is None else value.toordinal() if isinstance(value, dt.date) else float(value)
                      for value in values], dtype=np.float64)
 
 
-def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> list[int]:
+def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> Sequence[int]:
     """Which cells are shown, in which order."""
-    kept = [i for i in range(size) if i not in table.withheld]
+    kept: Sequence[int] = [i for i in range(size) if i not in table.withheld] if table.withheld else range(size)
     if question.having is not None:
         (true,) = table.values([question.having])
         kept = [i for i in kept if true[i] is True]
@@ -445,7 +457,7 @@ def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[Noisy
         rows = [(i, tuple(made.values[i] for made in outputs)) for i in kept]
         kept = [i for i, row in rows if row not in seen and not seen.add(row)]  # type: ignore[func-returns-value]
     terms = table.values([term.expr for term in question.ordering])
-    kept = sorted_by(kept, [(values, term.descending, term.nulls_first)
+    kept = kept if not terms else sorted_by(kept, [(values, term.descending, term.nulls_first)
                             for term, values in reversed(list(zip(question.ordering, terms, strict=True)))])
     end = None if question.limit is None else question.offset + question.limit
     return kept[question.offset : end]

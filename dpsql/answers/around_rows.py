@@ -11,6 +11,7 @@ import numpy as np
 
 from dpsql.answers.answer import Answer, AnswerColumn, Single, noisy_rows, sorted_by
 from dpsql.answers.carried_errors import CarriedErrors, Error
+from dpsql.answers.columns import of_rows
 from dpsql.answers.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, MovedRows, as_floats, as_values, moved_rows
 from dpsql.answers.row_identity import PLACE, RowIdentity, moved, without_last_filters
 from dpsql.backends.reader import ReaderFault
@@ -145,7 +146,7 @@ def _released_only(around: AroundReleased, tables: Mapping[str, Mapping[str, Loa
         rows = list(zip(*(column.values for column in columns.values()), strict=True))
         told += [f"{name} ({', '.join(columns)}): {', '.join(map(str, rows[:TOLD]))}" + (" ..." if len(rows) > TOLD else "")]
     shown = tuple(AnswerColumn(name=name, type=field.facts.type) for name, field in around.rows.shown)
-    return Answer(columns=shown, rows=(), errors=(), intervals=(), confidence=confidence, cost=price, notes=(*notes, *told))
+    return Answer(columns=shown, data=of_rows((), (), (), len(shown)), confidence=confidence, cost=price, notes=(*notes, *told))
 
 
 def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], store: ReleasedTables,
@@ -182,10 +183,9 @@ def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCo
     shown = tuple(AnswerColumn(name=name, type=column.facts.type, exact=exact[i],
                                approximate=any(row[i][2] for row in cells))
                   for i, (name, column) in enumerate(asked.shown))
-    return Answer(columns=shown, rows=tuple(tuple(row[at[column]] for column in every) for row in kept),
-                  errors=tuple(tuple(cell[0] for cell in row) for row in cells),
-                  intervals=tuple(tuple(cell[1] for cell in row) for row in cells),
-                  confidence=confidence, cost=price, notes=tuple(notes))
+    data = of_rows([[row[at[column]] for column in every] for row in kept], [[cell[0] for cell in row] for row in cells],
+                   [[cell[1] for cell in row] for row in cells], len(shown))
+    return Answer(columns=shown, data=data, confidence=confidence, cost=price, notes=tuple(notes))
 
 
 def _versions(around: AroundReleased, store: ReleasedTables, versions: MovedRows, places: Sequence[tuple[Value, ...]] | None,

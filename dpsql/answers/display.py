@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from dpsql.answers.answer import Answer, plain
+from dpsql.answers.answer import Answer
+from dpsql.answers.columns import plain
 from dpsql.plan.expr.nodes import Value
 
 EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±

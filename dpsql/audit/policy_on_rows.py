@@ -269,7 +269,8 @@ class _Count:
         others: list[tuple[str, int]] = []
         if column.domain is not None:
             used = {row[0] for row in self._reader.rows(f'SELECT DISTINCT t."v" FROM {source} {inside}')}
-            unused = [str(value) for value in column.domain.values if value not in used]
+            if not isinstance(column.domain.values, range):  # of which most numbers are unused
+                unused = [str(value) for value in column.domain.values if value not in used]
             others = [(str(value), number) for value, number in self._reader.rows(
                 f'SELECT CAST(t."v" AS VARCHAR), COUNT(*) FROM {source} NOT ({inside}) GROUP BY t."v" '
                 f'ORDER BY COUNT(*) DESC, t."v" LIMIT {COMPARED}')]

@@ -83,7 +83,7 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
                running: Collection[Expr]) -> AttributeColumn:
     if known.type is Type.BOOLEAN:
         return AttributeColumn(name=name, ref=ref, code=ref, values=(False, True, None), stands=(False, True, None))
-    if known.domain is not None:
+    if known.domain is not None and len(known.domain) <= MOST_VALUES:
         other = undeclared_cells(ref, known, known.domain, exprs, scratch)
         nulls_within = any(expr in running and None in values for expr, values in exprs.items())
         return _declared(name, ref, known.domain, other, nulls_within=nulls_within)

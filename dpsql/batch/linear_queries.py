@@ -19,6 +19,7 @@ from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.question import AggregateCall, OverGroups, Question
 from dpsql.plan.rules.flatten import lowered
+from dpsql.planning.groups import not_listed
 from dpsql.types import Interval, Span
 
 MOST_STEPS = 2**24  # of a grid, so that noise on whole multiples of a million stays in 64 bits
@@ -65,7 +66,7 @@ def linear(question: Question, view: Node) -> LinearStatement:
         raise _not_linear("a subquery that is released first", question.scalars[0].span)
     hidden = next((key for key in question.keys if key.domain is None), None)
     if hidden is not None:
-        raise Unsupported(f"the values of {hidden.name} are not declared, and a workload is over declared values",
+        raise Unsupported(f"{not_listed(question, hidden)}, and a workload is over declared values",
                           code="workload", span=hidden.span, subject=hidden.name,
                           try_=f"values = [...] for {hidden.name} in the policy")
     calls = question.aggregates

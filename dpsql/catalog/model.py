@@ -20,9 +20,10 @@ Scalar = bool | int | float | str | dt.date | dt.datetime
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """All the values, other than NULL, that a column may show in an answer; in order, without repetition."""
+    """All the values, other than NULL, that a column may show in an answer; in order, without repetition. The whole numbers of a
+    long range are a range, which takes no memory."""
 
-    values: tuple[Scalar, ...]
+    values: tuple[Scalar, ...] | range
 
     def __len__(self) -> int:
         return len(self.values)

@@ -51,8 +51,8 @@ def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
     kind = type(value)
     if kind in HANDED:
         return value
-    if kind is tuple:
-        return tuple([taken(part, held) for part in value])
+    if kind is tuple:  # one of plain values, of which there may be a million, has nothing that could be forged
+        return value if PLAIN.issuperset(map(type, value)) else tuple([taken(part, held) for part in value])
     if kind is Fraction:
         return Fraction(*taken(value.as_integer_ratio(), held))
     if kind in MADE:

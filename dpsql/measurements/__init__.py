@@ -57,6 +57,7 @@ from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
 from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
+from dpsql.plan.cells import Grid
 from dpsql.workload.blocks import Block
 
 MEASUREMENTS = frozenset({
@@ -67,7 +68,7 @@ MEASUREMENTS = frozenset({
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
 VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, Block, Rising,
-                    ProductDistance, ConvexInformation, DiscreteLaplace, DiscreteGaussian,
+                    ProductDistance, ConvexInformation, Grid, DiscreteLaplace, DiscreteGaussian,
                     TruncatedGeometric, GaussianThreshold, Student})
 """The classes that their fields may hold besides plans and plain values; again no subclasses."""
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
-from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import check_scale
 from dpsql.noise.sparse_vector import first_small, small, sparse_cost
@@ -117,7 +117,7 @@ class AboveThresholdOfSums(OfOnePlan):
     def release(self, context: Context, certificate: Certificate) -> Stopped:
         """See `AboveThresholdOfSums`; one scan reads all the sums."""
         plan = self.plan
-        totals = dense(context.rows(plan), 0, len(plan.totals), ((),))
+        totals = sums_in(context.columns(plan), 0, ((),))
         units = [max(1, plan.summands[step.at].l1) * certificate.rows for step in self.steps]
         gaps = [int(SUM_GRAIN * step.threshold // unit) - SUM_GRAIN * totals[step.at][0] // unit
                 for step, unit in zip(self.steps, units, strict=True)]

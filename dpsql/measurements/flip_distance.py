@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from dpsql.accounting.cost import FREE, Cost
-from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import sets
 from dpsql.measurements.several.levels import are_bounded, times
@@ -372,7 +374,7 @@ class FlipDistances:
 
 def read(tests: Sequence[Test], context: Context) -> list[Sides]:
     """The slacks of each side of every test. A plan that several tests share is read once, as their cost assumes."""
-    rows: dict[int, list[tuple[Any, ...]]] = {}
+    columns: dict[int, Sequence[np.ma.MaskedArray[Any, Any]]] = {}
     found: list[Sides] = []
 
     def values(listed: Largest) -> list[int]:
@@ -387,9 +389,9 @@ def read(tests: Sequence[Test], context: Context) -> list[Sides]:
             found.append(test.sides(held.value(0)))
             continue
         plan = test.plan
-        if id(plan) not in rows:
-            rows[id(plan)] = context.rows(plan)
-        found.append(test.sides(dense(rows[id(plan)], len(plan.keys), len(plan.totals), test.cells), values))
+        if id(plan) not in columns:
+            columns[id(plan)] = context.columns(plan)
+        found.append(test.sides(sums_in(columns[id(plan)], len(plan.keys), test.cells), values))
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import Noise, added
-from dpsql.plan.cells import Cells, cell_of
+from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
 
@@ -34,8 +35,7 @@ class NoisySums(OfOnePlan):
     def release(self, context: Context, certificate: Certificate) -> MeasuredSums:
         """Read the exact sums of the listed cells, add each summand's noise, and return only the noisy sums."""
         plan = self.plan
-        exact = dense(context.rows(plan), len(plan.keys), len(plan.totals), self.cells)
-        totals, column = [], iter(exact)
+        totals, column = [], iter(sums_in(context.columns(plan), len(plan.keys), self.cells))
         for summand, noise in zip(plan.summands, self.noises, strict=True):
             totals.append(tuple(tuple(added(next(column), noise, context.noise)) for _ in range(summand.components)))
         return MeasuredSums(totals=tuple(totals))
@@ -46,20 +46,3 @@ class MeasuredSums:
     """For each summand and component the noisy integers, one for each cell."""
 
     totals: tuple[tuple[tuple[int, ...], ...], ...]
-
-
-def dense(rows: list[tuple[object, ...]], keys: int, totals: int, cells: Cells) -> list[list[int]]:
-    """For each total its integers in the listed cells, in their order: 0 for cells without rows. Other cells are dropped.
-
-    Rows of the same cell are added up, so that the result does not depend on their order.
-    """
-    position = {cell_of(key): i for i, key in enumerate(cells)}
-    columns = [[0] * len(cells) for _ in range(totals)]
-    for row in rows:
-        at = position.get(cell_of(row[:keys]))
-        if at is not None:
-            for column, value in zip(columns, row[keys:], strict=True):
-                if not isinstance(value, int):
-                    raise TypeError("the engine must return only integers")
-                column[at] += value
-    return columns

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
-from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
@@ -53,7 +53,7 @@ class Vote(OfOnePlan):
 
     def release(self, context: Context, certificate: Certificate) -> Voted:
         """A yes with the log-odds given in `Vote`."""
-        count = dense(context.rows(self.plan), 0, 1, ((),))[0][0]
+        count = sums_in(context.columns(self.plan), 0, ((),))[0][0]
         score = self.score(count, certificate.rows) / 2
         return Voted(yes=context.noise.exponential([score, -score], self.scale * VOTE_GRAIN) == 0)
 

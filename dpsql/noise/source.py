@@ -12,8 +12,11 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpsql.noise import student
+from dpsql.noise import inverse_cdf, student
+
+MANY = 256  # values from which on the sampler for many is faster, its tables included
 
 
 class Source(Protocol):
@@ -50,7 +53,8 @@ class Source(Protocol):
 
 
 class Secure:
-    """The source of noise of every answer: exact samplers, OpenDP's where it has one, on the operating system's randomness.
+    """The source of noise of every answer: exact samplers on the operating system's randomness. They are OpenDP's where it has
+    one, and `inverse_cdf` for many values at once.
 
     Fork-safe; no seed.
     """
@@ -86,17 +90,19 @@ class Secure:
         return [count + z if count + z > reach else None for count, z in zip(counts, kept, strict=True)]
 
 
-# -- OpenDP's exact samplers, called with arrays: the numbers of a list would be checked one by one in Python, which is slower
+# -- the sampler for many values, and OpenDP's. They are called with arrays: OpenDP checks the numbers of a list one by one
 
 
 def laplace(values: Sequence[int], scale: float) -> list[int]:
     """Each value plus noise z with probability proportional to exp(-|z| / scale); saturates at the ends of 64 bits."""
-    return list(_sampler("laplace", scale)(_words(values)))
+    exact = _words(values)
+    return list(inverse_cdf.laplace(exact, scale).tolist() if _many(exact, scale) else _sampler("laplace", scale)(exact))
 
 
 def gaussian(values: Sequence[int], sigma: float) -> list[int]:
     """Each value plus noise z with probability proportional to exp(-z^2 / (2 sigma^2)); saturates at the ends of 64 bits."""
-    return list(_sampler("gaussian", sigma)(_words(values)))
+    exact = _words(values)
+    return list(inverse_cdf.gaussian(exact, sigma).tolist() if _many(exact, sigma) else _sampler("gaussian", sigma)(exact))
 
 
 def exponential(scores: Sequence[float], scale: float) -> int:
@@ -110,7 +116,11 @@ def permute_and_flip(scores: Sequence[int], scale: float) -> int:
     return int(_sampler("permute and flip", scale)(_words(scores)))
 
 
-def _words(values: Sequence[int]) -> Any:
+def _many(values: NDArray[np.int64], scale: float) -> bool:
+    return len(values) >= MANY and 0 < scale <= inverse_cdf.LARGEST
+
+
+def _words(values: Sequence[int]) -> NDArray[np.int64]:
     """Integers of 64 bits. Raises TypeError or OverflowError for anything else."""
     return np.asarray(array("q", values), dtype=np.int64)
 

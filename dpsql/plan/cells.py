@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias, overload
 
 from dpsql.plan.expr.nodes import Value
 
-Cells: TypeAlias = tuple[tuple[Value, ...], ...]
+MOST_CELLS = 2**21  # groups that are listed because their keys have declared values
+
+
+@dataclass(frozen=True, slots=True)
+class Grid(Sequence[tuple[Value, ...]]):
+    """All combinations of the values on some axes, in order: those of the last axis change first. A million take no memory."""
+
+    axes: tuple[tuple[Value, ...], ...]
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.axes))
+
+    def __iter__(self) -> Iterator[tuple[Value, ...]]:
+        return product(*self.axes)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[Value, ...]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[tuple[Value, ...], ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Any:
+        places = range(len(self))[at]
+        return self._cell(places) if isinstance(places, int) else tuple(map(self._cell, places))
+
+    def _cell(self, place: int) -> tuple[Value, ...]:
+        found: list[Value] = []
+        for axis in reversed(self.axes):
+            place, at = divmod(place, len(axis))
+            found.append(axis[at])
+        return tuple(reversed(found))
+
+    def column(self, at: int) -> list[Value]:
+        """The values of all cells on one axis."""
+        times, each = (math.prod(map(len, axes)) for axes in (self.axes[:at], self.axes[at + 1:]))
+        return [value for value in self.axes[at] for _ in range(each)] * times
+
+
+Cells: TypeAlias = tuple[tuple[Value, ...], ...] | Grid
 """The public list of key values of an answer, in order; one empty key where there is no GROUP BY. What GROUPING says of a group
 follows its key."""
+
+
+def column_of(cells: Cells, at: int) -> list[Value]:
+    """One value of every cell."""
+    return cells.column(at) if isinstance(cells, Grid) else [cell[at] for cell in cells]
 
 
 def cell_of(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from dpsql.plan.rules.decompose import DEGREES
 from dpsql.plan.rules.modes import candidates
 from dpsql.plan.rules.squares import POWERS
 from dpsql.planning.declared_rows import declared_rows
+from dpsql.planning.groups import not_listed
 from dpsql.planning.options import Options
 from dpsql.planning.slack_ranges import is_difference
 
@@ -66,8 +67,8 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
                           try_=f"bounds = [low, high] for the column in the policy, or LEAST(GREATEST({column}, 0), 1000)")
     hidden = [key for key in question.keys if key.domain is None]
     if hidden and known.owner is not None and found.bound.mechanism is not None and found.bound.name != "bands":
-        raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and the values of {hidden[0].name} are "
-                          "not declared", code="bound", subject="bound", span=hidden[0].span,
+        raise OptionError(f"bound = '{found.bound.name}' computes every group by itself, and {not_listed(question, hidden[0])}",
+                          code="bound", subject="bound", span=hidden[0].span,
                           try_="values = [...] for the column in the policy; or bound = 'clip' where rows have one owner")
     cells *= max((len(candidates(call)) for call in question.aggregates if call.function == "mode"), default=1) or 1
     if found.bound.mechanism is not None and cells > MOST_CELLS:

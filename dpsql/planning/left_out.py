@@ -29,6 +29,7 @@ from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import Key, Question
 from dpsql.planning.frequency_limits import Unknown, with_limits
+from dpsql.planning.groups import too_long
 from dpsql.planning.program import Program, are_listed
 from dpsql.types import ANY_NUMBER, Interval, Type
 
@@ -38,7 +39,8 @@ def left_out(program: Program, catalog: Catalog, public: PublicFacts) -> tuple[s
     known."""
     asked = [one for one in (*(below for _, below in program.first), program) if not one.known.public and not one.idle]
     kept = [note for one in asked for note in rows_kept(one.view, catalog.entity.name, _learned(one, public))]
-    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held([one.question for one in asked]),
+    private = [one.question for one in asked]
+    return tuple(dict.fromkeys([*kept, *ownerless([one.view for one in asked], catalog), *held(private), *selected(private),
                                 *undeclared([one.question for one in asked if one.degrees is None]), *uncounted(asked),
                                 *unlisted([one.view for one in asked])]))
 
@@ -154,6 +156,14 @@ def _written(ends: Interval, kind: Type) -> str:
 # -- values that no group is declared for
 
 
+def selected(questions: Sequence[Question]) -> Iterator[str]:
+    """Notes on keys whose known values are too many to be listed."""
+    for question in questions:
+        for key in question.keys:
+            if key.domain is None and (because := too_long(question, key)) is not None:
+                yield f"{because}, so only groups that are selected privately are shown"
+
+
 def undeclared(questions: Sequence[Question]) -> Iterator[str]:
     """A note that rows with undeclared values of some keys are in no group; totals of a workload count them."""
     names = dict.fromkeys(key.name for question in questions for key in _lacking(question))
@@ -222,8 +232,10 @@ def _keeps_to(condition: Expr, origins: _Origins, column: str, shown: Sequence[V
 def _all_in(known: Facts, domain: Domain) -> bool:
     """Whether the known range of a column, from its conditions or expression, has only whole numbers, all of them declared."""
     ends = known.returned
-    return known.whole and ends.finite and ends.high - ends.low < len(domain) and (
-        set(range(math.ceil(ends.low), math.floor(ends.high) + 1)) <= set(domain.values))
+    if not known.whole or not ends.finite or ends.high - ends.low >= len(domain):
+        return False
+    numbers, values = range(math.ceil(ends.low), math.floor(ends.high) + 1), domain.values
+    return values[0] <= numbers[0] and numbers[-1] <= values[-1] if isinstance(values, range) else set(numbers) <= set(values)
 
 
 # -- constants that may be slips
@@ -254,9 +266,9 @@ def _not_in_list(comparison: Call, below: Node) -> Iterator[str]:
             continue
         for constant in constants:
             if constant.value not in listed.values:
-                near = difflib.get_close_matches(str(constant.value), map(str, listed.values), n=1)
-                yield (f"{show(constant, {})} is not a declared value of {below.names[column]}"
-                       f"{f'; {near[0]} is' if near and constant.type is Type.VARCHAR else ''}")
+                texts = map(str, listed.values) if constant.type is Type.VARCHAR else ()
+                near = difflib.get_close_matches(str(constant.value), texts, n=1)
+                yield f"{show(constant, {})} is not a declared value of {below.names[column]}{f'; {near[0]} is' if near else ''}"
 
 
 class _Origins:

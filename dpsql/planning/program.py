@@ -18,6 +18,7 @@ from dpsql.mechanisms.mechanism import Linear, No, Occurrences, Ordered, Setting
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_for_rows, key_choices
+from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
@@ -38,6 +39,7 @@ from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBou
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
+from dpsql.planning.groups import not_listed
 from dpsql.planning.matchings import check_matchings, vouched_task
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
@@ -55,7 +57,6 @@ FREQUENCY_SHARE = Fraction(1, 5)  # for one limit of keys, and twice that for tw
 COUNTED_SHARE = Fraction(1, 2)  # for the keys, if the counts that come with them answer an aggregate
 USUAL_GROUPS = 4  # in how many undeclared groups an entity counts, if neither its rows nor the statement limit them
 ROWS = Sums(summand=Count())
-MOST_CELLS = 1_000_000
 FEW_VALUES, MOST_VALUES, VALUES_OF_A_ROW = 64, 256, 16  # values tested one by one: in any case, at most, per row of an entity
 MOST_LISTED = 2**14  # such values in all declared groups together
 MOST_VOUCHED = 4  # groups up to which entities vouch for values: all rows of an entity may be in each of them
@@ -487,9 +488,10 @@ def _with_rule(program: Program) -> Program:
     if not program.hidden:
         return program
     name, span = program.hidden[0].name, program.hidden[0].span
+    because = not_listed(program.question, program.hidden[0])
     between = f"WHERE {name} BETWEEN 1 AND 100, " if program.known.owner is None and program.hidden[0].type is Type.BIGINT else ""
     if program.known.rows is None and program.known.owner is None:
-        raise Unsupported(f"the values of {name} are not declared, and rows here belong to several entities each, so that one of "
+        raise Unsupported(f"{because}, and rows here belong to several entities each, so that one of "
                           "them could be in any number of groups", code="no-owner", span=span, subject=name,
                           try_=f"{between}values = [...] for the column in the policy, or OPTIONS (bound = 'frequency', "
                           "max_frequency = 10)")
@@ -499,8 +501,8 @@ def _with_rule(program: Program) -> Program:
                               span=key.span, subject=key.name, try_=f"(SELECT {key.name}, COUNT(*) AS n FROM ... GROUP BY "
                               f"{key.name}) as a subquery, and AVG(n) or another aggregate over it")
     if not program.allotted.delta:
-        raise Unsupported(f"the values of {name} are not declared, so which of them occur is private, and selecting them needs a "
-                          "delta", code="no-delta", span=span, subject=name,
+        raise Unsupported(f"{because}, so which of them occur is private, and selecting them needs a delta", code="no-delta",
+                          span=span, subject=name,
                           try_=f"{between}OPTIONS (epsilon = 0.5, delta = 1e-6) where the budget has a delta, or values = [...] "
                           "for the column in the policy")
     found = rules_of(program, program.known)
@@ -667,7 +669,7 @@ def _shape_of(at: int, part: Part, program: Program) -> Task:
         return Ordered(at=at, input=program.view, part=part, rows=program.known.rows or 1)
     if isinstance(part, Distincts) and part.values is not None and are_listed(part, program.known, program.question,
                                                                               program.options):
-        return Occurrences(at=at, input=program.view, owner=program.owner, column=part.column, values=part.values.values,
+        return Occurrences(at=at, input=program.view, owner=program.owner, column=part.column, values=tuple(part.values.values),
                            total=None)
     if isinstance(part, Matchings):
         return vouched_task(at, part, program.view, program.owner, 1)

@@ -23,7 +23,7 @@ from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
 from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
-from dpsql.plan.cells import Cells, sort_key
+from dpsql.plan.cells import Cells, Grid, sort_key
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, PublicFacts, Stability
@@ -305,7 +305,7 @@ def _cells(program: Program, view: Node, public: PublicFacts,
 
 def declared_cells(program: Program) -> Cells:
     """Every combination of declared values."""
-    return tuple(product(*(key.values for key in program.question.keys)))
+    return Grid(tuple(key.values for key in program.question.keys))
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,

@@ -63,7 +63,7 @@ def task_of(at: int, part: Part, view: Node, keys: tuple[str, ...], public: Publ
                 return _number_of_values(at, part, view, keys, public)
             total = _number_of_values(at, part, view, keys, public) if known.rows is not None else None
             return Occurrences(at=at, input=distinct_values(view, part, (known.owner, *keys)), owner=known.owner,
-                               column=part.column, values=part.values.values, total=total)
+                               column=part.column, values=tuple(part.values.values), total=total)
         case Matchings():
             raise TypeError("matchings are tasks of several names for each row")
         case Modes():

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.answers.answer import Answer, AnswerColumn
+from dpsql.answers.columns import of_rows
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Type
 from dpsql.validation.deciders.decider import CONFIDENCE, Outcome
@@ -127,7 +128,7 @@ class Validation:
             errors.append((*(None,) * 6, found.spread, None, None))
             intervals.append((*(None,) * 6, found.slacks, None, None))
         shown = tuple(AnswerColumn(name=name, type=kind, exact=name != "slack", approximate=False) for name, kind in columns)
-        return Answer(columns=shown, rows=tuple(rows), errors=tuple(errors), intervals=tuple(intervals), confidence=CONFIDENCE,
+        return Answer(columns=shown, data=of_rows(rows, errors, intervals, len(shown)), confidence=CONFIDENCE,
                       cost=self.cost, notes=self.summary, stored=self.stored)
 
     @property

@@ -17,6 +17,7 @@ from dpsql.plan.expr.nodes import Ref, Value
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.groups import not_listed
 from dpsql.planning.options import Options
 from dpsql.planning.program import check_cells
 from dpsql.planning.public import exact
@@ -171,7 +172,7 @@ def _check_shape(question: Question, query: Query) -> None:
                           try_="a condition in WHERE")
     hidden = next((key for key in question.keys if key.domain is None), None)
     if hidden is not None:
-        raise Unsupported(f"the values of {hidden.name} are not declared, and only declared groups are compared",
+        raise Unsupported(f"{not_listed(question, hidden)}, and only declared groups are compared",
                           code="validate", span=hidden.span, subject=hidden.name,
                           try_=f"values = [...] for {hidden.name} in the policy")
 

@@ -158,9 +158,9 @@ def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Substitut
             domain = catalog.tables[name].columns[column.name].domain
             if domain is None:
                 continue
-            known = {None, *domain.values}
+            known = domain.values if isinstance(domain.values, range) else set(domain.values)
             values = made.public.public_rows(Distinct(input=Scan(table=table, columns=(("c0", column.name),), owners=())))
-            if any(value not in known for value, in values):
+            if any(value is not None and value not in known for value, in values):
                 raise OptionError(f"column {column.name} of the synthetic {name} has values that are not declared",
                                   code="synthetic", subject=column.name,
                                   try_="one of " + ", ".join(str(value) for value in domain.values[:6]))

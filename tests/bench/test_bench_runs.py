@@ -25,6 +25,20 @@ def test_speed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_noise() -> None:
+    lines = printed("noise.py", "--values", 500, "--runs", 1)
+    assert lines[0] == ["noise for 500 values: CPU milliseconds, median of 1"] and len(lines) == 3 + 2 * 7
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:4])
+
+
+@pytest.mark.slow
+def test_many_cells() -> None:
+    lines = printed("many_cells.py", "--side", 40, "--rows", 3000)
+    assert lines[0] == ["3,000 rows: CPU seconds"] and [line[1] for line in lines[3:]] == ["1,600", "100", "1,600", "1,600"]
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[2:])
+
+
+@pytest.mark.slow
 def test_scale(tmp_path: Path) -> None:
     lines = printed("scale.py", "--rows", 3000, "--memory", "500MB", "--data", tmp_path)
     assert lines[0] == ["3,000 visits of 300 people, 500MB"] and [line[0] for line in lines[3:]][-1] == "average by clinic"

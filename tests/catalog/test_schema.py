@@ -304,11 +304,13 @@ def test_a_public_column_with_too_many_values(reader: DuckReader, monkeypatch: p
         fitted(reader)
 
 
-def test_a_long_range_is_a_bound_and_no_domain(reader: DuckReader) -> None:
-    wide = POLICY.replace("age = { range = [0, 100]", "age = { range = [0, 1000000]")
+@pytest.mark.parametrize("most", [100, 99_999, 100_000, 1_000_000, 10**15])
+def test_a_range_is_a_bound_and_a_domain_whatever_its_length(reader: DuckReader, most: int) -> None:
+    wide = POLICY.replace("age = { range = [0, 100]", f"age = {{ range = [0, {most}]")
     column = fitted(reader, policy=wide).tables["people"].columns["age"]
-    assert column.domain is None
-    assert column.declared == Interval(0, 1000000)
+    assert column.domain is not None and len(column.domain) == most + 1 and most in column.domain.values
+    assert isinstance(column.domain.values, tuple) is (most < 100_000), "a million take no memory"
+    assert column.declared == Interval(0, most)
 
 
 def test_the_fit_does_not_change_the_schema(schema: Mapping[str, TableSchema]) -> None:

@@ -110,7 +110,7 @@ MEASUREMENT = Toy(
 
 from dataclasses import dataclass
 
-from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -132,7 +132,7 @@ class Toy:
         return self.noise.cost(Sensitivity(l1=rows, l2=rows))
 
     def release(self, context, certificate):
-        return dense(context.reader.rows(context.sql(self.plan)), 0, 1, ((),))[0][0] + drawn(self.noise, context.noise)
+        return sums_in(context.reader.columns(context.sql(self.plan)), 0, ((),))[0][0] + drawn(self.noise, context.noise)
 ''', catalogue="measurements/__init__.py", imports="from dpsql.measurements.toy import Toy",
     line=("frozenset({\n", "frozenset({\n    Toy,\n"), use=OPENED + """
 from dpsql.accounting.cost import pure

@@ -63,6 +63,8 @@ NAMED = (  # faults with a test of their own
     Row("an event in the file of the ledger is forged", "chain of hashes", "kernel/test_ledger.py::test_no_edited_row_passes_unseen"),
     Row("an older file of the ledger is put back", "anchor", "kernel/test_ledger.py::test_an_older_copy_is_refused"),
     Row("the rule of keys has half of its delta", AUDIT, "stat/test_choices.py::test_rules_of_keys_that_show_too_many_are_found"),
+    Row("a table of cumulative probabilities is off by one", "law of the noise",
+        "noise/test_inverse_cdf.py::test_a_table_that_is_off_by_one_is_found"),
     Row("a value of a request is of a class of its own", "the kernel's copy of the request",
         "kernel/test_taken.py::test_an_impostor_in_any_place_is_refused_before_the_charge"),
 )

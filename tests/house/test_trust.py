@@ -152,7 +152,7 @@ def test_what_a_proof_needs_is_raised_and_not_asserted() -> None:
 # -- sizes, so that growth is noticed
 
 
-SAMPLERS = ("source", "student")
+SAMPLERS = ("source", "student", "inverse_cdf")
 INNERMOST = {
     "run": ["dpsql.kernel.run"],
     "what the ledger decides": ["dpsql.kernel.chain"],
@@ -164,15 +164,15 @@ INNERMOST = {
 CHECKER = 200  # lines that are read in one sitting
 ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
-        INNERMOST.items(), (155, 125, 105, 270, 85, CHECKER), strict=True)},
-    "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 925),
+        INNERMOST.items(), (155, 125, 245, 270, 85, CHECKER), strict=True)},
+    "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1075),
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 515),
     "the file of the ledger": (["dpsql.kernel.ledger", "dpsql.kernel.running_statements"], 460),
-    "measurements": (below("dpsql.measurements"), 2500),
+    "measurements": (below("dpsql.measurements"), 2515),
     "extensions": (below("dpsql.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2380),
     "expressions": (below("dpsql.plan.expr"), 805),
-    "all that the kernel can run": (sorted(KERNEL), 10640),
+    "all that the kernel can run": (sorted(KERNEL), 10835),
     "what it is handed": (sorted(HANDED), 1785),
 }
 

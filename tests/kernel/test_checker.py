@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 from support import worlds
+from support.columns_read import as_columns
 from support.laws import texts
 from support.laws.asked import frequent_view_of, plans_of, question_of, view_of
 from support.laws.family import ENTITIES, Family, catalog, nodes, shown
@@ -175,6 +176,9 @@ class Unread:
         if any(f'"{table}"' in sql for table in PRIVATE):
             raise AssertionError("a private row is read")
         return self._family.rows(sql)
+
+    def columns(self, sql: str) -> Any:
+        raise AssertionError("a private row is read")
 
 
 @dataclass(frozen=True)
@@ -581,6 +585,9 @@ class Counted:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         self.read += any(f'"{table}"' in sql for table in PRIVATE)
         return self._family.rows(sql)
+
+    def columns(self, sql: str) -> Any:
+        return as_columns(self.rows(sql))
 
 
 def test_a_later_plan_is_checked_before_it_is_read(family: Family, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

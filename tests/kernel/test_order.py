@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
+from support.columns_read import as_columns
 
 from dpsql.accounting.cost import Cost, pure
 from dpsql.catalog.model import Column, OwnerPath, Table
@@ -39,9 +40,9 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def rows(self, sql: str) -> list[tuple[int]]:
+    def columns(self, sql: str) -> Any:
         self.events.append("read")
-        return [(40,)]
+        return as_columns([(40,)])
 
     def laplace(self, values: Sequence[int], scale: float) -> list[int]:
         self.events.append("noise")

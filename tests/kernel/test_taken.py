@@ -60,6 +60,7 @@ from dpsql.measurements import (
     Vote,
     Within,
 )
+from dpsql.plan.cells import Grid
 from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.filter import Filter
@@ -118,6 +119,7 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     Tree(view=VIEW, axes=(Numbered(column="a", values=(0, 1), numbers=(0, 1)),), scale=2.0, decay=4, leaf=GAUSSIAN),
 )} | {"Parents by information": DependentParents(
     view=VIEW, axes=(Axis(column="a", values=(0, 1)),), candidates=((0,),), offsets=(3,), scale=2.0, score=ConvexInformation(kinks=(0, 1))),
+    "Sums over a grid": NoisySums(plan=TALLY, cells=Grid(((1, None), ("x",))), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
     "Keys by a threshold": Keys(plan=TALLY, rule=GaussianThreshold(sigma=2.0, threshold=9))}
 
 

@@ -374,7 +374,7 @@ def test_an_incident_of_one_analyst_closes_no_other(tmp_path: Path, monkeypatch:
     Ledger.create(tmp_path / "dpsql.ledger").close()
     eve, ada = (dpsql.connect(tmp_path / "people.duckdb", budget="pure", analyst=name, epsilon=1) for name in ("eve", "ada"))
     with monkeypatch.context() as patch:
-        patch.setattr(DuckReader, "rows", lambda *args: (_ for _ in ()).throw(MemoryError("secret")))
+        patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(MemoryError("secret")))
         for number in range(3):
             with pytest.raises(Incident):
                 eve.execute(f"SELECT COUNT(*) FROM people WHERE age > {number}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
 import random
@@ -18,6 +19,7 @@ import duckdb
 import numpy as np
 import pytest
 from support.chances import too_few, too_many
+from support.columns_read import as_columns
 from support.released import released
 from support.worlds import POLICY, world
 
@@ -40,16 +42,17 @@ from dpsql.measurements import (
     Smooth,
     Target,
     TruncatedGeometric,
-    noisy_sums,
     select,
     smooth_quantile,
 )
 from dpsql.measurements.reading import sorted_values
 from dpsql.measurements.reading.content import Content
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Last
 from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.noise import choice
 from dpsql.noise.source import Secure
+from dpsql.plan.cells import Grid
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
 from dpsql.plan.node import Node, Printing, Stability, fold
@@ -695,17 +698,43 @@ def test_cells_are_filled_in_their_order(people: Scan) -> None:
 
 
 def test_nan_is_a_key_like_any_other() -> None:
-    assert noisy_sums.dense([(math.nan, 3), (1.0, 4)], 1, 1, ((1.0,), (math.nan,))) == [[4, 3]]
+    found = as_columns([(math.nan, 3), (1.0, 4)])
+    assert sums_in(found, 1, ((1.0,), (math.nan,))) == sums_in(found, 1, Grid(((1.0, math.nan),))) == [[4, 3]]
 
 
 def test_only_integers_leave() -> None:
     for value in (1.5, "7", None, Decimal(3)):
         with pytest.raises(TypeError):
-            noisy_sums.dense([("a", value)], 1, 1, (("a",),))
+            sums_in(as_columns([("a", value)]), 1, (("a",),))
 
 
 def test_no_rows_are_zeros() -> None:
-    assert noisy_sums.dense([], 1, 2, (("a",), ("b",))) == [[0, 0], [0, 0]]
+    none = [np.ma.asarray(np.array([], dtype=kind)) for kind in (object, np.int64, np.int64)]
+    assert sums_in(none, 1, (("a",), ("b",))) == sums_in(none, 1, Grid((("a", "b"),))) == [[0, 0], [0, 0]]
+    assert sums_in(none, 1, ()) == sums_in(none, 1, Grid(((),))) == [[], []]
+
+
+def test_cells_of_a_grid_are_those_of_its_list() -> None:
+    """Whole numbers, texts, days and NULL, in any order, with rows of no listed cell."""
+    draw, days = random.Random(3), [dt.date(2020, 1, day) for day in range(1, 5)]
+    for _ in range(60):
+        axes = [draw.sample(values, draw.randint(1, len(values))) for values in (
+            [3, -7, 0, 2**62, None], ["a", "b", None, "ü"], [*days, None], [1.5, -0.0, None, math.nan])]
+        kept = draw.sample(range(4), draw.randint(1, 4))
+        grid = Grid(tuple(tuple(axes[at]) for at in kept))
+        drawn = [[draw.choice([*axis, None, other]) for _ in range(50)] for axis, other in zip(
+            axes, (99, "other", dt.date(1999, 1, 1), 7.0), strict=True)]
+        rows = list({tuple(str(part) for part in row): row for row in zip(*(drawn[at] for at in kept), strict=True)}.values())
+        found = as_columns([(*row, i, -i) for i, row in enumerate(rows)])
+        made = sums_in(found, len(kept), grid)
+        assert made == sums_in(found, len(kept), tuple(grid)) and made[1] == [-number for number in made[0]]
+        shuffled = draw.sample(list(grid), len(grid))
+        assert dict(zip(map(str, shuffled), sums_in(found, len(kept), tuple(shuffled))[0], strict=True)) == dict(
+            zip(map(str, grid), made[0], strict=True))
+        assert sum(made[0]) == sum(i for i, row in enumerate(rows) if any(map(str, cell) and list(map(str, cell)) == list(map(str, row))
+                                                                      for cell in grid))
+        assert [grid[at] for at in range(len(grid))] == list(grid) and grid[-1:] == (grid[len(grid) - 1],)
+        assert [list(column) for column in zip(*grid, strict=True)] == [grid.column(at) for at in range(len(kept))]
 
 
 # -- truncations that change nothing
@@ -774,4 +803,5 @@ def test_rows_that_are_read_as_one_cell_are_added_up(people: Scan) -> None:
     found = read(plan, ((1,), ("x",)), Stub([(1, 5, 2), (1.0, 5, 3), (1, 9, 1), ("x", 4, 7)], None))  # type: ignore[arg-type]
     assert [list(zip(part.values, part.counts, strict=True)) for part in found] == [[(5, 5), (9, 1)], [(4, 7)]]
     assert read(plan, (), Stub([(1, 5, 2)], None)) == []  # type: ignore[arg-type]
-    assert noisy_sums.dense([(1, 2), (1.0, 3)], 1, 1, ((1,),)) == [[5]]
+    assert sums_in(as_columns([(1, 2), (1.0, 3)]), 1, ((1,),)) == [[5]]
+    assert sums_in(as_columns([(1, 2**62), (1.0, 2**62)]), 1, ((1,),)) == [[2**63]]

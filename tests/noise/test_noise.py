@@ -37,8 +37,18 @@ def discrete_student(scale: float, centre: int = 0) -> dict[int, float]:
     return {centre + z: 1 / (1 + (z / scale) ** 2) ** 2 / total for z in range(-round(40 * scale) - 9, round(40 * scale) + 10)}
 
 
+def few_at_a_time(add: Callable[[Sequence[int], float], list[int]]) -> Callable[[Sequence[int], float], list[int]]:
+    """By the sampler for few values."""
+    return lambda values, scale: [noisy for few in batched(values, source.MANY - 1) for noisy in add(few, scale)]
+
+
+def batched(values: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [values[at:at + size] for at in range(0, len(values), size)]
+
+
 KINDS: list[tuple[Callable[[Sequence[int], float], list[int]], Callable[..., dict[int, float]]]] = [
-    (NOISE.laplace, discrete_laplace), (NOISE.gaussian, discrete_gaussian), (NOISE.student, discrete_student)]
+    (NOISE.laplace, discrete_laplace), (NOISE.gaussian, discrete_gaussian), (NOISE.student, discrete_student),
+    (few_at_a_time(NOISE.laplace), discrete_laplace), (few_at_a_time(NOISE.gaussian), discrete_gaussian)]
 
 
 @pytest.mark.parametrize("add, mass", KINDS)
@@ -59,9 +69,9 @@ def test_large_noise_too(add: Callable[[Sequence[int], float], list[int]], mass:
     grain, scale = 10**11, 10.0**12
     draws = [value // grain for value in add([0] * round(20_000 * effort), scale)]
     density = {  # cell i holds grain * i <= z < grain * (i + 1)
-        NOISE.laplace: lambda x: 0.5 * math.exp(x) if x < 0 else 1 - 0.5 * math.exp(-x),
-        NOISE.gaussian: lambda x: 0.5 * math.erfc(-x / math.sqrt(2)),
-        NOISE.student: lambda x: 0.5 + (math.atan(x) + x / (1 + x * x)) / math.pi}[add]
+        discrete_laplace: lambda x: 0.5 * math.exp(x) if x < 0 else 1 - 0.5 * math.exp(-x),
+        discrete_gaussian: lambda x: 0.5 * math.erfc(-x / math.sqrt(2)),
+        discrete_student: lambda x: 0.5 + (math.atan(x) + x / (1 + x * x)) / math.pi}[mass]
     assert p_value(draws, {i: density((i + 1) / 10) - density(i / 10) for i in range(-150, 150)}) > ALARM
 
 
@@ -164,7 +174,8 @@ FORK = """
 import os, sys
 from dpsql.noise.source import Secure
 noise = Secure()
-draw = lambda: (noise.laplace([0] * 8, 1e6), noise.gaussian([0] * 8, 1e6), noise.student([0] * 8, 1e6), [noise.below(2**60) for _ in range(8)],
+draw = lambda: (noise.laplace([0] * 8, 1e6), noise.gaussian([0] * 8, 1e6), noise.laplace([0] * 300, 1e6), noise.gaussian([0] * 300, 1e6),
+                noise.student([0] * 8, 1e6), [noise.below(2**60) for _ in range(8)],
                 [noise.exponential([0.0] * 999, 1.0) for _ in range(8)], [noise.flip([0] * 999, 1.0) for _ in range(8)])
 draw()
 for _ in range(2):

@@ -50,7 +50,6 @@ from dpsql.measurements import (
     Vote,
     flip_distance,
     moved,
-    noisy_sums,
     select,
     slack_of,
 )
@@ -359,7 +358,7 @@ def _compare_threshold(request: AboveThresholdOfCounts, certificates: Sequence[C
 
 def _read_above(request: AboveThresholdOfSums, certificates: Sequence[Certificate], view: View) -> list[int]:
     plan = request.plan
-    totals = noisy_sums.dense(view.context.reader.rows(view.context.sql(plan)), 0, len(plan.totals), ((),))
+    totals = occupied_cells.sums_in(view.context.reader.columns(view.context.sql(plan)), 0, ((),))
     rows = max(1, certificates[0].below.rows or 1)
     return [SUM_GRAIN * totals[step.at][0] // (max(1, plan.summands[step.at].l1) * rows) for step in request.steps]
 

@@ -22,7 +22,7 @@ from dpsql.measurements import (
     slack_of,
 )
 from dpsql.measurements.flip_distance import read
-from dpsql.measurements.noisy_sums import dense
+from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.validation.deciders.all_deciders import NAMES
 
 SUITES = {
@@ -84,8 +84,8 @@ AGGREGATES = ["COUNT(*)", "COUNT(DISTINCT diag)", "SUM(cost)", "AVG(cost)", "MED
 def exact(request: Any, kernel: Kernel) -> list[int]:
     """What a request of a decider looks at, in the units in which an entity moves it by 1 at most (a vector in l1)."""
     certificate, = kernel._certificates(request)
-    totals = dense(kernel._reader.rows(kernel._context().sql(request.plan)), len(request.plan.keys), len(request.plan.totals),
-                   request.cells if isinstance(request, NoisySums) else ((),))
+    totals = sums_in(kernel._reader.columns(kernel._context().sql(request.plan)), len(request.plan.keys),
+                     request.cells if isinstance(request, NoisySums) else ((),))
     rows = certificate.below.rows or 0
     assert rows > 0
     if isinstance(request, Vote):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.measurements.reading.occupied_cells import NOWHERE, coded
+from dpsql.measurements.reading.occupied_cells import places_of
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.cells import Cells, cell_of
 from dpsql.plan.operators.ranks import Ranks
@@ -61,28 +59,11 @@ def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
     if len({cell_of(key) for key in cells}) != len(cells):
         raise ValueError("a cell is listed twice, but charged once")
     *keys, values, counts = context.columns(plan)
-    places = _places(keys, cells)
+    places = places_of(keys, cells, len(values))
     order = np.argsort(places, kind="stable")
     ends = np.searchsorted(places[order], np.arange(len(cells) + 1))
     sorted_values, times = (np.asarray(np.ma.getdata(column)[order], dtype=np.int64) for column in (values, counts))
     return [ranked(sorted_values[first:last], times[first:last]) for first, last in itertools.pairwise(ends)]
-
-
-def _places(keys: Sequence[np.ma.MaskedArray[Any, Any]], cells: Cells) -> Integers:
-    """The number of each row's cell in the list; NOWHERE where it is not listed."""
-    axes = [{cell_of((cell[at],)): cell[at] for cell in cells} for at in range(len(keys))]
-    flat = np.zeros(len(keys[0]), dtype=np.int64)
-    listed, inside = np.zeros(len(cells), dtype=np.int64), np.ones(len(flat), dtype=bool)
-    for at, (column, axis) in enumerate(zip(keys, axes, strict=True)):
-        codes, number = coded(column, list(axis.values())), {value: i for i, value in enumerate(axis)}
-        inside &= codes != NOWHERE
-        flat = flat * len(axis) + codes
-        listed = listed * len(axis) + np.array([number[cell_of((cell[at],))] for cell in cells], dtype=np.int64)
-    order = np.argsort(listed)
-    near = np.searchsorted(listed[order], flat)
-    inside &= near < len(cells)
-    near[~inside] = 0
-    return np.where(inside & (listed[order][near] == flat), order[near], NOWHERE) if cells else np.full(len(flat), NOWHERE)
 
 
 def ranked(values: ArrayLike, counts: ArrayLike) -> Ranked:

@@ -21,7 +21,7 @@ MOST_VALUES = 1000
 
 def candidates(call: AggregateCall) -> tuple[Value, ...]:
     """The values that can be the most frequent one; empty if the policy does not tell, or tells of more than MOST_VALUES."""
-    return call.values.values if call.values is not None and len(call.values) <= MOST_VALUES else ()
+    return tuple(call.values.values) if call.values is not None and len(call.values) <= MOST_VALUES else ()
 
 
 def most_frequent(counts: Estimate, values: int) -> Estimate:

@@ -19,6 +19,7 @@ from itertools import product
 from typing import Any, Protocol
 
 from dpsql.catalog.model import Domain
+from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, predicate, rewrite
@@ -166,13 +167,12 @@ def _over_combinations(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -
     if has_placeholders(expr):
         return None
     read = sorted(columns(expr))
-    lists = []
-    for column in read:
-        domain = env[column].domain
-        if domain is None:
-            return None
-        lists.append([*domain.values, *([None] if env[column].nullable else [])])
-    if not read or math.prod(len(values) for values in lists) > MOST_COMBINATIONS:
+    domains = [env[column].domain for column in read]
+    known = [domain for domain in domains if domain is not None]
+    if not read or len(known) < len(read) or math.prod(map(len, known)) > MOST_COMBINATIONS:
+        return None
+    lists = [[*domain.values, *([None] if env[column].nullable else [])] for column, domain in zip(read, known, strict=True)]
+    if math.prod(map(len, lists)) > MOST_COMBINATIONS:
         return None
     rows = list(product(*lists))
     given = {column: (env[column].type, [row[i] for row in rows]) for i, column in enumerate(read)}
@@ -220,18 +220,32 @@ def _ends_of(said: Said) -> Interval:
     return Interval(max(low, min(numbers, default=low)), min(high, max(numbers, default=high)))
 
 
-def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool) -> tuple[Domain | None, bool]:
-    """The declared values of a key that rows of `node` can have, and whether NULL is possible."""
+def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch, *, nullable: bool,
+                most: int = MOST_CELLS) -> tuple[Domain | None, bool]:
+    """The declared values of a key that rows of `node` can have, and whether NULL is possible; None where they are more than
+    `most` numbers."""
     if domain is None or not columns(expr):
         return domain, nullable
     low, high = _ends(expr, node.env)
+    null = nullable and not never_null(expr, node.env)
+    filtered = any(isinstance(part, Filter) for part in bottom_up(node))
+    if isinstance(domain.values, range):
+        domain = Domain(_between(domain.values, low, high))
+        if not filtered or len(domain) > most:
+            return domain if len(domain) <= most else None, null
     values: list[Value] = [value for value in domain.values if not (
         isinstance(value, int | float) and not isinstance(value, bool) and not low <= value <= high)]
-    if nullable and not never_null(expr, node.env):
-        values.append(None)
-    if any(isinstance(part, Filter) for part in bottom_up(node)):
+    values += [None] if null else []
+    if filtered:
         values = _where(expr, node, values, scratch)
     return Domain(tuple(value for value in values if value is not None)), None in values
+
+
+def _between(numbers: range, low: float, high: float) -> range:
+    """The whole numbers of a range that lie within ends, which may be infinite."""
+    first = numbers.start if low <= numbers.start else math.ceil(min(low, numbers.stop))
+    stop = numbers.stop if high >= numbers.stop else math.floor(max(high, numbers.start - 1)) + 1
+    return range(first, max(first, stop))
 
 
 def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> list[Value]:

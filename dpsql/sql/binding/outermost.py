@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Domain
 from dpsql.errors import Unsupported
+from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref
 from dpsql.plan.node import Node
@@ -17,7 +18,7 @@ from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
-from dpsql.sql.binding.domains import known_values, values_left
+from dpsql.sql.binding.domains import MOST_COMBINATIONS, known_values, values_left
 from dpsql.sql.binding.grouping import Grouping, GroupKey
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
 from dpsql.sql.binding.scope import Scope
@@ -169,15 +170,16 @@ class Outermost:
 
     def _values(self, found: Aggregated) -> Domain | None:
         """The declared values that COUNT(DISTINCT x) can count, or that MODE(x) can be; None if there are none."""
-        return self._declared(found.args[0])[0] if found.function in ("count_distinct", "mode") else None
+        return self._declared(found.args[0], MOST_COMBINATIONS)[0] if found.function in ("count_distinct", "mode") else None
 
-    def _declared(self, expr: Expr) -> tuple[Domain | None, bool]:
-        """The declared values of an expression that the conditions allow, and whether NULL is possible."""
+    def _declared(self, expr: Expr, most: int) -> tuple[Domain | None, bool]:
+        """The declared values of an expression that the conditions allow, and whether NULL is possible; None where they are more
+        than `most` numbers, which `planning.groups.not_listed` tells."""
         scratch = self._context.scratch
         domain, nullable = known_values(expr, self._host.node, scratch)
-        return values_left(expr, self._host.node, domain, scratch, nullable=nullable)
+        return values_left(expr, self._host.node, domain, scratch, nullable=nullable, most=most)
 
     def _key(self, key: GroupKey) -> Key:
-        domain, nullable = self._declared(key.expr)
+        domain, nullable = self._declared(key.expr, MOST_CELLS)
         return Key(column=key.id, name=key.name or self._text(key.expr.span), type=key.expr.type, domain=domain,
                    nullable=nullable, span=key.expr.span)

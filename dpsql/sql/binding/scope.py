@@ -12,7 +12,7 @@ from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node
 from dpsql.sql.text.spelling import closest, for_a_text, one_of
-from dpsql.types import Span
+from dpsql.types import Span, Type
 
 MOST_QUERIES, MOST_NESTING = 200, 25
 
@@ -115,7 +115,8 @@ class Scope:
 
     def _is_value(self, name: str) -> bool:
         """Whether it is a declared text of a column, which lacks its quotes."""
-        return any(field.facts.domain is not None and name in field.facts.domain.values for _, _, field in self.columns())
+        return any(field.facts.domain is not None and field.facts.type is Type.VARCHAR and name in field.facts.domain.values
+                   for _, _, field in self.columns())
 
     def is_source(self, name: str) -> bool:
         return any(source.alias.lower() == name.lower() for source in self.sources)
