@@ -45,7 +45,7 @@ class Anchor:
         self.path = path
         self._settling = threading.Lock()
         self._written = self._settled = 0  # the newest event that is known to be recorded, and the newest one known to be on disk
-        self._failed = False
+        self.failed = False  # whether a sync failed, so that nothing is known of what was written before
 
     def create(self, head: Head) -> None:
         """A new anchor with its first record. Raises OSError where one exists, or none can be made."""
@@ -78,7 +78,7 @@ class Anchor:
 
     def check(self) -> None:
         """Raises OSError where nothing can be recorded."""
-        if self._failed:
+        if self.failed:
             raise OSError("the disk lost records of the anchor")
         os.close(os.open(self.path, os.O_WRONLY | os.O_APPEND))
 
@@ -92,10 +92,10 @@ class Anchor:
 
         Raises OSError, and does so from then on: a system may say once that what was written is lost, and then no more.
         """
-        if seq <= self._settled and not self._failed:
+        if seq <= self._settled and not self.failed:
             return
         with self._settling:
-            if self._failed:
+            if self.failed:
                 raise OSError("the disk lost records of the anchor")
             if seq <= self._settled:
                 return
@@ -124,7 +124,7 @@ class Anchor:
             finally:
                 os.close(handle)
         except OSError:
-            self._failed = True
+            self.failed = True
             raise
         self._settled = max(self._settled, written)
 

@@ -200,9 +200,8 @@ class Ledger:
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The stored answer to the same statement, on the same data, for the same account; None if there is none."""
-        found = self._events("kind = 'answer' AND digest = ? AND budget = ? AND normal(analyst) = ? AND data = ? "
-                             "ORDER BY seq DESC LIMIT 1", digest, account.budget, account.named.analyst, data)
-        return found[0].body if found else None
+        found = self._newest("seq", account, digest, data)
+        return found.body if found else None
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
         """The stored answers of an account, on the same data, whose text contains `mark`, oldest first."""
@@ -211,9 +210,8 @@ class Ledger:
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
         """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
-        found = self._events("seq = (SELECT MAX(answers) FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND "
-                             "normal(analyst) = ? AND data = ?)", digest, account.budget, account.named.analyst, data)
-        return (found[0].seq, found[0].body) if found else None
+        found = self._newest("answers", account, digest, data)
+        return (found.seq, found.body) if found else None
 
     def newest(self, digest: str) -> tuple[str | None, str | None]:
         """What the kernel keeps with the newest charge of this name, and its answer; None for what there is not."""
@@ -287,12 +285,13 @@ class Ledger:
         meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
         self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
         self._shared = _shared(self._file, genesis(meta), self.anchor)
+        recorded = self._shared.anchor.newest
         seen = self._anchored(whole)  # read before the chain: whatever the anchor has seen was committed by then
+        if max(seen)[0] < recorded or self._shared.anchor.failed:  # it was put back, or its disk failed: the head is written again
+            self._shared = _shared(self._file, genesis(meta), self.anchor, anew=True)
         self._patiently(lambda: self._begin_chain(connection, genesis(meta), 0 if whole else max(seen)[0]))
         self._catch_up(connection)
         self._compare(connection, seen)
-        if self._shared.anchor.newest > self._chain.head[0]:  # of a ledger that was put back since, with its anchor
-            self._shared = _shared(self._file, genesis(meta), self.anchor, anew=True)
         self._settle(self._chain.head[0])
 
     def _begin_chain(self, connection: sqlite3.Connection, first: str, vouched: int) -> None:
@@ -495,6 +494,15 @@ class Ledger:
         finally:
             self._running.end(charged)
         self._settle(charged)
+
+    def _newest(self, column: str, account: Account, digest: str, data: str) -> Event | None:
+        """The event with the largest number in a column of a statement's answers. A row is found by an index, which may be damaged,
+        and so is looked at again."""
+        found = self._events(f"seq = (SELECT MAX({column}) FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND "
+                             "normal(analyst) = ? AND data = ?)", digest, account.budget, account.named.analyst, data)
+        if found and (found[0].account.named, found[0].digest, found[0].data) != (account.named, digest, data):
+            raise self._damaged(f" at event {found[0].seq}")
+        return found[0] if found else None
 
     def _bodies(self, where: str, *values: str | int | None) -> list[str]:
         return [event.body or "" for event in self._events(where, *values)]
