@@ -76,6 +76,10 @@ class Anchor:
         """The newest event that is known to be recorded."""
         return self._written
 
+    def doubt(self) -> None:
+        """Take nothing that was read for written: the newest head is recorded again before anything is settled."""
+        self._written = 0
+
     def check(self) -> None:
         """Raises OSError where nothing can be recorded."""
         if self.failed:

@@ -2,19 +2,27 @@
 
 `chain` decides what may be recorded, by rules that do not involve files. This module provides what those rules rely on:
 *turns* (`_turn`: an exclusive transaction that starts by accepting what others wrote), *durable* events and *locks*
-(`running`).
+(`running_statements`).
 
 One SQLite file, `synchronous=FULL` in WAL mode, one row for each event, each row hashed together with the one before it. The
-head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks an event in
+head of the chain is also written to a second file, the `anchor`, before an answer is released; a ledger that lacks an event in
 its anchor was rolled back and is refused, as is one that is missing, damaged or replaced. Keep the anchor on another volume, so
 that restoring a whole folder is detected. An administrator who changes both is out of scope.
 
-Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A
-statement waits while too many others of its account are running, and is refused without a charge if that takes too long:
-running statements never close an account.
+A statement waits for the disk twice in a row: when its charge is committed, and its answer. The anchor is waited for once, while
+rows are read. What each wait is for stands at the head of `anchor`.
 
-*Versions.* A ledger created before `reopened` events existed is converted when the first one is written, in the same
-transaction: rows, hashes and the head of the chain stay unchanged, so the chain and the anchor are valid before and after.
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. Threads of a
+process share a turn (`turns`), and what was verified (`Shared`). A statement waits while too many others of its account are
+running, and is refused without a charge if that takes too long: running statements never close an account.
+
+*Opening* verifies the events from a checkpoint on, and that the anchor vouches for it: `chain` says why this is as good as
+reading all of them. Events before it are verified when one of them is read (`past`), and all of them by `dpsql ledger verify`.
+So damage there is noticed when it matters; what it can do until then is to hide a stored answer, which is paid for again. Sums,
+failures and what is kept with a charge do not depend on what can be found.
+
+*Versions.* A ledger whose file has no room for `reopened` events or checkpoints is converted when the first one is written, in
+the same transaction: rows, hashes and the head of the chain stay unchanged, so both files are valid before and after.
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ import os
 import random
 import secrets
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -148,7 +157,8 @@ class Ledger:
     @property
     def budgets(self) -> list[str]:
         """The budgets charged so far, up to the newest event this process has verified."""
-        return self._chain.budgets
+        with self._reading() as chain:
+            return chain.budgets
 
     @property
     def salt(self) -> int:
@@ -180,23 +190,23 @@ class Ledger:
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
-        return self._chain.failed(account)
+        with self._reading() as chain:
+            return chain.failed(account)
 
     def failures(self, budget: str) -> list[Failure]:
         """Every charge of a budget that failed, oldest first: for the owner."""
         self.refresh()
-        failed = self._chain.all_failed(budget)
-        charged = [event for seq in sorted(failed | self._chain.forgiven)
-                   for event in self._events("seq = ? AND kind = 'charge' AND budget = ?", seq, budget)]
+        with self._reading() as chain:
+            failed = chain.all_failed(budget)
+            seqs = sorted(failed | chain.forgiven)
+        charged = [event for seq in seqs for event in self._events("seq = ? AND kind = 'charge' AND budget = ?", seq, budget)]
         return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed)
                 for event in charged]
 
     def reopen(self, account: Account) -> int:
         """Forgive the failed charges of an account: an explicit act of the owner. Returns their number."""
         self._check_anchor()
-        before = len(self._chain.forgiven)
-        self._take(lambda leader: leader._reopen(account))
-        return len(self._chain.forgiven) - before
+        return self._take(lambda leader: leader._reopen(account))
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The stored answer to the same statement, on the same data, for the same account; None if there is none."""
@@ -216,7 +226,8 @@ class Ledger:
     def newest(self, digest: str) -> tuple[str | None, str | None]:
         """What the kernel keeps with the newest charge of this name, and its answer; None for what there is not."""
         self.refresh()
-        seq = self._chain.kept(digest)
+        with self._reading() as chain:
+            seq = chain.kept(digest)
         if seq is None:
             return None, None
         kept = self._bodies("seq = ? AND kind = 'charge'", seq)
@@ -243,7 +254,8 @@ class Ledger:
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
-        return self._chain.spent(budget, analyst)
+        with self._reading() as chain:
+            return chain.spent(budget, analyst)
 
     def refresh(self) -> None:
         """Read what other processes have written."""
@@ -284,20 +296,30 @@ class Ledger:
         self._patiently(lambda: connection.execute("PRAGMA synchronous=FULL"))
         meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
         self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
-        self._shared = _shared(self._file, genesis(meta), self.anchor)
-        recorded = self._shared.anchor.newest
-        seen = self._anchored(whole)  # read before the chain: whatever the anchor has seen was committed by then
-        if max(seen)[0] < recorded or self._shared.anchor.failed:  # it was put back, or its disk failed: the head is written again
-            self._shared = _shared(self._file, genesis(meta), self.anchor, anew=True)
-        self._patiently(lambda: self._begin_chain(connection, genesis(meta), 0 if whole else max(seen)[0]))
+        self._join(connection, genesis(meta), whole)
+
+    def _join(self, connection: sqlite3.Connection, first: str, whole: bool) -> None:
+        """Verify the chain, and share it from then on with other open ledgers of this process that agree with it."""
+        key, anchor = (os.getpid(), self._file, first, self.anchor.absolute()), Anchor(self.anchor)
+        known = _SHARED.get(key)
+        recorded = 0 if known is None else known.anchor.newest
+        seen = self._anchored(anchor, whole)  # read before the chain: whatever the anchor has seen was committed by then
+        chain, past = self._patiently(lambda: self._begun(connection, first, 0 if whole else max(seen)[0]))
+        self._shared = Shared(anchor, chain, past)
         self._catch_up(connection)
         self._compare(connection, seen)
-        self._settle(self._chain.head[0])
+        if known is not None and recorded <= max(seen)[0] and known.agrees(chain):
+            self._shared = known
+        else:
+            if known is not None:  # the anchor was put back, or its disk failed
+                anchor.doubt()
+            _SHARED[key] = self._shared
+        self._settle(chain.head[0])
 
-    def _begin_chain(self, connection: sqlite3.Connection, first: str, vouched: int) -> None:
-        """Begin at the newest checkpoint that is no later than an event that is known to be right, or at the first event; then
-        every page of the file is checked too."""
-        self._chain = Chain(first, self._running.is_running)
+    def _begun(self, connection: sqlite3.Connection, first: str, vouched: int) -> tuple[Chain, Past]:
+        """A chain that begins at the newest checkpoint that is no later than an event that is known to be right, or at the first
+        event; then every page of the file is checked too."""
+        chain = Chain(first, Running(self.path).is_running)
         row = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE kind = 'checkpoint' AND seq <= ? "
                                  "ORDER BY seq DESC LIMIT 1", (vouched,)).fetchone() if vouched else None
         if row is None:
@@ -307,10 +329,22 @@ class Ledger:
             event, link = Event(*row[:-1]), row[-1]
             previous = connection.execute("SELECT hash FROM events WHERE seq = ?", (event.seq - 1,)).fetchone()
             try:
-                self._chain.resume(event, link, previous[0] if previous else "")
+                chain.resume(event, link, previous[0] if previous else "")
             except Broken:
                 raise self._damaged(f" at event {event.seq}") from None
-        self._past = Past(self._chain.checkpoint, first)
+        return chain, Past(chain.checkpoint, first)
+
+    @property
+    def _chain(self) -> Chain:
+        return self._shared.chain
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Chain]:
+        """A context in which no event is added to the chain."""
+        if self._connection is not None and os.getpid() != self._pid:
+            self._ready()  # a forked child would wait for a thread of its parent
+        with self._shared.lock:
+            yield self._chain
 
     def _leave(self, connection: sqlite3.Connection | None) -> None:
         self._connection = None
@@ -343,20 +377,21 @@ class Ledger:
         connection = self._ready()
         try:
             self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-            before = None
-            try:
-                self._catch_up(connection)
-                before = self._chain.head
-                yield connection
-                if self._chain.head != before:
-                    self._write_checkpoint()
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                if before is not None and self._chain.head != before:
-                    self._forget_uncommitted(connection, before)
-                raise
+            with self._shared.lock:
+                before = None
+                try:
+                    self._catch_up(connection)
+                    before = self._chain.head
+                    yield connection
+                    if self._chain.head != before:
+                        self._write_checkpoint()
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    if before is not None and self._chain.head != before:
+                        self._forget_uncommitted(connection, before)
+                    raise
         except sqlite3.Error:
             raise self._unwritable() from None
 
@@ -478,10 +513,11 @@ class Ledger:
             self._insert(event)
 
     def _reopen(self, account: Account) -> int:
-        if self.failed(account):
+        forgiven = self.failed(account)
+        if forgiven:
             self._make_room()
             self._insert(self._chain.reopened(account))
-        return self._chain.head[0]
+        return len(forgiven)
 
     def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
         def step(leader: Ledger) -> int:
@@ -496,8 +532,8 @@ class Ledger:
         self._settle(charged)
 
     def _newest(self, column: str, account: Account, digest: str, data: str) -> Event | None:
-        """The event with the largest number in a column of a statement's answers. A row is found by an index, which may be damaged,
-        and so is looked at again."""
+        """The event with the largest number in a column of a statement's answers. A row is found by an index, which may be
+        damaged, and so is looked at again."""
         found = self._events(f"seq = (SELECT MAX({column}) FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND "
                              "normal(analyst) = ? AND data = ?)", digest, account.budget, account.named.analyst, data)
         if found and (found[0].account.named, found[0].digest, found[0].data) != (account.named, digest, data):
@@ -515,7 +551,10 @@ class Ledger:
         try:
             found = [Event(*row) for row in self._patiently(
                 lambda: connection.execute(f"SELECT {COLUMNS} FROM events WHERE {where}", values).fetchall())]
-            self._past.verify(connection, [event.seq for event in found])
+            with self._shared.lock:
+                if found and max(event.seq for event in found) > self._chain.head[0]:  # written since, by another process
+                    self._catch_up(connection)
+                self._shared.past.verify(connection, [event.seq for event in found])
         except (sqlite3.Error, Broken):
             raise self._damaged() from None
         self._settle(max((event.answers or 0 for event in found if event.kind == "answer"), default=0))
@@ -524,7 +563,8 @@ class Ledger:
     def _catch_up(self, connection: sqlite3.Connection) -> None:
         """Verify the new part of the chain, and add it to the sums. Raises LedgerError if the chain is broken."""
         try:
-            self._patiently(lambda: self._read_on(connection))
+            with self._shared.lock:
+                self._patiently(lambda: self._read_on(connection))
         except sqlite3.Error:
             raise self._damaged() from None
 
@@ -542,7 +582,7 @@ class Ledger:
 
     def _forget_uncommitted(self, connection: sqlite3.Connection, before: Head) -> None:
         """After a rollback, compute the sums again from the file: up to a head that was verified."""
-        self._begin_chain(connection, self._chain.genesis, before[0])
+        self._shared.chain, self._shared.past = self._begun(connection, self._chain.genesis, before[0])
         self._catch_up(connection)
         self._compare(connection, [before])
 
@@ -575,10 +615,10 @@ class Ledger:
             raise LedgerError(f"the anchor {self.anchor} cannot be written, so nothing is charged", code="ledger-anchor",
                               try_="the right to write it") from None
 
-    def _anchored(self, whole: bool) -> list[Head]:
+    def _anchored(self, anchor: Anchor, whole: bool) -> list[Head]:
         """The newest heads of the chain that the anchor has seen, or all of them."""
         try:
-            return self._shared.anchor.heads(whole)
+            return anchor.heads(whole)
         except Unreadable as fault:
             state = str(fault)
         except OSError as fault:
@@ -599,24 +639,27 @@ class Ledger:
                                   try_=PUT_BACK)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Shared:
-    """What all open ledgers of one file and anchor share in a process."""
+    """What all open ledgers of one file and anchor share in a process, each with a connection of its own.
 
-    turns: Turns
-    anchor: Anchor
+    The lock is held by whoever reads or extends the chain, and throughout a turn; so nobody sees an event that is not on disk.
+    """
+
+    def __init__(self, anchor: Anchor, chain: Chain, past: Past) -> None:
+        self.turns, self.lock = Turns(), threading.RLock()
+        self.anchor, self.chain, self.past = anchor, chain, past
+
+    def agrees(self, chain: Chain) -> bool:
+        """Whether a chain that was just verified is the same up to where one of them ends."""
+        with self.lock:
+            (ours, link), (seq, other) = self.chain.head, chain.head
+            same = self.chain.hashes.get(seq) == other or chain.hashes.get(ours) == link
+            return same and not self.anchor.failed
 
 
 _SHARED: weakref.WeakValueDictionary[tuple[object, ...], Shared] = weakref.WeakValueDictionary()
-
-
-def _shared(file: tuple[int, int] | None, first: str, anchor: Path, *, anew: bool = False) -> Shared:
-    """By the file and its identity, as a number may be given to another file later; and by the process, as a forked one has no
-    part in the locks of its parent's threads."""
-    key, made = (os.getpid(), file, first, anchor.absolute()), Shared(Turns(), Anchor(anchor))
-    if anew:
-        _SHARED[key] = made
-    return _SHARED.setdefault(key, made)
+"""By process, as a forked one has no part in the locks of its parent's threads; by the file and the first hash of its chain, as
+the number of a file may be given to another one later; and by the anchor."""
 
 
 def _is_refusal(fault: Exception) -> bool:

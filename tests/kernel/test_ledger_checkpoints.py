@@ -19,8 +19,9 @@ from dpsql.errors import LedgerError
 from dpsql.kernel import chain as rules
 from dpsql.kernel import ledger as module
 from dpsql.kernel.anchor import TAIL
-from dpsql.kernel.chain import Chain, Event, Sums, genesis
+from dpsql.kernel.chain import Chain, Event, genesis
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
+from dpsql.kernel.sums import Sums
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 EVE = Account(budget="other", analyst="Eve")

@@ -158,9 +158,9 @@ def test_an_anchor_whose_disk_failed_once_is_not_believed_again(path: Path, monk
         with pytest.raises(LedgerError) as caught:
             step()
         assert caught.value.code == "ledger-anchor"
-    ledger.close()
-    del ledger
+    records = anchor_beside(path).read_text().split("\n")
     assert Ledger(path).stored(who(0), "d", "v") == "body", "opening has the anchor vouch for all that was found"
+    assert anchor_beside(path).read_text().split("\n")[-2] == records[-2] and len(anchor_beside(path).read_text().split("\n")) > len(records)
 
 
 def test_exactly_as_many_threads_are_granted_as_fit(path: Path) -> None:
