@@ -22,6 +22,7 @@ at a time, right after it wrote these; so the newest record is among the last on
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import re
@@ -117,7 +118,7 @@ class Anchor:
                 self.settle(seq, head)
 
         with contextlib.suppress(RuntimeError):  # no thread can be started
-            threading.Thread(target=begin, daemon=True).start()
+            _thread.start_new_thread(begin, ())  # which, unlike `threading`, does not wait until it runs
 
     def _sync(self) -> None:
         written = self._written

@@ -27,7 +27,7 @@ at a time, too.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
-*Checkpoints.* From time to time an event states all sums (`Sums`), so that a ledger can be opened from there on. Claim: whoever
+*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
 resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
 events. Proof: the hash of the head is of everything before it, the text of the checkpoint included; so, unless someone finds a
 collision of SHA-256, it is the text that was there when the anchor saw the head (`ledger` chooses no checkpoint after it). It
@@ -50,7 +50,7 @@ from dpsql.accounting.cost import NOTHING, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 from dpsql.kernel.sums import Account as Account
-from dpsql.kernel.sums import Sums
+from dpsql.kernel.sums import ChainSums
 
 EVERY = 1000  # events, at least, between two checkpoints
 
@@ -121,7 +121,7 @@ class Chain:
         self.hashes = {0: genesis}  # of accepted events, from the checkpoint on at which the chain was resumed
         self.head = 0, genesis  # the number of the newest event (0 if there is none) and the hash up to it
         self.checkpoint = self.head  # the newest one
-        self._sums = Sums()
+        self._sums = ChainSums()
 
     @property
     def forgiven(self) -> Set[int]:
@@ -214,12 +214,12 @@ class Chain:
         self.checkpoint = self.head = event.seq, link
         self.hashes = {event.seq: link}
 
-    def _read(self, checkpoint: Event) -> tuple[tuple[int, str], Sums]:
+    def _read(self, checkpoint: Event) -> tuple[tuple[int, str], ChainSums]:
         """The checkpoint before, and the sums. Raises Broken if it is one of another ledger, or none."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
-                return (told["before"][0], told["before"][1]), Sums.from_values(told)
+                return (told["before"][0], told["before"][1]), ChainSums.from_values(told)
         except (LookupError, TypeError, ValueError):
             pass
         raise Broken

@@ -13,7 +13,7 @@ A statement waits for the disk twice in a row: when its charge is committed, and
 rows are read. What each wait is for stands at the head of `anchor`.
 
 Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. Threads of a
-process share a turn (`turns`), and what was verified (`Shared`). A statement waits while too many others of its account are
+process share a turn (`turns`), and what was verified (`OpenTogether`). A statement waits while too many others of its account are
 running, and is refused without a charge if that takes too long: running statements never close an account.
 
 *Opening* verifies the events from a checkpoint on, and that the anchor vouches for it: `chain` says why this is as good as
@@ -305,7 +305,7 @@ class Ledger:
         recorded = 0 if known is None else known.anchor.newest
         seen = self._anchored(anchor, whole)  # read before the chain: whatever the anchor has seen was committed by then
         chain, past = self._patiently(lambda: self._begun(connection, first, 0 if whole else max(seen)[0]))
-        self._shared = Shared(anchor, chain, past)
+        self._shared = OpenTogether(anchor, chain, past)
         self._catch_up(connection)
         self._compare(connection, seen)
         if known is not None and recorded <= max(seen)[0] and known.agrees(chain):
@@ -440,11 +440,13 @@ class Ledger:
         return seq
 
     def _take(self, step: Step) -> int:
-        """The outcome of a step that writes, in a turn that is shared with other threads; afterwards, this ledger has seen it."""
+        """The outcome of a step that writes, in a turn that is shared with other threads."""
         self._ready()
-        made = self._shared.turns.take(step, self._lead)
-        self.refresh()
-        return made
+        mine = Waiting(step)
+        with self._shared.turns.turn(mine) as waiting:
+            if waiting:
+                self._lead(waiting)
+        return mine.outcome.result()
 
     def _lead(self, waiting: Sequence[Waiting]) -> None:
         """Run the steps of all threads that wait, in one transaction, and write its head to the anchor."""
@@ -471,15 +473,12 @@ class Ledger:
 
     @contextlib.contextmanager
     def _own_faults(self, one: Waiting, connection: sqlite3.Connection) -> Iterator[None]:
-        """A context whose faults concern one step, of which nothing stays, as long as the transaction goes on."""
-        connection.execute("SAVEPOINT step")
+        """A context whose faults concern one step, as long as the transaction goes on. Each writes one event, or none."""
         try:
             yield
-            connection.execute("RELEASE step")
         except Exception as fault:
             if not connection.in_transaction:
                 raise
-            connection.execute("ROLLBACK TO step")
             one.outcome.set_exception(self._unwritable() if isinstance(fault, sqlite3.Error) else fault)
 
     def _begin(self, seq: int) -> None:
@@ -497,8 +496,14 @@ class Ledger:
         connection = self._ready()
         (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
         if "'checkpoint'" not in made:
-            for step in MAKE_ROOM:
-                connection.execute(step)
+            connection.execute("SAVEPOINT room")
+            try:
+                for step in MAKE_ROOM:
+                    connection.execute(step)
+            except sqlite3.Error:
+                connection.execute("ROLLBACK TO room")
+                raise
+            connection.execute("RELEASE room")
 
     def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
@@ -570,11 +575,13 @@ class Ledger:
 
     def _read_on(self, connection: sqlite3.Connection) -> None:
         seq, link = self._chain.head
-        if seq and connection.execute("SELECT hash FROM events WHERE seq = ?", (seq,)).fetchone() != (link,):
+        rows = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq >= ? ORDER BY seq", (seq or 1,))
+        newest = rows.fetchone() if seq else None
+        if seq and (newest is None or (newest[0], newest[-1]) != (seq, link)):
             if connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0] < seq:
                 raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
             raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
-        for *row, link in connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq > ? ORDER BY seq", (seq,)):
+        for *row, link in rows:
             try:
                 self._chain.accept(Event(*row), link)
             except Broken:
@@ -639,7 +646,7 @@ class Ledger:
                                   try_=PUT_BACK)
 
 
-class Shared:
+class OpenTogether:
     """What all open ledgers of one file and anchor share in a process, each with a connection of its own.
 
     The lock is held by whoever reads or extends the chain, and throughout a turn; so nobody sees an event that is not on disk.
@@ -657,7 +664,7 @@ class Shared:
             return same and not self.anchor.failed
 
 
-_SHARED: weakref.WeakValueDictionary[tuple[object, ...], Shared] = weakref.WeakValueDictionary()
+_SHARED: weakref.WeakValueDictionary[tuple[object, ...], OpenTogether] = weakref.WeakValueDictionary()
 """By process, as a forked one has no part in the locks of its parent's threads; by the file and the first hash of its chain, as
 the number of a file may be given to another one later; and by the anchor."""
 

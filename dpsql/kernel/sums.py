@@ -25,7 +25,7 @@ class Account:
         return Account(budget=self.budget, analyst=normal(self.analyst))
 
 
-class Sums:
+class ChainSums:
     """What follows from the events up to some point: all that later events are decided by."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Sums:
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items()))}
 
     @classmethod
-    def from_values(cls, told: Mapping[str, Any]) -> Sums:
+    def from_values(cls, told: Mapping[str, Any]) -> ChainSums:
         """The inverse of `as_values`. Raises KeyError, TypeError or ValueError for anything else."""
         made = cls()
         made.spent = {(budget, analyst): Charge.summed(*sums) for budget, analyst, *sums in told["spent"]}
@@ -60,7 +60,7 @@ class Sums:
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
         return made
 
-    def agree(self, others: Sums, slack: int) -> bool:
+    def agree(self, others: ChainSums, slack: int) -> bool:
         """Whether these are the same sums. Those of the Renyi orders may differ by `slack`: each charge's are rounded logarithms,
         which another machine may round to the next billionth."""
         ours, theirs = self.as_values(), others.as_values()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -32,19 +32,18 @@ class Turns:
     def __init__(self) -> None:
         self._turn, self._waiting = threading.Lock(), deque[Waiting]()
 
-    def take(self, step: Step, lead: Callable[[Sequence[Waiting]], None]) -> int:
-        """The outcome of a step, run by `lead` with all others that wait. `lead` gives each an outcome, also if it raises.
+    @contextlib.contextmanager
+    def turn(self, mine: Waiting) -> Iterator[Sequence[Waiting]]:
+        """The turn of a thread that leaves a step: everything that waits, for the body to run, and to give each an outcome, also if
+        it raises. There is nothing where somebody else has run the step by then.
 
         If the thread is interrupted while it waits, its step may have been run all the same.
         """
-        mine = Waiting(step)
         self._waiting.append(mine)
         try:
             with self._turn:
-                if not mine.outcome.done():
-                    lead([self._waiting.popleft() for _ in range(len(self._waiting))])
+                yield [] if mine.outcome.done() else [self._waiting.popleft() for _ in range(len(self._waiting))]
         except BaseException:
             with contextlib.suppress(ValueError):
                 self._waiting.remove(mine)
             raise
-        return mine.outcome.result()

@@ -21,7 +21,7 @@ from dpsql.kernel import ledger as module
 from dpsql.kernel.anchor import TAIL
 from dpsql.kernel.chain import Chain, Event, genesis
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
-from dpsql.kernel.sums import Sums
+from dpsql.kernel.sums import ChainSums
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 EVE = Account(budget="other", analyst="Eve")
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint after every ten events or so."""
     monkeypatch.setattr(rules, "EVERY", 9)
-    monkeypatch.setattr(Sums, "size", 0)
+    monkeypatch.setattr(ChainSums, "size", 0)
 
 
 def charge(ledger: Ledger, account: Account = ADA, cost: Charge = PRICES[0], digest: str = "d", body: str | None = None,
@@ -166,7 +166,7 @@ def test_others_that_have_it_open_follow_over_checkpoints(path: Path) -> None:
 
 
 def test_orders_that_another_machine_rounds_otherwise_are_the_same_sums() -> None:
-    sums, others = Sums(), Sums()
+    sums, others = ChainSums(), ChainSums()
     told = (PRICES[0] + PRICES[0], Charge.summed(2 * 10**8, 10**7, 0, [each + 1 for each in (PRICES[0] + PRICES[0]).renyi]))
     sums.spent[("main", None)], others.spent[("main", None)] = told
     assert sums.agree(others, 1) and not sums.agree(others, 0) and len(told[1].renyi) == len(ORDERS)
@@ -176,7 +176,7 @@ def test_orders_that_another_machine_rounds_otherwise_are_the_same_sums() -> Non
 
 def test_sums_come_back_from_their_values(path: Path) -> None:
     sums = filled(path, close=False)._chain._sums
-    again = Sums.from_values(json.loads(json.dumps(sums.as_values())))
+    again = ChainSums.from_values(json.loads(json.dumps(sums.as_values())))
     assert again.as_values() == sums.as_values() and again.agree(sums, 0)
 
 

@@ -86,7 +86,7 @@ def test_exactly_as_many_are_granted_as_fit(tmp_path: Path, effort: float) -> No
 ANSWERS = """
 import threading
 from dpsql.kernel import chain
-chain.EVERY, chain.Sums.size, threads = %s
+chain.EVERY, chain.ChainSums.size, threads = %s
 
 def work(thread):
     ledger, i = Ledger(path), 0
@@ -104,7 +104,7 @@ work(0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pace", ["chain.EVERY, chain.Sums.size, 1", "0, 0, 1", "8, 0, 6"])
+@pytest.mark.parametrize("pace", ["chain.EVERY, chain.ChainSums.size, 1", "0, 0, 1", "8, 0, 6"])
 def test_what_was_heard_was_paid_for_whenever_the_process_dies(pace: str, tmp_path: Path, effort: float) -> None:
     """Also if a checkpoint is written in nearly every turn, or several threads share one."""
     path, draw, heard = tmp_path / "ledger", random.Random(11), set()
