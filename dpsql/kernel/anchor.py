@@ -92,12 +92,17 @@ class Anchor:
         self._append(head)
         self._written = max(self._written, head[0])
 
+    def has_settled(self, seq: int) -> bool:
+        """Whether a head at or after this event is known to be on disk."""
+        return seq <= self._settled and not self.failed
+
     def settle(self, seq: int, head: Head) -> None:
-        """Wait until a head at or after this event is on disk; `head` is one. Threads that wait together share one sync.
+        """Wait until a head at or after this event is on disk; `head` is one whose events are in the ledger's file for good.
+        Threads that wait together share one sync.
 
         Raises OSError, and does so from then on: a system may say once that what was written is lost, and then no more.
         """
-        if seq <= self._settled and not self.failed:
+        if self.has_settled(seq):
             return
         with self._settling:
             if self.failed:

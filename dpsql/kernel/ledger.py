@@ -152,7 +152,8 @@ class Ledger:
     @property
     def events(self) -> int:
         """How many events were verified, or are vouched for by a checkpoint that was."""
-        return self._chain.head[0]
+        with self._reading() as chain:
+            return chain.head[0]
 
     @property
     def budgets(self) -> list[str]:
@@ -436,7 +437,9 @@ class Ledger:
             committed = isinstance(fault, LedgerError) and fault.code == "ledger-anchor"
             (self._running.end if committed else self._running.abandon)(begun)
             raise
-        self._shared.anchor.settle_soon(seq, self._chain.head)
+        with self._shared.lock:
+            head = self._chain.head
+        self._shared.anchor.settle_soon(seq, head)
         return seq
 
     def _take(self, step: Step) -> int:
@@ -562,7 +565,9 @@ class Ledger:
                 self._shared.past.verify(connection, [event.seq for event in found])
         except (sqlite3.Error, Broken):
             raise self._damaged() from None
-        self._settle(max((event.answers or 0 for event in found if event.kind == "answer"), default=0))
+        answered = [event.answers or 0 for event in found if event.kind == "answer"]
+        if answered:
+            self._settle(max(answered))
         return found
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
@@ -602,8 +607,12 @@ class Ledger:
 
     def _settle(self, seq: int) -> None:
         """Wait until the anchor has an event on disk, before anything is shown that was paid for with it."""
+        if self._shared.anchor.has_settled(seq):
+            return
+        with self._shared.lock:
+            head = self._chain.head
         try:
-            self._shared.anchor.settle(seq, self._chain.head)
+            self._shared.anchor.settle(seq, head)
         except OSError:
             raise self._not_anchored() from None
 

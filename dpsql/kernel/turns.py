@@ -34,8 +34,8 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, mine: Waiting) -> Iterator[Sequence[Waiting]]:
-        """The turn of a thread that leaves a step: everything that waits, for the body to run, and to give each an outcome, also if
-        it raises. There is nothing where somebody else has run the step by then.
+        """The turn of a thread that leaves a step: everything that waits, for the body to run, and to give each an outcome, also
+        if it raises. There is nothing where somebody else has run the step by then.
 
         If the thread is interrupted while it waits, its step may have been run all the same.
         """

@@ -208,6 +208,30 @@ def test_a_child_has_no_part_in_the_turns_of_its_parents_threads(path: Path) -> 
     assert Ledger(path).stored(who(1), "d", "v") == "body"
 
 
+def test_the_anchor_never_sees_what_is_not_committed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one thread is in the middle of a turn, which fails, another one settles."""
+    monkeypatch.setattr(Anchor, "settle_soon", lambda *_: None)
+    ledger, other, inside, go = Ledger(path), Ledger(path), threading.Event(), threading.Event()
+    ledger.answer(charge(ledger, 1), "body")
+    ledger._shared.anchor._settled = ledger._shared.anchor._written = 0  # as if another process had written it
+
+    def waiting(self: Ledger) -> None:
+        inside.set()
+        assert go.wait(30)
+        raise sqlite3.OperationalError("disk full")
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(Ledger, "_write_checkpoint", waiting)
+        charged = pool.submit(charge, ledger, 2)
+        assert inside.wait(30)
+        found = pool.submit(other.stored, who(1), "d", "v")
+        time.sleep(0.05)
+        go.set()
+        assert type(charged.exception()) is LedgerError and found.result() == "body"
+    assert max(Anchor(anchor_beside(path)).heads())[0] == 2
+    assert Ledger(path, whole=True).events == 2
+
+
 # -- loss of power
 
 
