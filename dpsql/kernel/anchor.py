@@ -51,7 +51,7 @@ class Anchor:
     def create(self, head: Head) -> None:
         """A new anchor with its first record. Raises OSError where one exists, or none can be made."""
         self._append(head, os.O_CREAT | os.O_EXCL)
-        self.settle(head[0], head)
+        self._sync()
 
     def heads(self, whole: bool = False) -> list[Head]:
         """The newest heads that were recorded, or all of them. Raises OSError, or Unreadable where the file is damaged."""

@@ -239,7 +239,8 @@ class Ledger:
 
     def answers(self, digest: str) -> list[str]:
         """The stored answers of all charges of this name, oldest first."""
-        return self._bodies("kind = 'answer' AND digest = ? ORDER BY seq", digest)
+        return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = ?) AND digest = ? ORDER BY seq",
+                            digest, digest)
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:

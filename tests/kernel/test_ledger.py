@@ -604,6 +604,13 @@ def faulty(name: str) -> None:
     raise fault
 
 
+def test_a_new_anchor_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, fsync = list[bytes](), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), written.append(anchor_beside(path).read_bytes())))
+    Ledger.create(path).close()
+    assert written[0] == anchor_beside(path).read_bytes() and written[0].startswith(b"\n0 ")
+
+
 def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that loses its power keeps them: SQLite waits for the disk at each commit, and before anything is shown of a
     statement, the anchor has its charge on disk."""
@@ -682,8 +689,9 @@ class Bookkeeping(RuleBasedStateMachine):
             assert not all(fits.values()) and not fits[refused.analyst]
             return None
         assert all(fits.values())
-        self.seq += 1
-        assert seq == self.seq
+        assert seq == self.seq + 1
+        self.seq = self.handles[handle].events
+        assert seq <= self.seq <= seq + 1, "a checkpoint comes after it, if any"
         self.costs.append((budget, analyst, cost))
         return seq, budget, analyst, digest
 
@@ -693,12 +701,13 @@ class Bookkeeping(RuleBasedStateMachine):
         if not isinstance(what, tuple):
             return
         seq, budget, analyst, digest = what
-        self.seq += 1
         if fails:
             self.handles[handle].incident(seq)
         else:
             self.handles[handle].answer(seq, body)
             self.bodies[budget, analyst, digest] = body
+        before, self.seq = self.seq, self.handles[handle].events
+        assert before < self.seq <= before + 2
 
     @rule(handle=st.integers(0, 1))
     def reopen(self, handle: int) -> None:
@@ -734,6 +743,11 @@ def inside(bound: Limit, spent: tuple[int | None, int, int], renyi: tuple[int, .
 
 
 @pytest.mark.slow
-def test_against_a_model(effort: float) -> None:
+@pytest.mark.parametrize("often", [False, True])
+def test_against_a_model(often: bool, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if there is a checkpoint after every few events, so that most of them are of the past when it is opened again."""
+    if often:
+        monkeypatch.setattr("dpsql.kernel.chain.EVERY", 4)
+        monkeypatch.setattr("dpsql.kernel.sums.ChainSums.size", 0)
     run_state_machine_as_test(Bookkeeping, settings=settings(
         max_examples=round(40 * effort), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)))
