@@ -396,6 +396,9 @@ class Ledger:
                     raise
         except sqlite3.Error:
             raise self._unwritable() from None
+        finally:  # interrupted between the two
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     def _patiently(self, attempt: Any) -> Any:
         """Retry until the lock is free, with random pauses so that no process is starved."""

@@ -35,13 +35,15 @@ class Past:
             raise Broken from None
 
     def _verify(self, connection: sqlite3.Connection, seqs: Iterable[int]) -> None:
+        first, last = 0, 0  # between which events were just verified
         for seq in seqs:
-            if 0 < seq <= self._marks[-1][0]:
+            if seq <= self._marks[-1][0] and not first < seq <= last:
                 self._find(connection, seq)
                 at = bisect_left(self._marks, (seq, ""))
-                if self._marks[at][0] not in self._verified:
+                (first, _), (last, _) = self._marks[at - 1 : at + 1]
+                if last not in self._verified:
                     self._walk(connection, self._marks[at - 1], self._marks[at])
-                    self._verified.add(self._marks[at][0])
+                    self._verified.add(last)
 
     def _find(self, connection: sqlite3.Connection, seq: int) -> None:
         """Find the marks down to one before an event."""
