@@ -1,4 +1,5 @@
-"""The shell: dpsql demo | init | check | prepare | query | explain | workload | validate | synthesize | budget | releases | help.
+"""The shell: dpsql demo | init | check | prepare | query | explain | workload | validate | synthesize | budget | releases |
+ledger | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
 2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -189,6 +190,10 @@ def _parser() -> argparse.ArgumentParser:
         if name == "budget":
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
             made.add_argument("--reopen", metavar="ANALYST", help="reopen the account of an analyst that incidents closed")
+    made = command("ledger", _ledger, "verify the whole ledger: every event from the first on, and all that its anchor has seen")
+    made.add_argument("action", choices=["verify"], help="what to do with it")
+    _add_place(made)
+    made.add_argument("--json", action="store_true", help="print JSON")
     made = command("help", _help, "show a guide; without a topic, list them")
     made.add_argument("topic", nargs="?", help="a guide; without one, all of them are listed")
     return parser
@@ -525,6 +530,21 @@ def _budget(options: argparse.Namespace) -> None:
 def _releases(options: argparse.Namespace) -> None:
     with _connected(options) as connection:
         _show(connection.execute("SHOW RELEASES"), options)
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    """Verify the ledger; no policy but the place it names is looked at, and no database."""
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.opening import find_ledger, find_policy
+    from dpsql.kernel.ledger import Ledger
+
+    path, anchor = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
+    with _waiting("verifying ..."), contextlib.closing(Ledger(path, anchor, whole=True)) as ledger:
+        events = ledger.events
+    if options.json:
+        print(json.dumps({"ledger": str(path), "events": events, "whole": True}))
+    else:
+        print(f"{path} is whole: {events:,} events, each linked to the one before it, and all that its anchor has seen are there")
 
 
 def _help(options: argparse.Namespace) -> None:

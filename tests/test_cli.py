@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,24 @@ def test_a_budget_runs_out_and_stays_spent(study: Path, capsys: pytest.CaptureFi
     assert code == 0
     _, out, _ = run(capsys, "releases", "--budget", "study", "--analyst", "ada")
     assert out.count("answered") == 10
+
+
+def test_the_whole_ledger_is_verified_on_request(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in range(3):
+        run(capsys, "query", "--budget", "study", f"SELECT COUNT(*) FROM people WHERE income > {n}")
+    code, out, _ = run(capsys, "ledger", "verify")
+    assert code == 0 and "is whole: 6 events" in " ".join(out.split())
+    code, out, _ = run(capsys, "ledger", "verify", "--json")
+    assert code == 0 and json.loads(out)["events"] == 6
+    ledger, = study.glob("*.ledger")
+    connection = sqlite3.connect(ledger)
+    with connection:
+        connection.execute("UPDATE events SET sql = 'SELECT 1' WHERE seq = 2")
+    connection.close()
+    code, _, err = run(capsys, "ledger", "verify")
+    assert code == 4 and "damaged at event 2" in " ".join(err.split())
+    with pytest.raises(SystemExit):
+        run(capsys, "ledger", "mend")
 
 
 def test_a_draft_is_a_policy_that_can_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str],

@@ -23,6 +23,7 @@ Epsilon-DP is symmetric in P and Q, and so is this bound. For releases that may 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -105,8 +106,13 @@ class Charge:
 
     def __add__(self, other: Charge) -> Charge:
         both = None if self.epsilon is None or other.epsilon is None else self.epsilon + other.epsilon
-        total = Charge(epsilon=both, rho=self.rho + other.rho, delta=self.delta + other.delta)
-        object.__setattr__(total, "_sums", tuple(map(add, self.renyi, other.renyi)))
+        return Charge.summed(both, self.rho + other.rho, self.delta + other.delta, map(add, self.renyi, other.renyi))
+
+    @staticmethod
+    def summed(epsilon: int | None, rho: int, delta: int, renyi: Iterable[int]) -> Charge:
+        """A sum of charges, by its accounts: those of the Renyi orders do not follow from the others."""
+        total = Charge(epsilon=epsilon, rho=rho, delta=delta)
+        object.__setattr__(total, "_sums", tuple(renyi))
         return total
 
     @property

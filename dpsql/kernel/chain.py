@@ -27,6 +27,14 @@ at a time, too.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
+*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
+resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
+events. Proof: the hash of the head is of everything before it, the text of the checkpoint included; so, unless someone finds a
+collision of SHA-256, it is the text that was there when the anchor saw the head (`ledger` chooses no checkpoint after it). It
+was written by a chain that had these sums, in its turn, as an event like all others, and whoever accepted it then compared it
+with sums of their own. The first hash, of the identity and the salt, is one of its parts. So to forge a checkpoint is exactly
+as hard as to forge any other event: the anchor would have to be forged too.
+
 *Names.* An account is identified by the normal form of its analyst's name (`catalog.names`), whatever form an event holds.
 """
 
@@ -35,26 +43,16 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 from dpsql.accounting.cost import NOTHING, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
+from dpsql.kernel.sums import Account as Account
+from dpsql.kernel.sums import ChainSums
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """The account a charge belongs to: an analyst's, within a budget."""
-
-    budget: str
-    analyst: str
-
-    @property
-    def named(self) -> Account:
-        """The same account under its normal name, by which events are counted."""
-        return Account(budget=self.budget, analyst=normal(self.analyst))
+EVERY = 1000  # events, at least, between two checkpoints
 
 
 class Event(NamedTuple):
@@ -77,6 +75,10 @@ class Event(NamedTuple):
     @property
     def account(self) -> Account:
         return Account(budget=self.budget, analyst=self.analyst)
+
+    @property
+    def cost(self) -> Charge:
+        return Charge(epsilon=self.epsilon, rho=self.rho, delta=self.delta)
 
     def link(self, previous: str) -> str:
         """The hash of the chain up to this event."""
@@ -115,29 +117,37 @@ class Chain:
     """The accepted events, represented by their hashes, and the sums that follow from them."""
 
     def __init__(self, genesis: str, is_running: Callable[[int], bool]) -> None:
-        self.hashes, self._is_running = [genesis], is_running
-        self._spent: dict[tuple[str, str | None], Charge] = {}
-        self._pending: dict[Account, set[int]] = {}
-        self._failed: dict[Account, set[int]] = {}
-        self.forgiven: set[int] = set()
+        self.genesis, self._is_running = genesis, is_running
+        self.hashes = {0: genesis}  # of accepted events, from the checkpoint on at which the chain was resumed
+        self.head = 0, genesis  # the number of the newest event (0 if there is none) and the hash up to it
+        self.checkpoint = self.head  # the newest one
+        self._sums = ChainSums()
 
     @property
-    def head(self) -> tuple[int, str]:
-        """The number of the newest event (0 if there is none) and the hash up to it."""
-        return len(self.hashes) - 1, self.hashes[-1]
+    def forgiven(self) -> Set[int]:
+        return self._sums.forgiven
 
     @property
     def budgets(self) -> list[str]:
-        return sorted({budget for budget, analyst in self._spent if analyst is None})
+        return sorted({budget for budget, analyst in self._sums.spent if analyst is None})
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst."""
-        return self._spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
+        return self._sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven."""
-        lost = [seq for seq in self._pending.get(account.named, ()) if not self._is_running(seq)]
-        return sorted({*self._failed.get(account.named, ()), *lost})
+        lost = [seq for seq in self._sums.pending.get(account.named, ()) if not self._is_running(seq)]
+        return sorted({*self._sums.failed.get(account.named, ()), *lost})
+
+    def all_failed(self, budget: str) -> set[int]:
+        """The charges of a budget that failed and are not forgiven."""
+        accounts = {*self._sums.pending, *self._sums.failed}
+        return {seq for account in accounts if account.budget == budget for seq in self.failed(account)}
+
+    def kept(self, digest: str) -> int | None:
+        """The newest charge of this name with which the kernel keeps something."""
+        return self._sums.kept.get(digest)
 
     # -- the next event
 
@@ -162,17 +172,26 @@ class Chain:
         """The event by which the owner forgives the failed charges of an account."""
         return self._next("reopened", account, body=json.dumps(self.failed(account)))
 
+    def checkpoint_due(self) -> Event | None:
+        """A checkpoint, if enough events were written since the last one that it costs little beside them."""
+        if self.head[0] - self.checkpoint[0] < EVERY + self._sums.size:
+            return None
+        return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(self._told()))
+
+    def _told(self) -> dict[str, Any]:
+        return {"ledger": self.genesis, "before": list(self.checkpoint), **self._sums.as_values()}
+
     def _check_open(self, account: Account, incidents: int) -> None:
         failed = self.failed(account)
         if len(failed) >= incidents:
             raise Closed(failed)
-        running = len(self._pending.get(account.named, set()).difference(failed))
+        running = len(self._sums.pending.get(account.named, set()).difference(failed))
         if len(failed) + running >= incidents:
             raise Busy(running)
 
     def _next(self, kind: str, account: Account, *, digest: str = "", data: str = "", sql: str = "", charge: Charge = NOTHING,
               answers: int | None = None, body: str | None = None) -> Event:
-        return Event(seq=len(self.hashes), kind=kind, at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        return Event(seq=self.head[0] + 1, kind=kind, at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
                      budget=account.budget, analyst=account.analyst, digest=digest, data=data, sql=sql, epsilon=charge.epsilon,
                      rho=charge.rho, delta=charge.delta, answers=answers, body=body)
 
@@ -180,19 +199,51 @@ class Chain:
 
     def accept(self, event: Event, link: str) -> None:
         """Count an event that is in the file. Raises Broken if it is not the next one, exactly as it was made."""
-        if event.seq != len(self.hashes) or event.link(self.hashes[-1]) != link:
+        if event.seq != self.head[0] + 1 or event.link(self.head[1]) != link:
             raise Broken
-        account, charge = event.account.named, Charge(epsilon=event.epsilon, rho=event.rho, delta=event.delta)
-        self._follow(event, self._pending.setdefault(account, set()), self._failed.setdefault(account, set()))
-        for key in ((account.budget, None), (account.budget, account.analyst)):
-            self._spent[key] = self._spent.get(key, NOTHING) + charge
-        self.hashes.append(link)
+        self._count(event, link)
+        self.head = event.seq, link
+        self.hashes[event.seq] = link
+
+    def resume(self, event: Event, link: str, previous: str) -> None:
+        """Begin at a checkpoint that is in the file, after the hash before it, and which counts once a later head has proved to
+        be known. Raises Broken if it is not one of this ledger."""
+        if event.kind != "checkpoint" or event.link(previous) != link:
+            raise Broken
+        _, self._sums = self._read(event)
+        self.checkpoint = self.head = event.seq, link
+        self.hashes = {event.seq: link}
+
+    def _read(self, checkpoint: Event) -> tuple[tuple[int, str], ChainSums]:
+        """The checkpoint before, and the sums. Raises Broken if it is one of another ledger, or none."""
+        try:
+            told = json.loads(checkpoint.body or "")
+            if told["ledger"] == self.genesis:
+                return (told["before"][0], told["before"][1]), ChainSums.from_values(told)
+        except (LookupError, TypeError, ValueError):
+            pass
+        raise Broken
+
+    def _count(self, event: Event, link: str) -> None:
+        if event.kind == "checkpoint":
+            before, told = self._read(event)
+            if before != self.checkpoint or not self._sums.agree(told, event.seq):
+                raise Broken
+            self.checkpoint = event.seq, link
+            return
+        sums, account = self._sums, event.account.named
+        self._follow(event, sums.pending[account], sums.failed[account])
+        if (charge := event.cost) != NOTHING:
+            for key in ((account.budget, None), (account.budget, account.analyst)):
+                sums.spent[key] = sums.spent.get(key, NOTHING) + charge
 
     def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
         """Update which charges of an account have no answer yet, and which have failed."""
         match event.kind, event.answers:
             case "charge", None:
                 pending.add(event.seq)
+                if event.body is not None:
+                    self._sums.kept[event.digest] = event.seq
             case "answer", int(charged):
                 pending.discard(charged)
             case "incident", int(charged):
@@ -202,7 +253,7 @@ class Chain:
                 forgiven = json.loads(event.body or "[]")
                 pending.difference_update(forgiven)
                 failed.difference_update(forgiven)
-                self.forgiven.update(forgiven)
+                self._sums.forgiven.update(forgiven)
             case _:
                 raise Broken
 

@@ -2,19 +2,27 @@
 
 `chain` decides what may be recorded, by rules that do not involve files. This module provides what those rules rely on:
 *turns* (`_turn`: an exclusive transaction that starts by accepting what others wrote), *durable* events and *locks*
-(`running`).
+(`running_statements`).
 
 One SQLite file, `synchronous=FULL` in WAL mode, one row for each event, each row hashed together with the one before it. The
-head of the chain is also appended to a second file, the *anchor*, before an answer is released; a ledger that lacks an event in
+head of the chain is also written to a second file, the `anchor`, before an answer is released; a ledger that lacks an event in
 its anchor was rolled back and is refused, as is one that is missing, damaged or replaced. Keep the anchor on another volume, so
 that restoring a whole folder is detected. An administrator who changes both is out of scope.
 
-Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. A
-statement waits while too many others of its account are running, and is refused without a charge if that takes too long:
-running statements never close an account.
+A statement waits for the disk twice in a row: when its charge is committed, and its answer. The anchor is waited for once, while
+rows are read. What each wait is for stands at the head of `anchor`.
 
-*Versions.* A ledger created before `reopened` events existed is converted when the first one is written, in the same
-transaction: rows, hashes and the head of the chain stay unchanged, so the chain and the anchor are valid before and after.
+Writers take turns by `BEGIN IMMEDIATE` with a jittered retry: SQLite's own busy handler starves writers under load. Threads of a
+process share a turn (`turns`), and what was verified (`OpenTogether`). A statement waits while too many others of its account are
+running, and is refused without a charge if that takes too long: running statements never close an account.
+
+*Opening* verifies the events from a checkpoint on, and that the anchor vouches for it: `chain` says why this is as good as
+reading all of them. Events before it are verified when one of them is read (`past`), and all of them by `dpsql ledger verify`.
+So damage there is noticed when it matters; what it can do until then is to hide a stored answer, which is paid for again. Sums,
+failures and what is kept with a charge do not depend on what can be found.
+
+*Versions.* A ledger whose file has no room for `reopened` events or checkpoints is converted when the first one is written, in
+the same transaction: rows, hashes and the head of the chain stay unchanged, so both files are valid before and after.
 """
 
 from __future__ import annotations
@@ -23,12 +31,12 @@ import contextlib
 import hashlib
 import os
 import random
-import re
 import secrets
 import sqlite3
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,17 +45,20 @@ from dpsql.accounting.cost import Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 from dpsql.errors import LedgerError
+from dpsql.kernel.anchor import Anchor, Head, Unreadable
 from dpsql.kernel.chain import Account as Account
 from dpsql.kernel.chain import Broken, Chain, Event, genesis
 from dpsql.kernel.chain import Busy as Busy
 from dpsql.kernel.chain import Closed as Closed
 from dpsql.kernel.chain import Refused as Refused
+from dpsql.kernel.past import COLUMNS, Past
 from dpsql.kernel.running_statements import Running
+from dpsql.kernel.turns import Step, Turns, Waiting
 
 EVENTS = """
 CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened')), at TEXT NOT NULL,
-    budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
+    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint')),
+    at TEXT NOT NULL, budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
     epsilon INTEGER CHECK (epsilon >= 0), rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
 CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answer';
@@ -55,11 +66,9 @@ CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answe
 SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
 MAKE_ROOM = ("DROP INDEX asked", "ALTER TABLE events RENAME TO older", *EVENTS.strip().rstrip(";").split(";"),
              "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
-COLUMNS = ", ".join(Event._fields)
 PATIENCE = 60.0  # seconds a writer waits for its turn, or a statement for others of its account, before it gives up
-HEAD = re.compile(r"(\d+) ([0-9a-f]{64})")
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
-CUT_OFF = re.compile(r"\d*( [0-9a-f]{0,63})?\x00*")  # what a crash can leave of a record
+UNWRITABLE = "the right to write it, room on its disk, and no other program that locks it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +97,15 @@ class Failure:
 class Ledger:
     """An open ledger. Safe with many processes, forked ones too; each thread needs its own."""
 
-    def __init__(self, path: str | Path, anchor: str | Path | None = None) -> None:
-        """Open and verify. Raises LedgerError where the ledger is missing, damaged or older than its anchor."""
+    def __init__(self, path: str | Path, anchor: str | Path | None = None, *, whole: bool = False) -> None:
+        """Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
+        page of the file and every record of the anchor. Raises LedgerError where the ledger is missing, damaged or older than its
+        anchor."""
         self.path = Path(path)
         self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
         self._connection: sqlite3.Connection | None = None
         self._running = Running(self.path)
-        self._connect()
+        self._connect(whole)
         _OPENED.add(self)
 
     @classmethod
@@ -117,7 +128,7 @@ class Ledger:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.executescript(SCHEMA)
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            _append(anchor, f"0 {genesis(meta)}", create=True)
+            Anchor(anchor).create((0, genesis(meta)))
         except (OSError, sqlite3.Error):
             if made:  # an incomplete file, which cannot be opened, would block another attempt
                 for name in ("", "-wal", "-shm"):
@@ -136,12 +147,19 @@ class Ledger:
     @property
     def identity(self) -> str:
         """Identifies this ledger, wherever its file is. Not a secret."""
-        return hashlib.sha256(f"identity {self._chain.hashes[0]}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"identity {self._chain.genesis}".encode()).hexdigest()[:32]
+
+    @property
+    def events(self) -> int:
+        """How many events were verified, or are vouched for by a checkpoint that was."""
+        with self._reading() as chain:
+            return chain.head[0]
 
     @property
     def budgets(self) -> list[str]:
         """The budgets charged so far, up to the newest event this process has verified."""
-        return self._chain.budgets
+        with self._reading() as chain:
+            return chain.budgets
 
     @property
     def salt(self) -> int:
@@ -160,14 +178,8 @@ class Ledger:
         self._check_anchor()
         self._ready()
         self._running.end_all()  # a ledger object serves one statement at a time, so the previous one is over
-        seq = self._in_turn(lambda: self._charge(lambda: self._chain.charge(
+        return self._in_turn(lambda: self._charge(lambda chain: chain.charge(
             account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body)))
-        try:
-            self._publish()
-        except LedgerError:
-            self._running.end(seq)
-            raise
-        return seq
 
     def answer(self, charged: int, body: str) -> None:
         """Record the answer to a charged statement, durably."""
@@ -179,59 +191,56 @@ class Ledger:
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
-        return self._chain.failed(account)
+        with self._reading() as chain:
+            return chain.failed(account)
 
     def failures(self, budget: str) -> list[Failure]:
         """Every charge of a budget that failed, oldest first: for the owner."""
-        charged = self._read("SELECT seq, at, normal(analyst), sql FROM events WHERE kind = 'charge' AND budget = ? ORDER BY seq",
-                             budget)
-        accounts = {who: Account(budget=budget, analyst=who) for _, _, who, _ in charged}
-        failed = {seq for account in accounts.values() for seq in self.failed(account)}
-        return [Failure(seq=seq, at=at, account=accounts[who], sql=sql, forgiven=seq not in failed)
-                for seq, at, who, sql in charged if seq in failed or seq in self._chain.forgiven]
+        self.refresh()
+        with self._reading() as chain:
+            failed = chain.all_failed(budget)
+            seqs = sorted(failed | chain.forgiven)
+        charged = [event for seq in seqs for event in self._events("seq = ? AND kind = 'charge' AND budget = ?", seq, budget)]
+        return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed)
+                for event in charged]
 
     def reopen(self, account: Account) -> int:
         """Forgive the failed charges of an account: an explicit act of the owner. Returns their number."""
         self._check_anchor()
-        with self._turn() as connection:
-            before = len(self._chain.forgiven)
-            if self.failed(account):
-                self._make_room(connection)
-                self._insert(connection, self._chain.reopened(account))
-        self._publish()
-        return len(self._chain.forgiven) - before
+        return self._take(lambda leader: leader._reopen(account))
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
         """The stored answer to the same statement, on the same data, for the same account; None if there is none."""
-        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND normal(analyst) = ? "
-                          "AND data = ? ORDER BY seq DESC LIMIT 1", digest, account.budget, account.named.analyst, data)
-        return rows[0][0] if rows else None
+        found = self._newest("seq", account, digest, data)
+        return found.body if found else None
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
         """The stored answers of an account, on the same data, whose text contains `mark`, oldest first."""
-        rows = self._read("SELECT body FROM events WHERE kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? "
-                          "AND instr(body, ?) > 0 ORDER BY seq", account.budget, account.named.analyst, data, mark)
-        return [body for body, in rows]
+        return self._bodies("kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? AND instr(body, ?) > 0 "
+                            "ORDER BY seq", account.budget, account.named.analyst, data, mark)
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
         """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
-        rows = self._read("SELECT seq, body FROM events WHERE seq = (SELECT MAX(answers) FROM events WHERE kind = 'answer' AND "
-                          "digest = ? AND budget = ? AND normal(analyst) = ? AND data = ?)", digest, account.budget,
-                          account.named.analyst, data)
-        return rows[0] if rows else None
+        found = self._newest("answers", account, digest, data)
+        return (found.seq, found.body) if found else None
 
     def newest(self, digest: str) -> tuple[str | None, str | None]:
         """What the kernel keeps with the newest charge of this name, and its answer; None for what there is not."""
-        rows = self._read("SELECT seq, body FROM events WHERE kind = 'charge' AND digest = ? ORDER BY seq DESC LIMIT 1", digest)
-        if not rows:
+        self.refresh()
+        with self._reading() as chain:
+            seq = chain.kept(digest)
+        if seq is None:
             return None, None
-        found = self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? AND answers = CAST(? AS INTEGER)",
-                           digest, str(rows[0][0]))
-        return rows[0][1], found[0][0] if found else None
+        kept = self._bodies("seq = ? AND kind = 'charge'", seq)
+        if not kept:
+            raise self._damaged(f" at event {seq}")
+        answers = self._bodies("kind = 'answer' AND digest = ? AND answers = ?", digest, seq)
+        return kept[0], answers[0] if answers else None
 
     def answers(self, digest: str) -> list[str]:
         """The stored answers of all charges of this name, oldest first."""
-        return [body for body, in self._read("SELECT body FROM events WHERE kind = 'answer' AND digest = ? ORDER BY seq", digest)]
+        return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = ?) AND digest = ? ORDER BY seq",
+                            digest, digest)
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:
@@ -247,7 +256,8 @@ class Ledger:
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
-        return self._chain.spent(budget, analyst)
+        with self._reading() as chain:
+            return chain.spent(budget, analyst)
 
     def refresh(self) -> None:
         """Read what other processes have written."""
@@ -255,15 +265,15 @@ class Ledger:
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Every charged statement of a budget, oldest first."""
-        rows = self._read("SELECT seq, at, normal(analyst), sql, epsilon, rho, delta FROM events WHERE kind = 'charge' AND "
-                          "budget = ? AND (? IS NULL OR normal(analyst) = normal(?)) ORDER BY seq", budget, analyst, analyst)
-        bodies = dict(self._read("SELECT answers, body FROM events WHERE kind = 'answer' AND budget = ? ORDER BY seq", budget))
-        return [Entry(seq=seq, at=at, account=Account(budget=budget, analyst=who), sql=sql, body=bodies.get(seq),
-                      charge=Charge(epsilon=epsilon, rho=rho, delta=delta)) for seq, at, who, sql, epsilon, rho, delta in rows]
+        charged = self._events("kind = 'charge' AND budget = ? AND (? IS NULL OR normal(analyst) = normal(?)) ORDER BY seq",
+                               budget, analyst, analyst)
+        bodies = {event.answers: event.body for event in self._events("kind = 'answer' AND budget = ?", budget)}
+        return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
+                      body=bodies.get(event.seq)) for event in charged]
 
     # -- the file, its chain and its anchor
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, whole: bool = False) -> sqlite3.Connection:
         if not self.path.exists():
             raise LedgerError(f"there is no ledger at {self.path}", code="ledger-missing",
                               try_="dpsql budget --create, once, to start one")
@@ -271,7 +281,7 @@ class Ledger:
         try:
             connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0,
                                          check_same_thread=False)
-            self._open(connection)
+            self._open(connection, whole)
         except (sqlite3.Error, KeyError, ValueError, OSError) as fault:
             self._leave(connection)
             wrong = self._out_of_reach() if _is_refusal(fault) else self._damaged()
@@ -282,18 +292,61 @@ class Ledger:
         self._connection, self._pid = connection, os.getpid()
         return connection
 
-    def _open(self, connection: sqlite3.Connection) -> None:
-        """Check the file, read the whole chain, and compare it with the anchor."""
+    def _open(self, connection: sqlite3.Connection, whole: bool) -> None:
+        """Read the chain, and compare it with the anchor."""
         connection.create_function("normal", 1, lambda name: None if name is None else normal(name), deterministic=True)
         self._patiently(lambda: connection.execute("PRAGMA synchronous=FULL"))
-        if self._patiently(lambda: connection.execute("PRAGMA integrity_check").fetchone()) != ("ok",):
-            raise self._damaged()
         meta = dict(self._patiently(lambda: connection.execute("SELECT key, value FROM meta").fetchall()))
         self._salt, self._file = int(meta["salt"], 16), _identity_of(self.path)
-        self._chain = Chain(genesis(meta), self._running.is_running)
-        seen = self._anchored()  # read before the chain: whatever the anchor has seen was committed by then
+        self._join(connection, genesis(meta), whole)
+
+    def _join(self, connection: sqlite3.Connection, first: str, whole: bool) -> None:
+        """Verify the chain, and share it from then on with other open ledgers of this process that agree with it."""
+        key, anchor = (os.getpid(), self._file, first, self.anchor.absolute()), Anchor(self.anchor)
+        known = _SHARED.get(key)
+        recorded = 0 if known is None else known.anchor.newest
+        seen = self._anchored(anchor, whole)  # read before the chain: whatever the anchor has seen was committed by then
+        chain, past = self._patiently(lambda: self._begun(connection, first, 0 if whole else max(seen)[0]))
+        self._shared = OpenTogether(anchor, chain, past)
         self._catch_up(connection)
-        self._compare(seen)
+        self._compare(connection, seen)
+        if known is not None and recorded <= max(seen)[0] and known.agrees(chain):
+            self._shared = known
+        else:
+            if known is not None:  # the anchor was put back, or its disk failed
+                anchor.doubt()
+            _SHARED[key] = self._shared
+        self._settle(chain.head[0])
+
+    def _begun(self, connection: sqlite3.Connection, first: str, vouched: int) -> tuple[Chain, Past]:
+        """A chain that begins at the newest checkpoint that is no later than an event that is known to be right, or at the first
+        event; then every page of the file is checked too."""
+        chain = Chain(first, Running(self.path).is_running)
+        row = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE kind = 'checkpoint' AND seq <= ? "
+                                 "ORDER BY seq DESC LIMIT 1", (vouched,)).fetchone() if vouched else None
+        if row is None:
+            if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                raise self._damaged()
+        else:
+            event, link = Event(*row[:-1]), row[-1]
+            previous = connection.execute("SELECT hash FROM events WHERE seq = ?", (event.seq - 1,)).fetchone()
+            try:
+                chain.resume(event, link, previous[0] if previous else "")
+            except Broken:
+                raise self._damaged(f" at event {event.seq}") from None
+        return chain, Past(chain.checkpoint, first)
+
+    @property
+    def _chain(self) -> Chain:
+        return self._shared.chain
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Chain]:
+        """A context in which no event is added to the chain."""
+        if self._connection is not None and os.getpid() != self._pid:
+            self._ready()  # a forked child would wait for a thread of its parent
+        with self._shared.lock:
+            yield self._chain
 
     def _leave(self, connection: sqlite3.Connection | None) -> None:
         self._connection = None
@@ -326,21 +379,26 @@ class Ledger:
         connection = self._ready()
         try:
             self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-            before = None
-            try:
-                self._catch_up(connection)
-                before = self._chain.head
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                if self._chain.head != before:
-                    self._forget_uncommitted(connection)
-                raise
+            with self._shared.lock:
+                before = None
+                try:
+                    self._catch_up(connection)
+                    before = self._chain.head
+                    yield connection
+                    if self._chain.head != before:
+                        self._write_checkpoint()
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    if before is not None and self._chain.head != before:
+                        self._forget_uncommitted(connection, before)
+                    raise
         except sqlite3.Error:
-            raise LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged",
-                              try_="the right to write it, room on its disk, and no other program that locks it") from None
+            raise self._unwritable() from None
+        finally:  # interrupted between the two
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     def _patiently(self, attempt: Any) -> Any:
         """Retry until the lock is free, with random pauses so that no process is starved."""
@@ -366,17 +424,69 @@ class Ledger:
             time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - a pause, not a secret
             pause = min(1.5 * pause, 0.25)
 
-    def _charge(self, allowed: Callable[[], Event]) -> int:
-        seq = 0
+    def _charge(self, allowed: Callable[[Chain], Event]) -> int:
+        begun = 0
+
+        def step(leader: Ledger) -> int:
+            nonlocal begun
+            event = allowed(leader._chain)
+            self._begin(event.seq)
+            begun = event.seq
+            leader._insert(event)
+            return event.seq
+
+        try:
+            seq = self._take(step)
+        except BaseException as fault:
+            committed = isinstance(fault, LedgerError) and fault.code == "ledger-anchor"
+            (self._running.end if committed else self._running.abandon)(begun)
+            raise
+        with self._shared.lock:
+            head = self._chain.head
+        self._shared.anchor.settle_soon(seq, head)
+        return seq
+
+    def _take(self, step: Step) -> int:
+        """The outcome of a step that writes, in a turn that is shared with other threads."""
+        self._ready()
+        mine = Waiting(step)
+        with self._shared.turns.turn(mine) as waiting:
+            if waiting:
+                self._lead(waiting)
+        return mine.outcome.result()
+
+    def _lead(self, waiting: Sequence[Waiting]) -> None:
+        """Run the steps of all threads that wait, in one transaction, and write its head to the anchor."""
+        made: list[tuple[Waiting, int]] = []
+        fault: BaseException | None = None
         try:
             with self._turn() as connection:
-                event = allowed()
-                self._begin(seq := event.seq)
-                self._insert(connection, event)
-        except BaseException:
-            self._running.abandon(seq)
-            raise
-        return seq
+                before = self._chain.head
+                for one in waiting:
+                    with self._own_faults(one, connection):
+                        made.append((one, one.step(self)))
+            if self._chain.head != before:
+                self._publish()
+        except BaseException as caught:
+            fault = caught
+        for one, seq in made:
+            if fault is None:
+                one.outcome.set_result(seq)
+        for one in waiting:
+            if not one.outcome.done():
+                one.outcome.set_exception(fault if isinstance(fault, Exception) else self._unwritable())
+        if fault is not None and not isinstance(fault, Exception):
+            raise fault
+
+    @contextlib.contextmanager
+    def _own_faults(self, one: Waiting, connection: sqlite3.Connection) -> Iterator[None]:
+        """A context whose faults concern one step, as long as the transaction goes on. Each writes one event, or none."""
+        try:
+            yield
+        except Exception as fault:
+            if not connection.in_transaction:
+                raise
+            one.outcome.set_exception(self._unwritable() if isinstance(fault, sqlite3.Error) else fault)
 
     def _begin(self, seq: int) -> None:
         try:
@@ -388,105 +498,188 @@ class Ledger:
         return LedgerError(f"no file can be made beside the ledger {self.path}, so nothing is charged", code="ledger-access",
                            try_="the right to write its folder, and room on its disk")
 
-    def _make_room(self, connection: sqlite3.Connection) -> None:
+    def _make_room(self) -> None:
         """Convert an older ledger so that it accepts the current kinds of events; its rows stay unchanged."""
+        connection = self._ready()
         (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
-        if "'reopened'" not in made:
-            for step in MAKE_ROOM:
-                connection.execute(step)
+        if "'checkpoint'" not in made:
+            connection.execute("SAVEPOINT room")
+            try:
+                for step in MAKE_ROOM:
+                    connection.execute(step)
+            except sqlite3.Error:
+                connection.execute("ROLLBACK TO room")
+                raise
+            connection.execute("RELEASE room")
 
-    def _insert(self, connection: sqlite3.Connection, event: Event) -> None:
+    def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
         link = event.link(self._chain.head[1])
-        connection.execute(f"INSERT INTO events ({COLUMNS}, hash) VALUES ({', '.join('?' * 14)})", (*event, link))
+        self._ready().execute(f"INSERT INTO events ({COLUMNS}, hash) VALUES ({', '.join('?' * 14)})", (*event, link))
         self._chain.accept(event, link)
 
+    def _write_checkpoint(self) -> None:
+        event = self._chain.checkpoint_due()
+        if event is not None:
+            self._make_room()
+            self._insert(event)
+
+    def _reopen(self, account: Account) -> int:
+        forgiven = self.failed(account)
+        if forgiven:
+            self._make_room()
+            self._insert(self._chain.reopened(account))
+        return len(forgiven)
+
     def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
+        def step(leader: Ledger) -> int:
+            charge, = leader._events("seq = ? AND kind = 'charge'", charged)
+            leader._insert(leader._chain.following(charge, kind, body))
+            return charged
+
         try:
-            with self._turn() as connection:
-                charge = Event(*connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq = ? AND kind = 'charge'",
-                                                   (charged,)).fetchone())
-                self._insert(connection, self._chain.following(charge, kind, body))
+            self._take(step)
         finally:
             self._running.end(charged)
-        self._publish()
+        self._settle(charged)
 
-    def _read(self, sql: str, *values: str | None) -> list[tuple[Any, ...]]:
-        """The rows of a query on a verified state of the ledger."""
+    def _newest(self, column: str, account: Account, digest: str, data: str) -> Event | None:
+        """The event with the largest number in a column of a statement's answers. A row is found by an index, which may be
+        damaged, and so is looked at again."""
+        found = self._events(f"seq = (SELECT MAX({column}) FROM events WHERE kind = 'answer' AND digest = ? AND budget = ? AND "
+                             "normal(analyst) = ? AND data = ?)", digest, account.budget, account.named.analyst, data)
+        if found and (found[0].account.named, found[0].digest, found[0].data) != (account.named, digest, data):
+            raise self._damaged(f" at event {found[0].seq}")
+        return found[0] if found else None
+
+    def _bodies(self, where: str, *values: str | int | None) -> list[str]:
+        return [event.body or "" for event in self._events(where, *values)]
+
+    def _events(self, where: str, *values: str | int | None) -> list[Event]:
+        """The events for which a condition holds, in a verified state of the ledger. Before answers are given away, the anchor
+        has their charges on disk."""
         connection = self._ready()
         self._catch_up(connection)
         try:
-            found: list[tuple[Any, ...]] = self._patiently(lambda: connection.execute(sql, values).fetchall())
-        except sqlite3.Error:
+            found = [Event(*row) for row in self._patiently(
+                lambda: connection.execute(f"SELECT {COLUMNS} FROM events WHERE {where}", values).fetchall())]
+            with self._shared.lock:
+                if found and max(event.seq for event in found) > self._chain.head[0]:  # written since, by another process
+                    self._catch_up(connection)
+                self._shared.past.verify(connection, [event.seq for event in found])
+        except (sqlite3.Error, Broken):
             raise self._damaged() from None
+        answered = [event.answers or 0 for event in found if event.kind == "answer"]
+        if answered:
+            self._settle(max(answered))
         return found
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
         """Verify the new part of the chain, and add it to the sums. Raises LedgerError if the chain is broken."""
         try:
-            self._patiently(lambda: self._read_on(connection))
+            with self._shared.lock:
+                self._patiently(lambda: self._read_on(connection))
         except sqlite3.Error:
             raise self._damaged() from None
 
     def _read_on(self, connection: sqlite3.Connection) -> None:
         seq, link = self._chain.head
-        if seq and connection.execute("SELECT hash FROM events WHERE seq = ?", (seq,)).fetchone() != (link,):
+        rows = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq >= ? ORDER BY seq", (seq or 1,))
+        newest = rows.fetchone() if seq else None
+        if seq and (newest is None or (newest[0], newest[-1]) != (seq, link)):
             if connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0] < seq:
                 raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
             raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
-        for *row, link in connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq > ? ORDER BY seq", (seq,)):
+        for *row, link in rows:
             try:
                 self._chain.accept(Event(*row), link)
             except Broken:
                 raise self._damaged(f" at event {row[0]}") from None
 
-    def _forget_uncommitted(self, connection: sqlite3.Connection) -> None:
-        """After a rollback, compute the sums again from the file."""
-        self._chain = Chain(self._chain.hashes[0], self._running.is_running)
+    def _forget_uncommitted(self, connection: sqlite3.Connection, before: Head) -> None:
+        """After a rollback, compute the sums again from the file: up to a head that was verified."""
+        self._shared.chain, self._shared.past = self._begun(connection, self._chain.genesis, before[0])
         self._catch_up(connection)
+        self._compare(connection, [before])
 
     def _publish(self) -> None:
-        """Write the newest event to the anchor, before anything is released."""
+        """Write the newest event to the anchor, before anyone hears of it."""
         try:
-            _append(self.anchor, " ".join(map(str, self._chain.head)))
+            self._shared.anchor.record(self._chain.head)
         except OSError:
-            raise LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
-                              try_="the right to write it, and room on its disk") from None
+            raise self._not_anchored() from None
+
+    def _settle(self, seq: int) -> None:
+        """Wait until the anchor has an event on disk, before anything is shown that was paid for with it."""
+        if self._shared.anchor.has_settled(seq):
+            return
+        with self._shared.lock:
+            head = self._chain.head
+        try:
+            self._shared.anchor.settle(seq, head)
+        except OSError:
+            raise self._not_anchored() from None
+
+    def _not_anchored(self) -> LedgerError:
+        return LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
+                           try_="the right to write it, and room on its disk")
+
+    def _unwritable(self) -> LedgerError:
+        return LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged", try_=UNWRITABLE)
 
     def _check_anchor(self) -> None:
         """Refuse before the charge if the anchor could not record it."""
         try:
-            os.close(os.open(self.anchor, os.O_WRONLY | os.O_APPEND))
+            self._shared.anchor.check()
         except OSError:
             raise LedgerError(f"the anchor {self.anchor} cannot be written, so nothing is charged", code="ledger-anchor",
                               try_="the right to write it") from None
 
-    def _anchored(self) -> list[tuple[int, str]]:
-        """The heads of the chain that the anchor has seen."""
+    def _anchored(self, anchor: Anchor, whole: bool) -> list[Head]:
+        """The newest heads of the chain that the anchor has seen, or all of them."""
         try:
-            seen = self.anchor.read_text(encoding="ascii", errors="replace")
+            return anchor.heads(whole)
+        except Unreadable as fault:
+            state = str(fault)
         except OSError as fault:
             state = "cannot be read" if isinstance(fault, PermissionError) else "is missing"
-            raise LedgerError(f"the anchor {self.anchor} of the ledger {state}", code="ledger-anchor", try_=PUT_BACK) from None
-        heads = []
-        for line in seen.split("\n"):
-            if whole := HEAD.fullmatch(line):
-                heads.append((int(whole[1]), whole[2]))
-            elif not CUT_OFF.fullmatch(line):
-                raise LedgerError(f"the anchor {self.anchor} of the ledger is damaged", code="ledger-anchor",
-                                  try_=PUT_BACK)
-        if not heads:
-            raise LedgerError(f"the anchor {self.anchor} of the ledger is empty", code="ledger-anchor", try_=PUT_BACK)
-        return heads
+        raise LedgerError(f"the anchor {self.anchor} of the ledger {state}", code="ledger-anchor", try_=PUT_BACK)
 
-    def _compare(self, seen: list[tuple[int, str]]) -> None:
+    def _compare(self, connection: sqlite3.Connection, seen: Sequence[Head]) -> None:
         for seq, link in seen:
             if seq > self._chain.head[0]:
                 raise LedgerError(f"the ledger {self.path} was rolled back: its anchor has seen event {seq}",
                                   code="ledger-rolled-back", try_=PUT_BACK)
-            if self._chain.hashes[seq] != link:
+            known = self._chain.hashes.get(seq)
+            if known is None:  # of the past, for which the newest of these heads vouches
+                row = connection.execute("SELECT hash FROM events WHERE seq = ?", (seq,)).fetchone()
+                known = self._chain.genesis if seq == 0 else row and row[0]
+            if known != link:
                 raise LedgerError(f"the ledger {self.path} is not the one its anchor has seen", code="ledger-rolled-back",
                                   try_=PUT_BACK)
+
+
+class OpenTogether:
+    """What all open ledgers of one file and anchor share in a process, each with a connection of its own.
+
+    The lock is held by whoever reads or extends the chain, and throughout a turn; so nobody sees an event that is not on disk.
+    """
+
+    def __init__(self, anchor: Anchor, chain: Chain, past: Past) -> None:
+        self.turns, self.lock = Turns(), threading.RLock()
+        self.anchor, self.chain, self.past = anchor, chain, past
+
+    def agrees(self, chain: Chain) -> bool:
+        """Whether a chain that was just verified is the same up to where one of them ends."""
+        with self.lock:
+            (ours, link), (seq, other) = self.chain.head, chain.head
+            same = self.chain.hashes.get(seq) == other or chain.hashes.get(ours) == link
+            return same and not self.anchor.failed
+
+
+_SHARED: weakref.WeakValueDictionary[tuple[object, ...], OpenTogether] = weakref.WeakValueDictionary()
+"""By process, as a forked one has no part in the locks of its parent's threads; by the file and the first hash of its chain, as
+the number of a file may be given to another one later; and by the anchor."""
 
 
 def _is_refusal(fault: Exception) -> bool:
@@ -519,14 +712,3 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
-
-
-def _append(path: Path, head: str, *, create: bool = False) -> None:
-    """Append one record and wait until it is on disk. The leading newline separates it from a record that a crash cut off."""
-    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if create else 0)
-    handle = os.open(path, flags, 0o600)
-    try:
-        os.write(handle, f"\n{head}\n".encode("ascii"))
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -24,6 +24,13 @@ def test_speed(tmp_path: Path) -> None:
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:4])
 
 
+def test_ledger(tmp_path: Path) -> None:
+    lines = printed("ledger.py", "--statements", 12, "--threads", 1, 3, "--events", 1500, "--data", tmp_path)
+    one, three, opened = (next(line for line in lines if line[0] == first) for first in ("1", "3", "1,500"))
+    assert [float(cell) for cell in one[4:]] == [2, 1] and float(three[4]) <= 2, "a sync for each charge, each answer, and one of the anchor"
+    assert all(float(cell) >= 0 for cell in opened[1:])
+
+
 @pytest.mark.slow
 def test_noise() -> None:
     lines = printed("noise.py", "--values", 500, "--runs", 1)

@@ -23,6 +23,7 @@ from dpsql.accounting.cost import NOTHING, Charge, Cost, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
+from dpsql.kernel.anchor import Anchor
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
@@ -564,7 +565,7 @@ def test_nothing_is_charged_where_the_anchor_cannot_be_written(path: Path) -> No
 def test_a_charge_stays_where_the_anchor_cannot_be_written_any_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
-    monkeypatch.setattr("dpsql.kernel.ledger._append", full_disk)
+    monkeypatch.setattr(Anchor, "_append", full_disk)
     with pytest.raises(LedgerError) as caught:
         charge(ledger)
     assert caught.value.code == "ledger-anchor" and "stays charged" in caught.value.reason
@@ -577,7 +578,7 @@ def full_disk(*_: object, **__: object) -> None:
 
 def test_half_a_ledger_does_not_stand_in_the_way_of_another_attempt(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("dpsql.kernel.ledger._append", full_disk)
+        patched.setattr(Anchor, "_append", full_disk)
         with pytest.raises(LedgerError) as caught:
             Ledger.create(path)
     assert caught.value.code == "ledger-access" and list(path.parent.iterdir()) == []
@@ -592,7 +593,7 @@ def test_what_may_not_be_opened_is_not_said_to_be_damaged(path: Path, monkeypatc
     path.rmdir()
     whole.rename(path)
     for name, code in (("SQLITE_READONLY_DIRECTORY", "ledger-access"), ("SQLITE_CORRUPT", "ledger-damaged")):
-        monkeypatch.setattr(Ledger, "_open", lambda self, connection, name=name: faulty(name))
+        monkeypatch.setattr(Ledger, "_open", lambda self, connection, whole, name=name: faulty(name))
         fault = refuses(path)
         assert fault.code == code and fault.try_
 
@@ -603,8 +604,16 @@ def faulty(name: str) -> None:
     raise fault
 
 
+def test_a_new_anchor_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, fsync = list[bytes](), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), written.append(anchor_beside(path).read_bytes())))
+    Ledger.create(path).close()
+    assert written[0] == anchor_beside(path).read_bytes() and written[0].startswith(b"\n0 ")
+
+
 def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that loses its power keeps them: SQLite waits for the disk at each commit, and so does the anchor."""
+    """A machine that loses its power keeps them: SQLite waits for the disk at each commit, and before anything is shown of a
+    statement, the anchor has its charge on disk."""
     ledger, written, fsync = Ledger.create(path), list[int](), os.fsync
 
     def watched(handle: int) -> None:
@@ -616,10 +625,16 @@ def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeyp
         assert opened._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert opened._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
     monkeypatch.setattr(os, "fsync", watched)
-    for step in (lambda: charge(ledger), lambda: ledger.answer(1, "body"), lambda: ledger.incident(1)):
+    monkeypatch.setattr(Anchor, "settle_soon", lambda *_: None)  # which only begins earlier with what is waited for later
+    for shown in (lambda seq: ledger.answer(seq, "body"), ledger.incident):
         written.clear()
-        step()
+        seq = charge(ledger)
+        assert anchor_beside(path).read_text().split("\n")[-2].startswith(f"{seq} "), "written, whatever becomes of the process"
+        assert written == []
+        shown(seq)
         assert written == [anchor_beside(path).stat().st_ino]
+        shown(seq)
+        assert len(written) == 1, "a record on disk vouches for all events before it"
 
 
 # -- against a model
@@ -674,8 +689,9 @@ class Bookkeeping(RuleBasedStateMachine):
             assert not all(fits.values()) and not fits[refused.analyst]
             return None
         assert all(fits.values())
-        self.seq += 1
-        assert seq == self.seq
+        assert seq == self.seq + 1
+        self.seq = self.handles[handle].events
+        assert seq <= self.seq <= seq + 1, "a checkpoint comes after it, if any"
         self.costs.append((budget, analyst, cost))
         return seq, budget, analyst, digest
 
@@ -685,12 +701,13 @@ class Bookkeeping(RuleBasedStateMachine):
         if not isinstance(what, tuple):
             return
         seq, budget, analyst, digest = what
-        self.seq += 1
         if fails:
             self.handles[handle].incident(seq)
         else:
             self.handles[handle].answer(seq, body)
             self.bodies[budget, analyst, digest] = body
+        before, self.seq = self.seq, self.handles[handle].events
+        assert before < self.seq <= before + 2
 
     @rule(handle=st.integers(0, 1))
     def reopen(self, handle: int) -> None:
@@ -726,6 +743,11 @@ def inside(bound: Limit, spent: tuple[int | None, int, int], renyi: tuple[int, .
 
 
 @pytest.mark.slow
-def test_against_a_model(effort: float) -> None:
+@pytest.mark.parametrize("often", [False, True])
+def test_against_a_model(often: bool, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if there is a checkpoint after every few events, so that most of them are of the past when it is opened again."""
+    if often:
+        monkeypatch.setattr("dpsql.kernel.chain.EVERY", 4)
+        monkeypatch.setattr("dpsql.kernel.sums.ChainSums.size", 0)
     run_state_machine_as_test(Bookkeeping, settings=settings(
         max_examples=round(40 * effort), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)))

@@ -1,0 +1,138 @@
+"""What the ledger takes of a statement: seconds where threads charge and answer at the same time, waits for the disk, and opening.
+
+    python tests/bench/ledger.py --data /var/tmp
+
+A statement here is a look for a stored answer, a charge and an answer, without reading any row; each thread has a ledger of its
+own, as each connection has. A sync is a call that waits for the disk: of the log of SQLite, one for each transaction, and of
+the anchor. Run it on the disk that is meant: a folder in memory waits for nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+from bench_clock import milliseconds, table, timed
+
+from dpsql.accounting.cost import pure
+from dpsql.kernel.ledger import Account, Ledger
+
+COST = pure(Fraction(1, 1000)).rounded()
+SQL, BODY = "SELECT COUNT(*) FROM people WHERE age <> 30", "x" * 300
+
+
+@contextmanager
+def syncs_counted() -> Iterator[Counter[str]]:
+    """Counts syncs: of the anchor by the call, of SQLite by its commits (one for each; what moves its log is not counted)."""
+    found, fsync, connect = Counter[str](), os.fsync, sqlite3.connect
+
+    def counted(handle: int) -> None:
+        found["anchor"] += 1
+        fsync(handle)
+
+    def traced(*args: object, **kwargs: object) -> sqlite3.Connection:
+        made: sqlite3.Connection = connect(*args, **kwargs)  # type: ignore[arg-type]
+        made.set_trace_callback(lambda text: found.update(log=1) if text == "COMMIT" else None)
+        return made
+
+    os.fsync, sqlite3.connect = counted, traced  # type: ignore[assignment]
+    try:
+        yield found
+    finally:
+        os.fsync, sqlite3.connect = fsync, connect
+
+
+def statements(ledger: Ledger, account: Account, many: int) -> None:
+    for number in range(many):
+        told = f"{account.analyst} {number}"
+        if ledger.stored(account, told, "data") is None:
+            seq = ledger.charge(account, COST, digest=told, data="data", sql=SQL, allows={}, incidents=20)
+            ledger.answer(seq, BODY)
+
+
+def together(folder: Path, threads: int, many: int) -> list[str]:
+    """A line: `many` statements by so many threads."""
+    path = folder / f"threads-{threads}"
+    Ledger.create(path).close()
+    with syncs_counted() as syncs:
+        ledgers = [Ledger(path) for _ in range(threads)]
+        running = [threading.Thread(target=statements, args=(ledger, Account(budget="b", analyst=f"analyst {i}"), many // threads))
+                   for i, ledger in enumerate(ledgers)]
+        syncs.clear()
+        wall, cpu = time.perf_counter(), time.process_time()
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    done = many // threads * threads
+    for ledger in ledgers:
+        ledger.close()
+    return [str(threads), f"{done / wall:.0f}", milliseconds(wall / done), milliseconds(cpu / done), f"{syncs['log'] / done:.2f}",
+            f"{syncs['anchor'] / done:.2f}"]
+
+
+def fill(path: Path, events: int) -> None:
+    """A ledger with so many events of a hundred analysts, written in a few transactions."""
+    with closing(Ledger.create(path)) as ledger:
+        while ledger.events < events:
+            ledger._take(lambda leader: some(leader, min(events - leader.events, 50_000)))
+
+
+def some(ledger: Ledger, events: int) -> int:
+    for number in range(events // 2):
+        ledger._write_checkpoint()
+        account = Account(budget="b", analyst=f"analyst {number % 100}")
+        charge = ledger._chain.charge(account, COST, digest=f"{ledger.events}", data="data", sql=SQL, allows={}, incidents=None, body=None)
+        ledger._insert(charge)
+        ledger._insert(ledger._chain.following(charge, "answer", BODY))
+    return ledger.events
+
+
+def opening(folder: Path, events: int) -> list[str]:
+    """A line: how long it takes to open a ledger, to find stored answers in it, and to verify all of it."""
+    path = folder / f"events-{events}"
+    fill(path, events)
+    opened = timed(lambda: Ledger(path).close())
+    early, middle = answer_after(path, 0), answer_after(path, events // 2)
+    with closing(Ledger(path)) as ledger:
+        found = [timed(lambda asked=asked: ledger.stored(*asked)) for asked in (early, middle, middle)]
+    whole = timed(lambda: Ledger(path, whole=True).close())
+    return [f"{events:,}", *(milliseconds(each.wall) for each in (opened, *found, whole))]
+
+
+def answer_after(path: Path, seq: int) -> tuple[Account, str, str]:
+    """What the first stored answer after an event is found by."""
+    with closing(sqlite3.connect(path)) as connection:
+        budget, analyst, digest, data = connection.execute("SELECT budget, analyst, digest, data FROM events WHERE seq > ? AND "
+                                                           "kind = 'answer' ORDER BY seq LIMIT 1", (seq,)).fetchone()
+    return Account(budget=budget, analyst=analyst), digest, data
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--statements", type=int, default=2000)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 8, 32])
+    parser.add_argument("--events", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--data", type=Path, default=Path("/var/tmp"), help="a folder on the disk that is meant")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dpsql-bench-", dir=given.data) as folder:
+        print(table(f"Charged and answered, {given.statements} statements (milliseconds of each, syncs for each)",
+                    ("threads", "a second", "wall", "CPU", "syncs of the log", "of the anchor"),
+                    [together(Path(folder), threads, given.statements) for threads in given.threads]))
+        print(table("A ledger of so many events (milliseconds)",
+                    ("events", "open", "an early answer", "one in the middle", "again", "verify all"),
+                    [opening(Path(folder), events) for events in given.events]))
+
+
+if __name__ == "__main__":
+    main()

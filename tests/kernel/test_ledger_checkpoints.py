@@ -1,0 +1,422 @@
+"""Checkpoints: a ledger that is opened from one is the ledger that was written, and no forged one is believed."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpsql.accounting.convert import limit
+from dpsql.accounting.cost import ORDERS, Charge, concentrated, pure
+from dpsql.catalog.price import price
+from dpsql.errors import LedgerError
+from dpsql.kernel import chain as rules
+from dpsql.kernel import ledger as module
+from dpsql.kernel.anchor import TAIL
+from dpsql.kernel.chain import Chain, Event, genesis
+from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
+from dpsql.kernel.sums import ChainSums
+
+ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
+EVE = Account(budget="other", analyst="Eve")
+PRICES = (pure(Fraction(1, 10)).rounded(), concentrated(Fraction(1, 8), Fraction(1, 10**9)).rounded(), pure(Fraction(1, 3)).rounded())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "spent.ledger"
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint after every ten events or so."""
+    monkeypatch.setattr(rules, "EVERY", 9)
+    monkeypatch.setattr(ChainSums, "size", 0)
+
+
+def charge(ledger: Ledger, account: Account = ADA, cost: Charge = PRICES[0], digest: str = "d", body: str | None = None,
+           allows: dict[str | None, module.Limit] | None = None) -> int:
+    return ledger.charge(account, cost, digest=digest, data="v1", sql=f"SELECT {digest}", allows=allows or {}, body=body)
+
+
+def filled(path: Path, statements: int = 40, close: bool = True, reopen: bool = True) -> Ledger:
+    """A ledger with everything in it that can be: answers, incidents, charges left alone, what is kept, what was forgiven."""
+    ledger, draw = Ledger.create(path), random.Random(4)
+    for i in range(statements):
+        account = draw.choice((ADA, BOB, EVE))
+        seq = charge(ledger, account, draw.choice(PRICES), f"digest {i % 15}", body=f"kept {i}" if i % 4 == 0 else None)
+        fate = draw.randrange(5)
+        if fate == 0:
+            ledger.incident(seq)
+        elif fate > 1:
+            ledger.answer(seq, f"body of {i}")
+        if reopen and i == statements // 2:
+            ledger.reopen(ADA)
+    if close:
+        ledger.close()
+    return ledger
+
+
+def state(ledger: Ledger) -> object:
+    """All that can be seen of a ledger."""
+    accounts = (ADA, BOB, EVE)
+    return ([(spent, spent.renyi) for whose in (None, "ada", "bob", "eve") for spent in (ledger.spent("main", whose), ledger.spent("other", whose))],
+            [ledger.failed(account) for account in accounts], [ledger.failures(budget) for budget in ("main", "other")], ledger.budgets,
+            [ledger.entries(budget) for budget in ("main", "other")], ledger.salt,
+            [(ledger.stored(account, f"digest {i}", "v1"), ledger.answered(account, f"digest {i}", "v1")) for account in accounts for i in range(15)],
+            [(ledger.newest(f"digest {i}"), ledger.answers(f"digest {i}")) for i in range(15)], ledger.holding(ADA, "v1", "of 1"))
+
+
+def opened(path: Path, whole: bool = False) -> object:
+    ledger = Ledger(path, whole=whole)
+    try:
+        return state(ledger)
+    finally:
+        ledger.close()
+
+
+def refuses(path: Path, whole: bool = False) -> str:
+    with pytest.raises(LedgerError) as caught:
+        Ledger(path, whole=whole)
+    return str(caught.value.code)
+
+
+def rows(path: Path) -> list[Event]:
+    connection = sqlite3.connect(path)
+    try:
+        return [Event(*row) for row in connection.execute(f"SELECT {module.COLUMNS} FROM events ORDER BY seq")]
+    finally:
+        connection.close()
+
+
+def checkpoints(path: Path) -> list[Event]:
+    return [event for event in rows(path) if event.kind == "checkpoint"]
+
+
+def rewritten(path: Path, change: Callable[[list[Event]], list[Event]], *, until: int | None = None) -> None:
+    """Change the events and compute all hashes again, or those before an event: what somebody can do who has the file alone."""
+    connection = sqlite3.connect(path)
+    with connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        events, hashes = change(rows(path)), dict(connection.execute("SELECT seq, hash FROM events"))
+        connection.execute("DELETE FROM events")
+        link = genesis(meta)
+        for event in events:
+            link = event.link(link) if until is None or event.seq < until else hashes[event.seq]
+            connection.execute(f"INSERT INTO events VALUES ({', '.join('?' * 14)})", (*event, link))
+    connection.close()
+
+
+def edited(seq: int, **fields: object) -> Callable[[list[Event]], list[Event]]:
+    return lambda events: [event._replace(**fields) if event.seq == seq else event for event in events]
+
+
+# -- what is written is what is opened
+
+
+@pytest.mark.parametrize("statements", [3, 5, 11, 40, 120])
+def test_a_ledger_opened_from_a_checkpoint_is_the_ledger_that_was_written(statements: int, path: Path) -> None:
+    ledger = filled(path, statements, close=False)
+    ledger._running.end_all()  # the last statement is over
+    before = state(ledger)
+    assert len(checkpoints(path)) >= (statements - 5) // 7
+    assert opened(path) == before == opened(path, whole=True)
+    ledger.close()
+    assert opened(path) == before
+
+
+def test_only_what_comes_after_the_checkpoint_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(path)
+    newest, accepted, accept = checkpoints(path)[-1].seq, list[int](), Chain.accept
+    monkeypatch.setattr(Chain, "accept", lambda self, event, link: accepted.append(event.seq) or accept(self, event, link))
+    Ledger(path).close()
+    assert accepted == list(range(newest + 1, len(rows(path)) + 1))
+    accepted.clear()
+    Ledger(path, whole=True).close()
+    assert accepted == list(range(1, len(rows(path)) + 1))
+
+
+def test_limits_bind_across_a_checkpoint(path: Path) -> None:
+    one: dict[str | None, module.Limit] = {None: limit(price(epsilon=2))}
+    for _ in range(20):  # each from a ledger opened anew
+        ledger = Ledger(path) if path.exists() else Ledger.create(path)
+        ledger.answer(charge(ledger, allows=one), "body")
+        ledger.close()
+    assert len(checkpoints(path)) > 2
+    with pytest.raises(Refused):
+        charge(Ledger(path), allows=one)
+
+
+def test_others_that_have_it_open_follow_over_checkpoints(path: Path) -> None:
+    ledger = Ledger.create(path)
+    watching = Ledger(path)
+    for i in range(40):
+        ledger.answer(charge(ledger, digest=f"{i}"), f"body {i}")
+    watching.refresh()
+    assert watching.spent("main") == ledger.spent("main") and watching.stored(ADA, "3", "v1") == "body 3"
+    watching.answer(charge(watching), "body")
+    ledger.refresh()
+    assert ledger.spent("main") == Ledger(path).spent("main")
+
+
+def test_orders_that_another_machine_rounds_otherwise_are_the_same_sums() -> None:
+    sums, others = ChainSums(), ChainSums()
+    told = (PRICES[0] + PRICES[0], Charge.summed(2 * 10**8, 10**7, 0, [each + 1 for each in (PRICES[0] + PRICES[0]).renyi]))
+    sums.spent[("main", None)], others.spent[("main", None)] = told
+    assert sums.agree(others, 1) and not sums.agree(others, 0) and len(told[1].renyi) == len(ORDERS)
+    others.spent[("main", None)] = Charge.summed(2 * 10**8 - 1, 10**7, 0, told[0].renyi)
+    assert not sums.agree(others, 10)
+
+
+def test_sums_come_back_from_their_values(path: Path) -> None:
+    sums = filled(path, close=False)._chain._sums
+    again = ChainSums.from_values(json.loads(json.dumps(sums.as_values())))
+    assert again.as_values() == sums.as_values() and again.agree(sums, 0)
+
+
+# -- forged and damaged
+
+
+FORGED = {"nothing spent": lambda told: told | {"spent": []}, "nothing failed": lambda told: told | {"failed": [], "pending": []},
+          "all forgiven": lambda told: told | {"forgiven": list(range(1, 200))}, "another ledger": lambda told: told | {"ledger": "0" * 64},
+          "a shorter past": lambda told: told | {"before": [0, told["ledger"]]}, "nothing kept": lambda told: told | {"kept": {}},
+          "no object": lambda told: [], "half": lambda told: {"ledger": told["ledger"]},
+          "less of an order": lambda told: told | {"spent": [[*row[:-1], [0] * len(ORDERS)] for row in told["spent"]]}}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_checkpoint_is_refused(name: str, path: Path) -> None:
+    filled(path)
+    whole, last = path.read_bytes(), checkpoints(path)[-1]
+    forged = edited(last.seq, body=json.dumps(FORGED[name](json.loads(last.body or ""))))
+    rewritten(path, forged, until=1)
+    assert refuses(path) == "ledger-damaged", "its hash is another"
+    path.write_bytes(whole)
+    rewritten(path, forged)
+    assert refuses(path) in ("ledger-damaged", "ledger-rolled-back"), "the anchor has seen another head"
+    assert refuses(path, whole=True) == "ledger-damaged"
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_checkpoint_that_the_anchor_has_not_seen_is_not_believed(name: str, path: Path) -> None:
+    """Whoever has the file alone can add a checkpoint that is linked as it should be: it is compared with the sums."""
+    filled(path)
+    last = checkpoints(path)[-1]
+    forged = json.dumps(FORGED[name](json.loads(last.body or "")))
+    rewritten(path, lambda events: [*events, last._replace(seq=len(events) + 1, body=forged)])
+    assert refuses(path) == "ledger-damaged"
+
+
+def test_a_checkpoint_of_another_ledger_is_refused(path: Path) -> None:
+    filled(path)
+    other = path.with_name("other")
+    Ledger.create(other).close()
+    own = Ledger(other)
+    for i in range(8):
+        own.answer(charge(own, digest=f"{i}"), "body")
+    own.close()
+    last = checkpoints(path)[-1]
+    for change in (edited(last.seq, body=checkpoints(other)[-1].body), lambda events: checkpoints(other)[:1] + events[checkpoints(other)[0].seq:]):
+        whole = path.read_bytes()
+        rewritten(path, change)
+        refuses(path)
+        path.write_bytes(whole)
+    shutil.copy(other, path)
+    assert refuses(path) == "ledger-rolled-back"
+
+
+def test_another_salt_or_identity_is_refused(path: Path) -> None:
+    filled(path)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE meta SET value = '0123456789abcdef' WHERE key = 'salt'")
+    connection.close()
+    assert refuses(path) == "ledger-damaged"
+
+
+def test_older_copies_and_lost_rows_are_refused(path: Path) -> None:
+    ledger = filled(path, 40, close=False)
+    ledger.close()
+    older = path.read_bytes()
+    ledger = Ledger(path)
+    charge(ledger)
+    ledger.close()
+    newer = path.read_bytes()
+    path.write_bytes(older)
+    assert refuses(path) == "ledger-rolled-back"
+    last = checkpoints(path)[-1].seq
+    for sql in (f"DELETE FROM events WHERE seq > {last}", f"DELETE FROM events WHERE seq >= {last}",
+                f"DELETE FROM events WHERE seq = {last - 1}", "DELETE FROM events"):
+        path.write_bytes(newer)
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute(sql)
+        connection.close()
+        assert refuses(path) in ("ledger-rolled-back", "ledger-damaged")
+
+
+def test_a_file_cut_short_shows_nothing_wrong(path: Path) -> None:
+    filled(path, 120)
+    whole, before = path.read_bytes(), opened(path)
+    for length in range(0, len(whole), 4096):
+        path.write_bytes(whole[:length + (length // 4096) % 2])
+        for beside in ("-wal", "-shm"):
+            path.with_name(path.name + beside).unlink(missing_ok=True)
+        with pytest.raises(LedgerError):
+            assert opened(path) != before
+
+
+@pytest.mark.parametrize("column, value", [
+    ("kind", "incident"), ("at", "2020"), ("budget", "else"), ("analyst", "eve"), ("digest", "other"), ("data", "v2"), ("sql", "SELECT 2"),
+    ("epsilon", 1), ("rho", 0), ("delta", 1), ("answers", 1), ("body", "forged")])
+@pytest.mark.parametrize("again", [False, True])
+def test_an_edited_event_of_the_past_is_not_shown(column: str, value: object, again: bool, path: Path) -> None:
+    """Also if all hashes up to the next checkpoint were computed again."""
+    filled(path)
+    whole, before, end = path.read_bytes(), rows(path), checkpoints(path)[1].seq
+    newest = anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1]  # one record vouches for all events before it
+    for seq in range(1, end):
+        path.write_bytes(whole)
+        rewritten(path, edited(seq, **{column: value}), until=end if again else 1)
+        if rows(path) == before:
+            continue
+        anchor_beside(path).write_text(newest)
+        ledger = Ledger(path)
+        with pytest.raises(LedgerError) as caught:
+            ledger.entries("main")
+            ledger.entries("other")
+            state(ledger)
+            ledger._events("seq = ?", seq)
+        assert caught.value.code == "ledger-damaged"
+        ledger.close()
+        assert refuses(path, whole=True) == "ledger-damaged"
+
+
+def test_an_index_that_leads_to_another_answer_is_damage(path: Path) -> None:
+    """Opening does not look at the pages of the past; so an index is not relied on."""
+    filled(path)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, '(digest, budget, analyst, data)', '(digest, budget, data, analyst)') "
+                           "WHERE name = 'asked'")
+    connection.close()
+    ledger = Ledger(path)
+    for i in range(15):
+        for account in (ADA, BOB, EVE):
+            found = ledger.stored(account, f"digest {i}", "v1")
+            assert found is None, "paid for again"
+    assert refuses(path, whole=True) == "ledger-damaged"
+
+
+def test_flipped_bits_never_change_what_is_shown_of_the_past(path: Path, effort: float) -> None:
+    """An answer may not be found any more, and is paid for again. Sums, failures and what is kept stay what they were."""
+    filled(path, 120)
+    whole, draw = path.read_bytes(), random.Random(8)
+    ledger = Ledger(path)
+    spent, failed = ledger.spent("main"), ledger.failed(BOB)
+    known = [{ledger.stored(account, f"digest {i}", "v1"), *ledger.answers(f"digest {i}"), None} for account in (ADA,) for i in range(15)]
+    kept = [ledger.newest(f"digest {i}")[0] for i in range(15)]
+    ledger.close()
+    for _ in range(round(400 * effort)):
+        at, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1:])
+        for beside in ("-wal", "-shm"):
+            path.with_name(path.name + beside).unlink(missing_ok=True)
+        try:
+            ledger = Ledger(path)
+        except LedgerError:
+            continue
+        try:
+            assert ledger.spent("main") == spent and ledger.failed(BOB) == failed
+            for i in range(15):
+                assert ledger.stored(ADA, f"digest {i}", "v1") in known[i]
+                assert ledger.newest(f"digest {i}")[0] == kept[i]
+        except LedgerError:
+            pass
+        finally:
+            ledger.close()
+
+
+# -- ledgers from before, and long anchors
+
+
+OLD = module.SCHEMA.replace(", 'checkpoint'", "")
+
+
+def test_a_ledger_from_before_is_given_room_for_checkpoints(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "SCHEMA", OLD)
+        patch.setattr(rules, "EVERY", 10**6)
+        filled(path, reopen=False)
+    before, older = opened(path), rows(path)
+    assert not checkpoints(path)
+    watching, ledger = Ledger(path), Ledger(path)
+    ledger.answer(charge(ledger, EVE, digest="new"), "body")
+    assert len(checkpoints(path)) == 1 and rows(path)[:len(older)] == older
+    watching.refresh()
+    assert watching.stored(EVE, "new", "v1") == "body"
+    assert opened(path) != before and opened(path) == opened(path, whole=True)
+
+
+def test_a_conversion_that_fails_leaves_everything_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "SCHEMA", OLD)
+        patch.setattr(rules, "EVERY", 10**6)
+        filled(path, reopen=False)
+    before, older = opened(path), rows(path)
+    ledger = Ledger(path)
+    for step in range(1, len(module.MAKE_ROOM) + 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "MAKE_ROOM", (*module.MAKE_ROOM[:step], "no SQL"))
+            with pytest.raises(LedgerError):
+                charge(ledger)
+        assert rows(path) == older and opened(path) == before
+    ledger.answer(charge(ledger), "body")
+    assert len(checkpoints(path)) == 1
+
+
+def test_the_end_of_a_long_anchor_is_enough(path: Path) -> None:
+    ledger = Ledger.create(path)
+    for i in range(30):
+        ledger.answer(charge(ledger, digest=f"{i}"), f"body {i}")
+    anchor = anchor_beside(path)
+    early = anchor.read_bytes().split(b"\n")[1]
+    anchor.write_bytes((b"\n" + early + b"\n") * (TAIL // 20) + anchor.read_bytes())
+    assert anchor.stat().st_size > 2 * TAIL
+    ledger.close()
+    older = path.read_bytes()
+    ledger = Ledger(path)
+    charge(ledger)
+    ledger.close()
+    assert Ledger(path).stored(ADA, "3", "v1") == "body 3"
+    path.write_bytes(older)
+    assert refuses(path) == "ledger-rolled-back"
+
+
+def test_what_lies_far_back_in_an_anchor_is_verified_on_request(path: Path) -> None:
+    filled(path)
+    anchor = anchor_beside(path)
+    anchor.write_bytes(b"\n1 " + b"0" * 64 + b"\n" + anchor.read_bytes() * (2 * TAIL // anchor.stat().st_size + 1))
+    Ledger(path).close()
+    assert refuses(path, whole=True) == "ledger-rolled-back"
+
+
+def test_opening_brings_the_anchor_up_to_date(path: Path) -> None:
+    """After a crash the anchor may be behind: whoever opens the ledger then has it vouch for all that was found."""
+    ledger = Ledger.create(path)
+    ledger.answer(charge(ledger, digest="q"), "body")
+    behind = anchor_beside(path).read_bytes()
+    ledger.answer(charge(ledger, digest="r"), "body")
+    ledger.close()
+    anchor_beside(path).write_bytes(behind)
+    older = path.read_bytes()
+    Ledger(path).close()
+    assert anchor_beside(path).read_text().split("\n")[-2].startswith("4 ")
+    assert path.read_bytes() == older
