@@ -24,6 +24,7 @@ from dpsql.dbapi import (
     connect,
     incidents,
     paramstyle,
+    refresh,
     reopen,
     threadsafety,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "connect",
     "incidents",
     "paramstyle",
+    "refresh",
     "reopen",
     "threadsafety",
 ]

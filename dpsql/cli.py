@@ -1,4 +1,4 @@
-"""The shell: dpsql demo | init | check | query | explain | workload | validate | synthesize | budget | releases | help.
+"""The shell: dpsql demo | init | refresh | check | query | explain | workload | validate | synthesize | budget | releases | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
 2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -109,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
                       help="for SmartNoise tables with row privacy: the column that names rows")
     init.add_argument("--to", default="dpsql.toml", metavar="FILE",
                       help="the policy to write (default: %(default)s); - prints it")
+    refresh = command("refresh", _refresh, "read tables in databases such as PostgreSQL: take a new snapshot, for the owner")
+    refresh.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml, here)")
+    refresh.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
     check = command("check", _check, "check a policy against its database, and list what can be queried")
     _add_place(check)
     check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and show what the policy cuts off of "
@@ -286,6 +289,14 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
         if "=" not in text:
             raise OperationalError(f"{text} is not TABLE=COLUMN", code="argument")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _refresh(options: argparse.Namespace) -> None:
+    from dpsql.dbapi import refresh
+
+    with _waiting("reading the database ..."):
+        tables = refresh(policy=options.policy, ledger=options.ledger)
+    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again")
 
 
 def _check(options: argparse.Namespace) -> int:

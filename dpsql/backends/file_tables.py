@@ -126,7 +126,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
     lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
-    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, keys=keys,
+    told = [table.source.told_by for table in shown if table.source.told_by is not None]
+    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=[*files, *told], keys=keys,
                         beside=None if database is None else BESIDE)
     reader.check()
     return reader
