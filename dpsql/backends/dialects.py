@@ -1,7 +1,7 @@
 """What differs between databases of other kinds, in one table: how their drivers are called, how a name is quoted, how one
 version of all tables is seen, and how each type is asked for and made one of DuckDB's.
 
-Each value is asked for and made by itself, in a form that no value can fail: one that the type of DuckDB does not have, such as
+Each value is asked for and made by itself, in a way that no value can fail: one that the type of DuckDB does not have, such as
 an infinite day, which a driver passes on as some other day, is NULL. So no row decides whether, or how, another is read.
 
 PostgreSQL and SQLite are tested as they are. Snowflake and BigQuery are written after their manuals and tested with drivers that
@@ -20,15 +20,15 @@ WHOLE_TEXT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+([.]0*)?') THEN TRY_CAST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """How columns of a type come.
+class Way:
+    """A way in which columns of a type come.
 
     of         the type of the database, as a pattern
     target     the type of DuckDB, which may hold groups of the pattern
     asked      what the database is asked for, as SQL of its own
     made       what is made of that, as SQL of DuckDB; a cast to the target where it is empty
     sample     a value of what is asked for, where the driver guesses types from the first rows
-    by_itself  whether columns have this form where the policy declares no type
+    by_itself  whether they come so where the policy declares no type
     """
 
     of: str
@@ -57,7 +57,7 @@ class Dialect:
     options   what the driver is told: from the URI and the password, if there is one
     filters   the name of the dialect in sqlglot, which reads the owner's filters
     columns   the statement for (column, type, whether it is of a view, then the parts of its name) of a relation, in order
-    forms     how types come, the first that fits
+    ways      how types come, the first that fits
     mark      what quotes a name; it is doubled in names
     begin     statements that begin a transaction that sees one version of all tables
     moment    a statement for the present moment, and `at` what follows a table's name to see it as it was then; or neither
@@ -72,7 +72,7 @@ class Dialect:
     options: Callable[[str, str | None], Mapping[str, str]]
     filters: str
     columns: Callable[[tuple[str, ...]], str]
-    forms: tuple[Form, ...]
+    ways: tuple[Way, ...]
     mark: str = '"'
     begin: tuple[str, ...] = ()
     moment: str = ""
@@ -87,19 +87,19 @@ class Dialect:
 
     def reading(self, column: str, sql_type: str, declared: str | None) -> Reading | None:
         """How a column is read, as its declared type if there is one; None where that does not fit its type."""
-        for form in self.forms:
-            found = re.fullmatch(form.of, sql_type, re.IGNORECASE)
-            if found is None or not (form.by_itself if declared is None else form.target == declared):
+        for way in self.ways:
+            found = re.fullmatch(way.of, sql_type, re.IGNORECASE)
+            if found is None or not (way.by_itself if declared is None else way.target == declared):
                 continue
-            target = found.expand(form.target)
+            target = found.expand(way.target)
             if _is_type(target):
-                return Reading(target=target, asked=form.asked.format(self.quoted(column)), sample=form.sample,
-                               made=form.made or f"TRY_CAST({{0}} AS {target})")
+                return Reading(target=target, asked=way.asked.format(self.quoted(column)), sample=way.sample,
+                               made=way.made or f"TRY_CAST({{0}} AS {target})")
         return None
 
     def fitting(self, sql_type: str) -> list[str]:
         """The types that may be declared for columns of a type."""
-        return [form.target for form in self.forms if "\\" not in form.target and re.fullmatch(form.of, sql_type, re.IGNORECASE)]
+        return [way.target for way in self.ways if "\\" not in way.target and re.fullmatch(way.of, sql_type, re.IGNORECASE)]
 
 
 def _is_type(target: str) -> bool:
@@ -146,22 +146,22 @@ POSTGRES = Dialect(
         "SET LOCAL DateStyle = 'ISO'", "SET LOCAL IntervalStyle = 'postgres'", "SET LOCAL bytea_output = 'hex'",
         "SET LOCAL extra_float_digits = 1", "SET LOCAL standard_conforming_strings = on",
         "SET LOCAL row_security = off"),  # a policy of rows that would hide some is an error
-    forms=(
-        Form(of="smallint", target="SMALLINT"), Form(of="integer", target="INTEGER"), Form(of="bigint", target="BIGINT"),
-        Form(of="smallint|integer", target="BIGINT", by_itself=False),
-        Form(of="smallint|integer|bigint|real", target="DOUBLE", by_itself=False),
-        Form(of="real", target="FLOAT"), Form(of="double precision", target="DOUBLE"),
-        Form(of=r"numeric\((\d+),(\d+)\)", target=r"DECIMAL(\1,\2)", asked=_AS_TEXT),
-        Form(of="numeric.*", target="DOUBLE", asked=_AS_TEXT, by_itself=False),
-        Form(of="numeric.*", target="BIGINT", asked=_AS_TEXT, made=WHOLE_TEXT, by_itself=False),
-        Form(of="boolean", target="BOOLEAN"),
-        Form(of="date", target="DATE", asked=_FINITE), Form(of="date", target="TIMESTAMP", asked=_FINITE, by_itself=False),
-        Form(of="timestamp.* without time zone", target="TIMESTAMP", asked=_MOMENT),
-        Form(of="timestamp.* without time zone", target="DATE", asked=_MOMENT, by_itself=False),
-        Form(of="timestamp.* with time zone", target="TIMESTAMP", asked=_IN_UTC),
-        Form(of="timestamp.* with time zone", target="DATE", asked=_IN_UTC, by_itself=False),
-        Form(of=r"(text|character varying|character|name)(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT),
-        Form(of=".*", target="VARCHAR", asked=_AS_TEXT, by_itself=False)),
+    ways=(
+        Way(of="smallint", target="SMALLINT"), Way(of="integer", target="INTEGER"), Way(of="bigint", target="BIGINT"),
+        Way(of="smallint|integer", target="BIGINT", by_itself=False),
+        Way(of="smallint|integer|bigint|real", target="DOUBLE", by_itself=False),
+        Way(of="real", target="FLOAT"), Way(of="double precision", target="DOUBLE"),
+        Way(of=r"numeric\((\d+),(\d+)\)", target=r"DECIMAL(\1,\2)", asked=_AS_TEXT),
+        Way(of="numeric.*", target="DOUBLE", asked=_AS_TEXT, by_itself=False),
+        Way(of="numeric.*", target="BIGINT", asked=_AS_TEXT, made=WHOLE_TEXT, by_itself=False),
+        Way(of="boolean", target="BOOLEAN"),
+        Way(of="date", target="DATE", asked=_FINITE), Way(of="date", target="TIMESTAMP", asked=_FINITE, by_itself=False),
+        Way(of="timestamp.* without time zone", target="TIMESTAMP", asked=_MOMENT),
+        Way(of="timestamp.* without time zone", target="DATE", asked=_MOMENT, by_itself=False),
+        Way(of="timestamp.* with time zone", target="TIMESTAMP", asked=_IN_UTC),
+        Way(of="timestamp.* with time zone", target="DATE", asked=_IN_UTC, by_itself=False),
+        Way(of=r"(text|character varying|character|name)(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT),
+        Way(of=".*", target="VARCHAR", asked=_AS_TEXT, by_itself=False)),
     listed=f"SELECT n.nspname::text, c.relname::text, a.attname::text, {_POSTGRES_TYPE}, a.attnotnull FROM {_POSTGRES_FROM} "
            "WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition AND n.nspname NOT LIKE 'pg\\_%' "
            "AND n.nspname <> 'information_schema' ORDER BY n.nspname, c.relname, a.attnum",
@@ -197,9 +197,9 @@ _CELLS = {  # by the type of DuckDB: what is asked for, a sample of it, and what
 }
 
 
-def _cells(of: str, target: str, *, by_itself: bool = True) -> Form:
+def _cells(of: str, target: str, *, by_itself: bool = True) -> Way:
     asked, sample, made = _CELLS.get(target, _CELLS["DOUBLE"])
-    return Form(of=of, target=target, asked=asked, sample=sample, made=made, by_itself=by_itself)
+    return Way(of=of, target=target, asked=asked, sample=sample, made=made, by_itself=by_itself)
 
 
 _TABLES = "m.type = 'table' AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
@@ -207,7 +207,7 @@ _TABLES = "m.type = 'table' AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 SQLITE = Dialect(
     module="adbc_driver_sqlite", package="adbc-driver-sqlite", extra="databases", options=_sqlite_options, filters="sqlite",
     columns=_sqlite_columns, begin=("BEGIN",),
-    forms=(
+    ways=(
         _cells("BOOL.*", "BOOLEAN"), _cells(".*INT.*", "BIGINT"), _cells(".*CHAR.*|.*TEXT.*|.*CLOB.*", "VARCHAR"),
         _cells(".*REAL.*|.*DOUB.*|.*FLOA.*", "DOUBLE"),
         _cells(r"(?:DECIMAL|NUMERIC) ?\((\d|1[0-5]), ?(\d+)\)", r"DECIMAL(\1,\2)"),
@@ -246,15 +246,15 @@ SNOWFLAKE = Dialect(
     filters="snowflake", columns=_snowflake_columns,
     moment="SELECT TO_CHAR(CURRENT_TIMESTAMP(), 'YYYY-MM-DD HH24:MI:SS.FF6 TZHTZM')",
     at=" AT (TIMESTAMP => CAST('{0}' AS TIMESTAMP_LTZ))",
-    forms=(
-        Form(of=r"NUMBER\((\d|1[0-8]),0\)", target="BIGINT"),
-        Form(of=r"NUMBER\((\d+),(\d+)\)", target=r"DECIMAL(\1,\2)", asked="CAST({0} AS VARCHAR)"),
-        Form(of="NUMBER.*", target="DOUBLE", asked="CAST({0} AS VARCHAR)", by_itself=False),
-        Form(of="NUMBER.*", target="BIGINT", asked="CAST({0} AS VARCHAR)", made=WHOLE_TEXT, by_itself=False),
-        Form(of="FLOAT", target="DOUBLE"), Form(of="BOOLEAN", target="BOOLEAN"), Form(of="TEXT", target="VARCHAR"),
-        Form(of="DATE", target="DATE"), Form(of="TIMESTAMP_NTZ", target="TIMESTAMP"),
-        Form(of="TIMESTAMP_(LTZ|TZ)", target="TIMESTAMP", asked=_SNOWFLAKE_UTC),
-        Form(of=".*", target="VARCHAR", asked="CAST({0} AS VARCHAR)", by_itself=False)))
+    ways=(
+        Way(of=r"NUMBER\((\d|1[0-8]),0\)", target="BIGINT"),
+        Way(of=r"NUMBER\((\d+),(\d+)\)", target=r"DECIMAL(\1,\2)", asked="CAST({0} AS VARCHAR)"),
+        Way(of="NUMBER.*", target="DOUBLE", asked="CAST({0} AS VARCHAR)", by_itself=False),
+        Way(of="NUMBER.*", target="BIGINT", asked="CAST({0} AS VARCHAR)", made=WHOLE_TEXT, by_itself=False),
+        Way(of="FLOAT", target="DOUBLE"), Way(of="BOOLEAN", target="BOOLEAN"), Way(of="TEXT", target="VARCHAR"),
+        Way(of="DATE", target="DATE"), Way(of="TIMESTAMP_NTZ", target="TIMESTAMP"),
+        Way(of="TIMESTAMP_(LTZ|TZ)", target="TIMESTAMP", asked=_SNOWFLAKE_UTC),
+        Way(of=".*", target="VARCHAR", asked="CAST({0} AS VARCHAR)", by_itself=False)))
 
 
 def _bigquery_options(uri: str, password: str | None) -> Mapping[str, str]:
@@ -280,15 +280,15 @@ BIGQUERY = Dialect(
     module="adbc_driver_bigquery", package="adbc-driver-bigquery", extra="bigquery", options=_bigquery_options,
     filters="bigquery", columns=_bigquery_columns, mark="`",
     moment="SELECT FORMAT_TIMESTAMP('%F %H:%M:%E6S+00', CURRENT_TIMESTAMP())", at=" FOR SYSTEM_TIME AS OF TIMESTAMP '{0}'",
-    forms=(
-        Form(of="INT64", target="BIGINT"), Form(of="FLOAT64", target="DOUBLE"), Form(of="BOOL", target="BOOLEAN"),
-        Form(of=r"NUMERIC", target="DECIMAL(38,9)", asked="CAST({0} AS STRING)"),
-        Form(of=r"(?:BIG)?NUMERIC\((\d+), ?(\d+)\)", target=r"DECIMAL(\1,\2)", asked="CAST({0} AS STRING)"),
-        Form(of="(BIG)?NUMERIC.*", target="DOUBLE", asked="CAST({0} AS STRING)", by_itself=False),
-        Form(of="(BIG)?NUMERIC.*", target="BIGINT", asked="CAST({0} AS STRING)", made=WHOLE_TEXT, by_itself=False),
-        Form(of=r"STRING(\(\d+\))?", target="VARCHAR"), Form(of="DATE", target="DATE"),
-        Form(of="DATETIME", target="TIMESTAMP"), Form(of="TIMESTAMP", target="TIMESTAMP", asked="DATETIME({0}, 'UTC')"),
-        Form(of=".*", target="VARCHAR", asked="CAST({0} AS STRING)", by_itself=False)))
+    ways=(
+        Way(of="INT64", target="BIGINT"), Way(of="FLOAT64", target="DOUBLE"), Way(of="BOOL", target="BOOLEAN"),
+        Way(of=r"NUMERIC", target="DECIMAL(38,9)", asked="CAST({0} AS STRING)"),
+        Way(of=r"(?:BIG)?NUMERIC\((\d+), ?(\d+)\)", target=r"DECIMAL(\1,\2)", asked="CAST({0} AS STRING)"),
+        Way(of="(BIG)?NUMERIC.*", target="DOUBLE", asked="CAST({0} AS STRING)", by_itself=False),
+        Way(of="(BIG)?NUMERIC.*", target="BIGINT", asked="CAST({0} AS STRING)", made=WHOLE_TEXT, by_itself=False),
+        Way(of=r"STRING(\(\d+\))?", target="VARCHAR"), Way(of="DATE", target="DATE"),
+        Way(of="DATETIME", target="TIMESTAMP"), Way(of="TIMESTAMP", target="TIMESTAMP", asked="DATETIME({0}, 'UTC')"),
+        Way(of=".*", target="VARCHAR", asked="CAST({0} AS STRING)", by_itself=False)))
 
 DIALECTS: Mapping[str, Dialect] = {
     "postgresql": POSTGRES, "postgres": POSTGRES, "sqlite": SQLITE, "snowflake": SNOWFLAKE, "bigquery": BIGQUERY}

@@ -44,6 +44,7 @@ class SourceDatabase:
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
         self._connection, self.dialect = connection, dialect
+        self._open: list[Any] = []  # what has to be closed before the connection, or it stays open
         self._engine = connected(config={"threads": 1})  # which reads the few rows of catalogs
 
     def stream(self, sql: str) -> Any:
@@ -53,6 +54,7 @@ class SourceDatabase:
         code: str | None = None
         try:
             statement = AdbcStatement(self._connection)
+            self._open.append(statement)
             statement.set_sql_query(sql)
             found, _ = statement.execute_query()
             return found
@@ -86,8 +88,9 @@ class SourceDatabase:
 
     def close(self) -> None:
         self._engine.close()
-        with contextlib.suppress(Exception):  # it is only read from, and a driver may object to what is open
-            self._connection.close()
+        for each in (*self._open, self._connection):
+            with contextlib.suppress(Exception):  # it is only read from, and was interrupted perhaps
+                each.close()
 
 
 @contextlib.contextmanager

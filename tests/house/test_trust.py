@@ -23,8 +23,8 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in sorted((ROOT / "dpsql").rglob("*.py"))}
-DOORS = ("dpsql.backends.duckdb", "dpsql.backends.file_tables", "dpsql.kernel.proven_facts", "dpsql.catalog.policy",
-         "dpsql.catalog.schema", "dpsql.accounting.convert")
+DOORS = ("dpsql.backends.duckdb", "dpsql.backends.file_tables", "dpsql.backends.snapshots", "dpsql.kernel.proven_facts",
+         "dpsql.catalog.policy", "dpsql.catalog.schema", "dpsql.accounting.convert")
 """What the kernel is handed and cannot check: the reader of the rows, what was found of files, the declarations, and the limits
 of a budget."""
 FORBIDDEN = ("sql", "mechanisms", "solvers", "strategies", "batch", "engine", "validation", "explain", "cli", "dbapi", "audit", "demo")
