@@ -103,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     demo = command("demo", _demo, "answer some SQL over real data that comes with dpsql")
     demo.add_argument("--to", metavar="FOLDER", help="create a copy of the demo in a new folder instead")
     init = command("init", _init, "draft a policy from the schema of a database, reading no row")
-    init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files; with --from-smartnoise, a YAML file")
+    init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files, or the URI of a database such as "
+                      "postgresql://host/database; with --from-smartnoise, a YAML file")
     init.add_argument("--from-smartnoise", action="store_true", help="import metadata of SmartNoise SQL")
     init.add_argument("--row-key", action="append", default=[], metavar="TABLE=COLUMN",
                       help="for SmartNoise tables with row privacy: the column that names rows")
@@ -249,12 +250,29 @@ def _init(options: argparse.Namespace) -> None:
 
         text = imported(_read_file(options.database[0]), source=options.database[0], row_keys=_pairs(options.row_key))
     else:
-        text = _drafted([file_named(name) for name in options.database])
+        text = _drafted_of_database(options.database) or _drafted([file_named(name) for name in options.database])
     if options.to == "-":
         print(text, end="")
         return
     _write_new(options.to, text)
-    print(f"{options.to} is drafted. Read it, fill it in, then: dpsql check --policy {options.to}")
+    first = "refresh" if "://" in options.database[0] else "check"
+    print(f"{options.to} is drafted. Read it, fill it in, then: dpsql {first} --policy {options.to}")
+
+
+def _drafted_of_database(names: Sequence[str]) -> str:
+    """The draft for a database of another kind, such as PostgreSQL, that is named by its URI; empty for files."""
+    from dpsql.backends.database_schemas import database_schema
+    from dpsql.catalog.database_uris import fault_of_uri, scheme_of
+    from dpsql.catalog.draft import draft
+
+    if not any(scheme_of(name) for name in names):
+        return ""
+    several = "one database is drafted at a time", "a draft for each, by two commands"
+    wrong = several if len(names) > 1 else fault_of_uri(names[0])
+    if wrong is not None:
+        raise OperationalError(wrong[0], code="argument", try_=wrong[1])
+    found = database_schema(names[0])
+    return draft(found.tables, database=names[0], relations=found.relations, types=found.types)
 
 
 def _drafted(files: Sequence[Path]) -> str:

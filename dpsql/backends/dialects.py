@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from dpsql.catalog.policy import TYPES
+
 MOST_DIGITS = 38  # of a DECIMAL
 WHOLE_TEXT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+([.]0*)?') THEN TRY_CAST({0} AS BIGINT) END"
 
@@ -99,7 +101,8 @@ class Dialect:
 
     def fitting(self, sql_type: str) -> list[str]:
         """The types that may be declared for columns of a type."""
-        return [way.target for way in self.ways if "\\" not in way.target and re.fullmatch(way.of, sql_type, re.IGNORECASE)]
+        found = [way.target for way in self.ways if re.fullmatch(way.of, sql_type, re.IGNORECASE)]
+        return [target for target in dict.fromkeys(found) if target in TYPES]
 
 
 def _is_type(target: str) -> bool:

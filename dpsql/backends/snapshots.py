@@ -244,7 +244,7 @@ def _reading(table: SnapshotTable, name: str, declared: str | None, types: Mappi
         why = f"does not fit {declared}" if declared is not None else "has to be read as another one"
         raise OperationalError(
             f"{subject} has the type {types[column] or 'of no name'} in the database, which {why}", code="unsupported-type",
-            subject=subject, try_=" or ".join(f'type = "{kind}"' for kind in dialect.fitting(types[column])))
+            subject=subject, try_=" or ".join(f'type = "{kind}"' for kind in dialect.fitting(types[column])) or "another column")
     return found
 
 
@@ -257,9 +257,11 @@ def _check_filter(table: SnapshotTable, dialect: Dialect) -> None:
     with contextlib.suppress(SqlglotError, ValueError, RecursionError):
         parsed = parse(f"SELECT 1 FROM t WHERE ({table.filter}\n)", dialect=dialect.filters, error_level=ErrorLevel.RAISE)
     query = parsed[0] if len(parsed) == 1 else None
-    if not isinstance(query, exp.Select) or not {key for key, part in query.args.items() if part} <= CLAUSES:
+    clauses = {key: part for key, part in query.args.items() if part} if isinstance(query, exp.Select) else {}
+    where = clauses.get("where")
+    if where is None or not isinstance(where.this, exp.Paren) or not clauses.keys() <= CLAUSES:
         raise _wrong_filter(table, "is no condition")
-    if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | exp.Rand | exp.Table) for part in query.args["where"].walk()):
+    if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | exp.Rand | exp.Table) for part in where.walk()):
         raise _wrong_filter(table, "looks at more than the row itself")
 
 
@@ -282,6 +284,10 @@ def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None)
         path.chmod(0o600)
     except DriverFault as told:
         fault = _not_read(table, told.code)
+    except RuntimeError as told:
+        if "interrupted" not in str(told):  # what the engine makes of Ctrl-C
+            raise
+        raise KeyboardInterrupt from None
     except duckdb.OutOfMemoryException:
         fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
                                  try_='memory = "4GB" in [store], or more')
@@ -303,9 +309,10 @@ def _not_read(table: SnapshotTable, code: str) -> OperationalError:
     if code == "42501":
         return OperationalError(f"table {table.name} may not be read, or a policy of rows hides some of it", code="no-database",
                                 subject=table.name, try_="a user who may read all of it: GRANT SELECT, and BYPASSRLS if needed")
-    if code.startswith("42") and table.filter is not None:
-        return _wrong_filter(table, f"is not understood by the database (SQLSTATE {code})")
-    return OperationalError(f"the database does not let {table.name} be read" + (f" (SQLSTATE {code})" if code else ""),
+    shown = f" (SQLSTATE {code})" if code else ""
+    if table.filter is not None and (not code or code.startswith("42")):  # all else of the query is ours
+        return _wrong_filter(table, f"is not understood by the database{shown}")
+    return OperationalError(f"the database does not let {table.name} be read{shown}",
                             code="no-database", subject=table.name, try_="the same table in a tool of that database")
 
 
