@@ -2,7 +2,7 @@
 version of all tables is seen, and how each type is asked for and made one of DuckDB's.
 
 Each value is asked for and made by itself, in a way that no value can fail: one that the type of DuckDB does not have, such as
-an infinite day, which a driver passes on as some other day, is NULL. So no row decides whether, or how, another is read.
+a NaN among decimals, is NULL. So no row decides whether, or how, another is read.
 
 PostgreSQL and SQLite are tested as they are. Snowflake and BigQuery are written after their manuals and tested with drivers that
 only play them: they have not been run against these services.
@@ -137,15 +137,24 @@ def _postgres_columns(relation: tuple[str, ...]) -> str:
 
 
 _AS_TEXT = "CAST({0} AS text)"
-_FINITE = "CASE WHEN isfinite({0}) THEN {0} END"
-_MOMENT = "CASE WHEN {0} > '-infinity' AND {0} < '294247-01-01' THEN {0} END"  # later ones are beyond 64 bits of microseconds
-_IN_UTC = "CASE WHEN {0} > '-infinity' AND {0} < '294247-01-01' THEN {0} AT TIME ZONE 'UTC' END"
+# The driver passes infinite days and moments on as other ones. So days are asked for as whole numbers, and infinite moments as
+# the first and the last one that both sides have; those and all beyond are NULL.
+_DAYS = ("CASE WHEN {0} = 'infinity' THEN 2147483647 WHEN {0} = '-infinity' THEN -2147483647 "
+         "ELSE {0} - DATE '1970-01-01' END")
+_DAY = ("CASE {0} WHEN 2147483647 THEN DATE 'infinity' WHEN -2147483647 THEN DATE '-infinity' "
+        "ELSE TRY(DATE '1970-01-01' + {0}) END")
+_MOMENT = ("CASE WHEN {0} = 'infinity' THEN '294247-01-09' WHEN {0} = '-infinity' THEN '4714-11-24 BC' "
+           "WHEN {0} > '4714-11-24 BC' AND {0} < '294247-01-09' THEN {0} END")
+_IN_UTC = _MOMENT.replace("{0}", "({0} AT TIME ZONE 'UTC')")
+_TIME = ("CASE {0} WHEN TIMESTAMP '294247-01-09 00:00:00' THEN TIMESTAMP 'infinity' "
+         "WHEN TIMESTAMP '4714-11-24 (BC) 00:00:00' THEN TIMESTAMP '-infinity' ELSE {0} END")
 
 POSTGRES = Dialect(
     module="adbc_driver_postgresql", package="adbc-driver-postgresql", extra="databases", options=_postgres_options,
     filters="postgres", columns=_postgres_columns, usual="public",
     begin=(
-        "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL client_encoding = 'UTF8'",
+        "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SET LOCAL client_encoding = 'UTF8'", "SET LOCAL TimeZone = 'UTC'",
         "SET LOCAL DateStyle = 'ISO'", "SET LOCAL IntervalStyle = 'postgres'", "SET LOCAL bytea_output = 'hex'",
         "SET LOCAL extra_float_digits = 1", "SET LOCAL standard_conforming_strings = on",
         "SET LOCAL row_security = off"),  # a policy of rows that would hide some is an error
@@ -158,11 +167,11 @@ POSTGRES = Dialect(
         Way(of="numeric.*", target="DOUBLE", asked=_AS_TEXT, by_itself=False),
         Way(of="numeric.*", target="BIGINT", asked=_AS_TEXT, made=WHOLE_TEXT, by_itself=False),
         Way(of="boolean", target="BOOLEAN"),
-        Way(of="date", target="DATE", asked=_FINITE), Way(of="date", target="TIMESTAMP", asked=_FINITE, by_itself=False),
-        Way(of="timestamp.* without time zone", target="TIMESTAMP", asked=_MOMENT),
-        Way(of="timestamp.* without time zone", target="DATE", asked=_MOMENT, by_itself=False),
-        Way(of="timestamp.* with time zone", target="TIMESTAMP", asked=_IN_UTC),
-        Way(of="timestamp.* with time zone", target="DATE", asked=_IN_UTC, by_itself=False),
+        Way(of="date", target="DATE", asked=_DAYS, made=_DAY),
+        Way(of="date", target="TIMESTAMP", asked=_DAYS, made=f"TRY_CAST({_DAY} AS TIMESTAMP)", by_itself=False),
+        *(way for zone, asked in (("without", _MOMENT), ("with", _IN_UTC)) for way in (
+            Way(of=f"timestamp.* {zone} time zone", target="TIMESTAMP", asked=asked, made=_TIME),
+            Way(of=f"timestamp.* {zone} time zone", target="DATE", asked=asked, made=f"CAST({_TIME} AS DATE)", by_itself=False))),
         Way(of=r"(text|character varying|character|name)(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT),
         Way(of=".*", target="VARCHAR", asked=_AS_TEXT, by_itself=False)),
     listed=f"SELECT n.nspname::text, c.relname::text, a.attname::text, {_POSTGRES_TYPE}, a.attnotnull FROM {_POSTGRES_FROM} "
@@ -233,8 +242,8 @@ def _snowflake_options(uri: str, password: str | None) -> Mapping[str, str]:
 
 
 def _snowflake_columns(relation: tuple[str, ...]) -> str:
-    schema = f"IN ({_string(relation[-2])}, UPPER({_string(relation[-2])}))" if len(relation) > 1 else "= CURRENT_SCHEMA()"
-    name = _string(relation[-1])
+    *inside, name = (_string(part.replace("\\", "\\\\")) for part in relation)
+    schema = f"IN ({inside[-1]}, UPPER({inside[-1]}))" if inside else "= CURRENT_SCHEMA()"
     return ("SELECT c.column_name, CASE c.data_type WHEN 'NUMBER' THEN 'NUMBER(' || c.numeric_precision || ',' || "
             "c.numeric_scale || ')' ELSE c.data_type END, t.table_type LIKE '%VIEW%', c.table_schema, c.table_name FROM "
             "information_schema.columns AS c JOIN information_schema.tables AS t ON t.table_schema = c.table_schema "

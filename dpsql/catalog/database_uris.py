@@ -70,10 +70,11 @@ def _is_malformed(source: str, scheme: str) -> bool:
 
 
 def place_of(source: str) -> str:
-    """What a URI says of where the data are: without the user and the parameters."""
+    """What a URI says of where the data are: without the user, and of parameters those with the place alone."""
     parts = urlsplit(source)
     scheme = "postgresql" if parts.scheme.lower() == "postgres" else parts.scheme.lower()
-    return f"{scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path}"
+    named = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "hostaddr", "port", "dbname")]
+    return f"{scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path}{'?' if named else ''}{'&'.join(named)}"
 
 
 def parts_of_relation(relation: str) -> tuple[str, ...] | None:

@@ -394,12 +394,12 @@ TYPED = {  # of PostgreSQL: the type there, the declared one, the type here, and
     "short": ("varchar(5)", None, "VARCHAR", {"'abc'": "abc"}),
     "padded": ("char(5)", None, "VARCHAR", {"'abc'": "abc"}),
     "flag": ("boolean", None, "BOOLEAN", {"true": True, "false": False, "NULL": None}),
-    "day": ("date", None, "DATE", {"'infinity'": None, "'-infinity'": None, "'5874897-12-31'": "5874897-12-31", "'4713-01-01 BC'": "4713-01-01 (BC)",
+    "day": ("date", None, "DATE", {"'infinity'": "infinity", "'-infinity'": "-infinity", "NULL": None, "'5874897-12-31'": "5874897-12-31", "'4713-01-01 BC'": "4713-01-01 (BC)",
                                    "'2020-02-29'": "2020-02-29"}),
-    "seen": ("timestamp", None, "TIMESTAMP", {"'infinity'": None, "'-infinity'": None, "'294276-12-31 23:59:59'": None, "'4713-01-01 BC'": "4713-01-01 (BC) 00:00:00",
+    "seen": ("timestamp", None, "TIMESTAMP", {"'infinity'": "infinity", "'-infinity'": "-infinity", "NULL": None, "'294276-12-31 23:59:59'": None, "'4714-11-24 BC'": None, "'4713-01-01 BC'": "4713-01-01 (BC) 00:00:00",
                                               "'2020-02-29 12:00:00.000001'": "2020-02-29 12:00:00.000001"}),
-    "zoned": ("timestamptz", None, "TIMESTAMP", {"'2020-01-01 00:30:00+05'": "2019-12-31 19:30:00", "'infinity'": None, "'294276-12-31 23:59:59+00'": None}),
-    "shown": ("timestamptz", "DATE", "DATE", {"'2020-01-01 00:30:00+05'": "2019-12-31", "'-infinity'": None}),
+    "zoned": ("timestamptz", None, "TIMESTAMP", {"'2020-01-01 00:30:00+05'": "2019-12-31 19:30:00", "'infinity'": "infinity", "'294276-12-31 23:59:59+00'": None}),
+    "shown": ("timestamptz", "DATE", "DATE", {"'2020-01-01 00:30:00+05'": "2019-12-31", "'-infinity'": "-infinity"}),
     "uuid": ("uuid", "VARCHAR", "VARCHAR", {"'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}),
     "mood": ("mood", "VARCHAR", "VARCHAR", {"'sad'": "sad"}),
     "bytes": ("bytea", "VARCHAR", "VARCHAR", {"'\\x00ff'": "\\x00ff"}),
@@ -422,7 +422,8 @@ def test_types_and_values_of_postgres(name: str, tmp_path: Path) -> None:
     (tmp_path / "dpsql.toml").write_text(NEIGHBOURS.format(uri=database.uri, columns=f"id = {{}}\n{json.dumps(name)} = {given}"), encoding="utf-8")
     dpsql.refresh(policy=tmp_path / "dpsql.toml")
     with contextlib.closing(open_reader(read_policy(tmp_path / "dpsql.toml"), None)) as reader:
-        found = [value for value, in reader.rows(f"SELECT {quoted} FROM t ORDER BY id")]
+        shown = f"{quoted}::VARCHAR" if here in ("DATE", "TIMESTAMP") else quoted
+        found = [value for value, in reader.rows(f"SELECT {shown} FROM t ORDER BY id")]
         assert dict(reader.schema()["t"].columns)[name] == here
     for told, wanted in zip(found, values.values(), strict=True):
         assert (str(told) == wanted) if isinstance(wanted, str) else told == wanted
