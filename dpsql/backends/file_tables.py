@@ -127,8 +127,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
-    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=[*files, *told], keys=keys,
-                        beside=None if database is None else BESIDE)
+    reader = DuckReader(connection, fingerprint([*whole, *(table.source for table in tables)]), files=files, told_by=told,
+                        keys=keys, beside=None if database is None else BESIDE)
     reader.check()
     return reader
 

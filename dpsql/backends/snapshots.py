@@ -3,8 +3,8 @@
 A snapshot holds the declared columns of all tables, those of one database as one transaction sees them. It is a folder of its
 own, which only the owner of the process may enter, and the file `manifest.json` beside it says that it is in force, and what was
 asked for. The folder is written first, then its files are verified, and then the manifest is replaced at once: whatever
-interrupts this leaves the snapshot before in force. The manifest is one of the files that may not change while a connection is
-open.
+interrupts this leaves the snapshot before in force. A connection that is open notices that the manifest is another one
+before it charges a statement; for those that run just then, the snapshot before stays until the next one is taken.
 """
 
 from __future__ import annotations
@@ -147,7 +147,6 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
     except BaseException:
         shutil.rmtree(inside, ignore_errors=True)
         raise
-    _clear(folder, but=inside.name)
 
 
 @contextlib.contextmanager
@@ -173,7 +172,7 @@ def _in_force(folder: Path) -> str:
 
 
 def _clear(folder: Path, *, but: str) -> None:
-    """Remove the snapshots that are not in force: earlier ones, and those that were interrupted."""
+    """Remove the snapshots that are not in force: earlier ones, and those that were not finished."""
     for other in folder.iterdir():
         if OWN.fullmatch(other.name) and other.name != but:
             shutil.rmtree(other, ignore_errors=True)

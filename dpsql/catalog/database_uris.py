@@ -78,7 +78,7 @@ def place_of(source: str) -> str:
 
 
 def parts_of_relation(relation: str) -> tuple[str, ...] | None:
-    """The schema and the name of `schema.table`, each of which may be quoted; None where this is no name."""
+    """The parts of the name of a table, with its schema in front; each may be quoted. None where this is no name."""
     found, at = [], 0
     while at < len(relation):
         part = _PART.match(relation, at)

@@ -161,6 +161,7 @@ INNERMOST = {
     "accounting": sorted(module for module in KERNEL if module.startswith("dpsql.accounting.")),
     "checker": ["dpsql.kernel.checker"],
 }
+SNAPSHOTS = ["dpsql.backends.dialects", "dpsql.backends.drivers", "dpsql.backends.snapshots"]
 CHECKER = 200  # lines that are read in one sitting
 ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
@@ -173,7 +174,8 @@ ROOMS = {
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2330),
     "expressions": (below("dpsql.plan.expr"), 805),
     "all that the kernel can run": (sorted(KERNEL), 10470),
-    "what it is handed": (sorted(HANDED), 1530),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS}), 1640),
+    "snapshots of other databases": (SNAPSHOTS, 560),
 }
 
 
