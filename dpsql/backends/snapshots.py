@@ -86,7 +86,7 @@ def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
     try:
         state = FileState.of(manifest)
         held = json.loads(manifest.read_text(encoding="utf-8"))
-        inside, one = folder / held["folder"], held["tables"].get(table.name)
+        inside, one = folder / _own(held["folder"]), held["tables"].get(table.name)
     except OSError:
         raise _no_snapshot(f"no snapshot of {table.name} was taken yet", table) from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -98,6 +98,13 @@ def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
     except OSError:
         raise _no_snapshot(f"the snapshot of {table.name} is not whole, or was replaced just now", table) from None
     return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state)
+
+
+def _own(name: str) -> str:
+    """The name of the folder of a snapshot. Raises ValueError for any other."""
+    if OWN.fullmatch(name) is None:
+        raise ValueError
+    return name
 
 
 def _no_snapshot(reason: str, table: SnapshotTable) -> OperationalError:

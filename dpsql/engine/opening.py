@@ -63,6 +63,9 @@ def file_named(name: object) -> Path:
     if not isinstance(name, str | Path):
         raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
+    if scheme_of(str(name)) is not None:  # it is not shown: it may hold a password
+        raise OperationalError("a database that is named by a URI is not a file: the policy names it", code="file",
+                               try_='database = "postgresql://host/database" in the policy, and dpsql refresh')
     fault = "" if str(name) else "the name of a file is empty"
     try:
         os.lstat(str(name))
