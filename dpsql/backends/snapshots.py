@@ -29,6 +29,7 @@ from dpsql.backends.dialects import Dialect, Reading
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.backends.duckdb import connected, spill
 from dpsql.backends.source_files import FileState, SourceFiles
+from dpsql.catalog.database_uris import place_of
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
@@ -129,7 +130,8 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory
             _take(folder, databases, memory, tell, verify)
             return
     except OSError as told:
-        fault = OperationalError(f"the snapshot cannot be written to {folder}: {os.strerror(told.errno or 0)}", code="no-space",
+        why = os.strerror(told.errno) if told.errno else "the system does not say why"
+        fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
                                  try_="a folder with room for it: snapshots in [store]; the snapshot before stays in force")
     raise fault
 
@@ -140,10 +142,14 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
     inside = folder / f"snapshot-{secrets.token_hex(8)}"
     inside.mkdir(mode=0o700)
     files: dict[str, str] = {}
+    seen: list[tuple[str, _Found]] = []
     try:
         for database in databases:
             with opened(database.uri, database.password, database.tables[0].name) as source:
-                for found in _described(source, database.tables):
+                described = _described(source, database)
+                seen += ((place_of(database.uri), found) for found in described)
+                _check_public(seen)
+                for found in described:
                     tell(f"reading {found.table.name} ...")
                     files[found.table.name] = f"{len(files)}.parquet"
                     _copy(source, found, inside / files[found.table.name], memory)
@@ -152,7 +158,8 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
         tables = {table.name: {"file": files[table.name], **table.asked()} for one in databases for table in one.tables}
         _put_in_force(folder, {"form": FORM, "folder": inside.name, "tables": tables})
     except BaseException:
-        shutil.rmtree(inside, ignore_errors=True)
+        if _in_force(folder) != inside.name:  # it may come after the last step
+            shutil.rmtree(inside, ignore_errors=True)
         raise
 
 
@@ -208,24 +215,38 @@ def _sync(path: Path) -> None:
 # -- what is read
 
 
-def _described(source: SourceDatabase, tables: Sequence[SnapshotTable]) -> list[_Found]:
+def _described(source: SourceDatabase, database: SnapshotDatabase) -> list[_Found]:
     """All tables as the database has them, before any is read. Raises OperationalError where the policy does not fit."""
-    moment = source.rows(source.dialect.moment)[0][0] if source.dialect.moment else ""
-    found = [_found(source, table, source.dialect.at.format(moment)) for table in tables]
-    for one in found:
-        same = [other.table for other in found if other.name == one.name and not other.table.public]
-        if one.table.public and same:
-            raise OperationalError(f"the public table {one.table.name} has the rows of {same[0].name}, which is private",
-                                   code="policy-schema", subject=one.table.name, try_="a table without what is private")
-    return found
+    moment: str | None = ""
+    if source.dialect.moment:
+        moment = next((str(now) for now, in _rows_or_none(source, source.dialect.moment)), None)
+    if moment is None:
+        raise OperationalError(f"{place_of(database.uri)} does not tell the time, as of which tables are read",
+                               code="no-database", subject=database.tables[0].name, try_="a user who may run queries there")
+    return [_found(source, table, source.dialect.at.format(moment)) for table in database.tables]
+
+
+def _rows_or_none(source: SourceDatabase, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query of the catalog; none where it is refused."""
+    with contextlib.suppress(DriverFault):
+        return source.rows(sql)
+    return []
+
+
+def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
+    """Raises OperationalError where a public table is, under another name or URI, one that is private."""
+    private = {(place, found.name): found.table.name for place, found in seen if not found.table.public}
+    for place, found in seen:
+        if found.table.public and (place, found.name) in private:
+            raise OperationalError(f"the public table {found.table.name} has the rows of {private[place, found.name]}, which is "
+                                   "private", code="policy-schema", subject=found.table.name,
+                                   try_="a table without what is private")
 
 
 def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
     _check_filter(table, source.dialect)
     shown = ".".join(table.relation)
-    rows: list[tuple[Any, ...]] = []
-    with contextlib.suppress(DriverFault):
-        rows = source.rows(source.dialect.columns(table.relation))
+    rows = _rows_or_none(source, source.dialect.columns(table.relation))
     if not rows:
         raise OperationalError(f"the database has no table {shown}, or it may not be seen", code="no-table", subject=table.name,
                                try_='relation = "schema.table", spelled as there')

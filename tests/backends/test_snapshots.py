@@ -288,6 +288,22 @@ def test_an_interruption_leaves_the_snapshot_before_in_force(clinic: Clinic, mon
     assert len(clinic.snapshots) == 1 and clinic.opened().version == before
 
 
+def test_an_interruption_after_the_last_step_leaves_the_new_one(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic.refresh()
+    clinic.run("INSERT INTO people VALUES (1000, 5)")
+    synced = snapshots._sync
+
+    def interrupt(path: Path) -> None:
+        synced(path)
+        if path.name == "dpsql.ledger.snapshots":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(snapshots, "_sync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        clinic.refresh()
+    assert clinic.rows("SELECT COUNT(*) FROM people") == [(101,)]
+
+
 KILLED = """
 import sys, os, signal
 import dpsql
@@ -554,8 +570,11 @@ def test_mistakes_are_told_at_their_line(change: tuple[str, str], told: str, lin
     assert told in fault.reason and fault.as_dict()["line"] == line
 
 
-def test_a_public_table_is_not_a_private_one(hospital: Clinic) -> None:
-    hospital.declare(text=POLICY + '[tables.again]\npublic = true\nsource = "{uri}"\nrelation = "public.visits"\n[tables.again.columns]\ncost = {{}}\n')
+@pytest.mark.parametrize("more", ["", "?application_name=again"])
+def test_a_public_table_is_not_a_private_one(more: str, hospital: Clinic) -> None:
+    """Under whatever name, and by whatever URI."""
+    again = '[tables.again]\npublic = true\nsource = "{uri}' + more + '"\nrelation = "public.visits"\n[tables.again.columns]\ncost = {{}}\n'
+    hospital.declare(text=POLICY + again)
     assert "has the rows of visits, which is private" in fault_of(hospital.refresh).reason
 
 
