@@ -25,6 +25,7 @@ from dpsql.dbapi import (
     incidents,
     paramstyle,
     prepare,
+    refresh,
     reopen,
     threadsafety,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "incidents",
     "paramstyle",
     "prepare",
+    "refresh",
     "reopen",
     "threadsafety",
 ]

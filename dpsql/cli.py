@@ -1,5 +1,5 @@
-"""The shell: dpsql demo | init | check | prepare | query | explain | workload | validate | synthesize | budget | releases |
-ledger | help.
+"""The shell: dpsql demo | init | refresh | check | prepare | query | explain | workload | validate | synthesize | budget |
+releases | ledger | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
 2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -104,12 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     demo = command("demo", _demo, "answer some SQL over real data that comes with dpsql")
     demo.add_argument("--to", metavar="FOLDER", help="create a copy of the demo in a new folder instead")
     init = command("init", _init, "draft a policy from the schema of a database, reading no row")
-    init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files; with --from-smartnoise, a YAML file")
+    init.add_argument("database", nargs="+", help="a DuckDB file, or CSV and Parquet files, or the URI of a database such as "
+                      "postgresql://host/database; with --from-smartnoise, a YAML file")
     init.add_argument("--from-smartnoise", action="store_true", help="import metadata of SmartNoise SQL")
     init.add_argument("--row-key", action="append", default=[], metavar="TABLE=COLUMN",
                       help="for SmartNoise tables with row privacy: the column that names rows")
     init.add_argument("--to", default="dpsql.toml", metavar="FILE",
                       help="the policy to write (default: %(default)s); - prints it")
+    refresh = command("refresh", _refresh, "read tables in databases such as PostgreSQL: take a new snapshot, for the owner")
+    refresh.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml, here)")
+    refresh.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
     check = command("check", _check, "check a policy against its database, and list what can be queried")
     _add_place(check)
     check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and show what the policy cuts off of "
@@ -118,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print JSON")
     made = command("prepare", _prepare, "store the data once more in buckets of entities, which are read much faster")
     _add_place(made)
-    made.add_argument("--buckets", type=int, metavar="NUMBER", help="how many (default: one for each eight million rows)")
+    made.add_argument("--buckets", type=int, metavar="NUMBER", help="how many (default: one for each twelve million rows)")
     for name, run, help_ in (("query", _query, "answer SQL"),
                              ("explain", _explain, "show what SQL would do and cost; spends nothing")):
         made = command(name, run, help_)
@@ -254,12 +258,29 @@ def _init(options: argparse.Namespace) -> None:
 
         text = imported(_read_file(options.database[0]), source=options.database[0], row_keys=_pairs(options.row_key))
     else:
-        text = _drafted([file_named(name) for name in options.database])
+        text = _drafted_of_database(options.database) or _drafted([file_named(name) for name in options.database])
     if options.to == "-":
         print(text, end="")
         return
     _write_new(options.to, text)
-    print(f"{options.to} is drafted. Read it, fill it in, then: dpsql check --policy {options.to}")
+    first = "refresh" if "://" in options.database[0] else "check"
+    print(f"{options.to} is drafted. Read it, fill it in, then: dpsql {first} --policy {options.to}")
+
+
+def _drafted_of_database(names: Sequence[str]) -> str:
+    """The draft for a database of another kind, such as PostgreSQL, that is named by its URI; empty for files."""
+    from dpsql.backends.database_schemas import database_schema
+    from dpsql.catalog.database_uris import fault_of_uri, scheme_of
+    from dpsql.catalog.draft import draft
+
+    if not any(scheme_of(name) for name in names):
+        return ""
+    several = "one database is drafted at a time", "a draft for each, by two commands"
+    wrong = several if len(names) > 1 else fault_of_uri(names[0])
+    if wrong is not None:
+        raise OperationalError(wrong[0], code="argument", try_=wrong[1])
+    found = database_schema(names[0])
+    return draft(found.tables, database=names[0], relations=found.relations, types=found.types)
 
 
 def _drafted(files: Sequence[Path]) -> str:
@@ -294,6 +315,14 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
         if "=" not in text:
             raise OperationalError(f"{text} is not TABLE=COLUMN", code="argument")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _refresh(options: argparse.Namespace) -> None:
+    from dpsql.dbapi import refresh
+
+    with _waiting("reading the database ..."):
+        tables = refresh(policy=options.policy, ledger=options.ledger)
+    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again")
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -113,6 +113,19 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
     return preparing.prepare(policy=policy, database=database, budget=budget, ledger=ledger, buckets=buckets)
 
 
+@guarded
+def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
+    """Take a new snapshot of the tables that are in databases such as PostgreSQL, in place of the one before: for the owner.
+
+    Returns the names of these tables. Raises PolicyError, OperationalError or IntegrityError; then the snapshot before stays in
+    force.
+    """
+    from dpsql.engine import refreshing
+
+    with working("reading the database ..."):
+        return refreshing.refresh(policy=policy, ledger=ledger)
+
+
 class Connection:
     """An open database under one budget, for one analyst. Every answered statement is final: there is nothing to roll back.
 

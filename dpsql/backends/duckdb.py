@@ -41,18 +41,20 @@ SETTINGS = {
 class DuckReader:
     """Reads printed plans from one DuckDB database.
 
-    `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
-    tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none. Where
-    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory. The
-    buckets of a `store` are attached under the names of `bucket_name`. `sources` are all files that the tables are read from,
-    and `content` tells how; see `backends.reader`.
+    `files` are read where they are whenever a query needs them, so none may change while the reader is open. `told_by` are
+    others, which said that these are the ones, or are held open: when one changes, statements that are under way end with what
+    they began with. `keys` has the tables that are views of files, each with the columns that were found to be unique together,
+    and never NULL; or none. Where other tables are in a database file, it is attached as `beside`, and those of files are in the
+    database in memory. The buckets of a `store` are attached under the names of `bucket_name`. `origin` is where all tables come
+    from.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
-                 keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
-                 store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
+                 told_by: Sequence[FileState] = (), keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+                 beside: str | None = None, store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
         self._store, self.origin = store, origin
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
+        self._told_by = told_by
         self._held: dict[str, str] = {}
         if beside is not None:
             self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(text_literal(IN_MEMORY), keys)}
@@ -141,7 +143,7 @@ class DuckReader:
         self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: place}
 
     def check(self) -> None:
-        if not self._stand():  # which one is not said: its name may be private
+        if not self._stand() or not all(file.stands() for file in self._told_by):  # which is not said: its name may be private
             raise OperationalError("files of the database were changed since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
 

@@ -112,14 +112,16 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     store = find_store(read)
     if store is not None:
         attach_store(connection, store)
-        files += store.buckets
     if sealed:
         connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
         lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
-    reader = DuckReader(connection, fingerprint(sources), files=files, keys=keys, beside=None if database is None else BESIDE,
-                        store=store, origin=DataOrigin(files=tuple(read), rows=rows, read_as=repr([
-                            (table.name, table.key, table.types) for table in tables])))
+    told = [table.source.told_by for table in shown if table.source.told_by is not None]
+    told += [] if store is None else store.buckets
+    reader = DuckReader(connection, fingerprint(sources), files=files, told_by=told, keys=keys,
+                        beside=None if database is None else BESIDE, store=store, origin=DataOrigin(
+                            files=tuple(read), rows=rows, read_as=repr([
+                                (table.name, table.key, table.types) for table in tables])))
     reader.check()
     return reader
 

@@ -50,13 +50,15 @@ class FileState:
 class SourceFiles:
     """The files of a table, all of one kind, in the order of their paths.
 
-    root   the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
+    root     the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
+    told_by  another file, which says that the table has these files
     """
 
     table: str
     reader: str
     files: tuple[FileState, ...]
     root: Path | None = None
+    told_by: FileState | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -35,7 +35,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.stored import OWNER, PLACE, StoredTable, in_buckets, shape_of
 from dpsql.types import Type
 
-ROWS_OF_BUCKET = 8_000_000  # of the largest table, about: sorted in some 300 MB
+ROWS_OF_BUCKET = 12_500_000  # of the largest table, about: sorted in some 500 MB
 MOST_BUCKETS = 4096
 DENSE = 4  # of so many whole numbers in a row, one at least is the name of an entity
 

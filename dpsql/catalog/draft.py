@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from dpsql.catalog import writing
 from dpsql.catalog.foreign_keys import above, graph_of
@@ -53,7 +54,12 @@ What can be declared for a table:
   rows_per_value = { town = 20 }
                          the most rows of one value that are used where rows of many entities meet by it
   source = "t.parquet"   the CSV or Parquet file that holds it, a folder with such files, or a pattern: "t/*.parquet"
+  relation = "s.t"       its name in a database such as PostgreSQL, with the schema, where it is called otherwise
+  filter = "..."         of such a database: the rows that are read, as a condition in its SQL
 """
+
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +70,10 @@ class Guess:
     why: str
 
 
-def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sources: Mapping[str, str] | None = None) -> str:
-    """The text of a policy for these tables. `sources` names the file of each table, where there is no `database`.
+def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sources: Mapping[str, str] = NONE,
+          relations: Mapping[str, str] = NONE, types: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
+    """The text of a policy for these tables. `sources` names the file of each table, where there is no `database`. In a database
+    of another kind, `relations` are the names of tables there, and `types` the types of columns that have to be declared.
 
     Where no entity can be guessed, the text says what to fill in, and is refused until that is done.
     Raises OperationalError where there is nothing to draft.
@@ -74,7 +82,8 @@ def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sou
     if not tables:
         raise OperationalError("the database has no table that a policy could name", code="no-tables")
     left_out = {name: _why_left_out(table) for name, table in schema.items() if name not in tables}
-    draft = _Draft(tables=tables, left_out=left_out, database=database, sources=sources or {}, guess=_guess(tables))
+    draft = _Draft(tables=tables, left_out=left_out, database=database, sources=sources, relations=relations, types=types,
+                   guess=_guess(tables))
     if draft.guess is None:
         return draft.text()
     policy = parse_policy(draft.text(), path="the draft")
@@ -100,6 +109,8 @@ class _Draft:
     left_out: Mapping[str, str]
     database: str | None
     sources: Mapping[str, str]
+    relations: Mapping[str, str]
+    types: Mapping[str, Mapping[str, str]]
     guess: Guess | None
     outside: Mapping[str, str] | None = None
 
@@ -140,9 +151,11 @@ class _Draft:
             lines.append(note(f"# key = {value(self.guess.entity.key)}", f"if no {self._entity_name} has two rows"))
         if name in self.sources:
             lines.append(f"source = {value(self.sources[name])}")
+        if name in self.relations:
+            lines.append(f"relation = {value(self.relations[name])}")
         lines += self._foreign_keys(name, table)
         lines += self._notes(name)
-        columns = [self._column(table, *pair) for pair in table.columns]
+        columns = [_as_declared(*self._column(table, *pair), self.types.get(name, {})) for pair in table.columns]
         if self.sources.get(name, "").lower().endswith((".csv", ".tsv")):
             lines += ["", *comment(TYPED)]
             columns = [_typed(*column, sql_type) for column, (_, sql_type) in zip(columns, table.columns, strict=True)]
@@ -188,6 +201,12 @@ class _Draft:
         if sql_type.upper().startswith("ENUM("):
             return name, {"values": _enum_values(sql_type)}, "ENUM: its values are part of the schema"
         return name, {}, f"{shown}; {HINTS[carried[0]]}"
+
+
+def _as_declared(name: str, declared: Mapping[str, writing.Value] | None, hint: str,
+                 types: Mapping[str, str]) -> tuple[str, Mapping[str, writing.Value] | None, str]:
+    """A column with the type that has to be declared for it, if there is one."""
+    return name, {"type": types[name], **(declared or {})} if name in types else declared, hint
 
 
 def _typed(name: str, declared: Mapping[str, writing.Value] | None, hint: str,

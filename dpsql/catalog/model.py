@@ -41,7 +41,8 @@ class ColumnPolicy:
     step         values are rounded to multiples of this number before they are summed
     nullable     whether NULL (or NaN) may occur; a column declared free of it is treated accordingly
     search       bounds are unknown, and a statement may spend a part of its price to find them
-    type         the name of the type of a column in a CSV file; if it is not given, the rows of the file decide
+    type         the name of the type of a column in a CSV file (if it is not given, the rows of the file decide), or of one of
+                 another database, in place of the type it has there
     """
 
     name: str
@@ -71,6 +72,9 @@ class TablePolicy:
 
     rows_per_entity   by the name of an entity: the largest number of rows of this table kept for one entity
     rows_per_value    by column: the largest number of rows kept for one value where rows of many entities are joined on it
+    source            the files that hold it, or the URI of a database of another kind
+    relation          its name in that database, with the schema; None where it is called as here
+    filter            a condition on its rows, in SQL of that database: others are not in the table
     """
 
     name: str
@@ -81,6 +85,8 @@ class TablePolicy:
     rows_per_entity: Mapping[str, int] = field(default_factory=dict)
     rows_per_value: Mapping[str, int] = field(default_factory=dict)
     source: str | None = None
+    relation: tuple[str, ...] | None = None
+    filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,9 @@ class Budget:
 class Policy:
     """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors. `memory` is what
     the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
-    beside the ledger. `prepare` says whether a store of large data is made when they are opened."""
+    beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
+    what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
+    databases, by their URIs."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -141,6 +149,8 @@ class Policy:
     memory: str | None = None
     store: str | None = None
     prepare: bool = True
+    snapshots: str | None = None
+    passwords: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
     text: str = ""
     digest: str = ""

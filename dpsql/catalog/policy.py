@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dpsql.catalog.database_uris import fault_of_uri, hidden, parts_of_relation, scheme_of
 from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
@@ -39,6 +40,7 @@ FORMS = {  # a correct example of each key
     "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
     "table": 'table = "people"', "key": 'key = "person_id"',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
+    "relation": 'relation = "schema.table"', "filter": 'filter = "active"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
     "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
     "columns": "[tables.<name>.columns], and below it a line for each column, such as age = {}",
@@ -49,10 +51,12 @@ FORMS = {  # a correct example of each key
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
-    "prepare": "prepare = false",
+    "prepare": "prepare = false", "snapshots": 'snapshots = "folder"',
+    "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
@@ -82,9 +86,10 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
-    """Check the text of a policy. Raises PolicyError, located in the text."""
+    """Check the text of a policy. Raises PolicyError, located in the text, which shows no password."""
+    whole, text = text, hidden(text)
     try:
-        tree = tomllib.loads(text)
+        tree = tomllib.loads(whole)
     except (ValueError, RecursionError) as fault:  # the reader's own error is a ValueError, as is a number of 5000 digits
         reason = re.sub(r" \(at .*\)$", "", str(fault))
         raise PolicyError(f"this is not TOML: {reason}", code="policy-syntax", span=_span_of_toml_fault(text, str(fault)),
@@ -97,10 +102,14 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     entities = _kinds({name: _entity(name, part) for name, part in section.sections("entities", required=True)})
     tables = {name: _table(name, part, entities) for name, part in section.sections("tables", required=True, fold=True)}
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
-    policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
+    database = section.take("database", str)
+    if database is not None and _in_other_database(section, "database", database):  # then it is the source of the others
+        tables = {name: table if table.source is not None else replace(table, source=database) for name, table in tables.items()}
+        database = None
+    policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
                     **_store(section.section("store")),
-                    path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
+                    path=path, text=text, digest=hashlib.sha256(whole.encode()).hexdigest())
     section.finish()
     _check_references(policy)
     return policy
@@ -235,16 +244,39 @@ def _span_of_toml_fault(text: str, message: str) -> Span | None:
 
 
 def _store(store: Section | None) -> dict[str, Any]:
-    """What the engine may use of the machine's memory, the folder of prepared stores, and whether they are made by themselves."""
+    """What the engine may use of the machine's memory, the folder of prepared stores and whether they are made by themselves, the
+    folder of snapshots, and what holds the passwords."""
     if store is None:
         return {}
-    found: str | None = store.take("memory", str)
-    size = None if found is None else SIZE.fullmatch(found.strip())
-    if found is not None and (size is None or float(size[1]) * 1000 ** ("KMGT".index(size[2].upper()) + 1) < LEAST_MEMORY):
+    memory: str | None = store.take("memory", str)
+    size = None if memory is None else SIZE.fullmatch(memory.strip())
+    if memory is not None and (size is None or float(size[1]) * 1000 ** ("KMGT".index(size[2].upper()) + 1) < LEAST_MEMORY):
         store.fail("memory", "must be a size of memory, 64MB or more")
-    folder, by_itself = store.take("folder", str), store.take("prepare", bool)
+    passwords = store.take("passwords", dict) or {}
+    for variable in passwords.values():
+        if not isinstance(variable, str) or not VARIABLE.fullmatch(variable):
+            store.fail("passwords", "each must be the name of a variable of the environment, which holds the password")
+    found = {"memory": memory, "store": store.take("folder", str), "prepare": store.take("prepare", bool) is not False,
+             "snapshots": store.take("snapshots", str), "passwords": passwords}
     store.finish()
-    return {"memory": found, "store": folder, "prepare": by_itself is not False}
+    return found
+
+
+def _in_other_database(part: Section, key: str, source: str) -> bool:
+    """Whether a source is a database of another kind. Fails where its URI is wrong."""
+    if scheme_of(source) is None:
+        return False
+    if (wrong := fault_of_uri(source)) is not None:
+        part.fail(key, wrong[0], try_=wrong[1])
+    return True
+
+
+def _relation(part: Section) -> tuple[str, ...] | None:
+    """The parts of the name of a table in its database."""
+    text = part.take("relation", str)
+    if text is not None and parts_of_relation(text) is None:
+        part.fail("relation", "must be the name of a table, with its schema in front")
+    return None if text is None else parts_of_relation(text)
 
 
 def _entity(name: str, part: Section) -> Entity:
@@ -280,7 +312,7 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     rows, per_value = _rows_per_entity(part, entities), _rows_per_value(part)
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
-        rows_per_value=per_value, foreign_keys=_foreign_keys(part),
+        rows_per_value=per_value, foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
         columns={column: _column(column, section) for column, section in part.sections("columns", fold=True)})
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
@@ -290,6 +322,8 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
             part.fail("rows_per_value", f"column {column} is not declared",
                       try_=_close(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
     part.finish()
+    if table.source is not None:
+        _in_other_database(part, "source", table.source)
     for column in table.key:
         if column not in table.columns:
             part.fail("key", f"column {column} is not declared",
@@ -377,7 +411,7 @@ def _column(name: str, part: Section) -> ColumnPolicy:
 def _type(part: Section) -> str | None:
     name = part.take("type", str)
     if name is not None and name.upper() not in TYPES:
-        part.fail("type", f"there is no type {name} for columns of CSV files", try_="one of " + ", ".join(TYPES))
+        part.fail("type", f"there is no type {name} for columns", try_="one of " + ", ".join(TYPES))
     return None if name is None else str(name).upper()
 
 
@@ -554,9 +588,10 @@ def _check_fits(part: Section | None, amount: Price | None, total: Price) -> Non
 
 
 def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
-    """Types must be given for all columns of CSV files, or for none; and for those that are in the names of folders."""
+    """Types must be given for all columns of CSV files, or for none; and for those that are in the names of folders. In another
+    database any column may be read as another type."""
     typed = [name for name, column in table.columns.items() if column.type is not None]
-    if not typed:
+    if not typed or scheme_of(table.source or "") is not None:
         return
     path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
     source = (table.source or ".csv").lower()
@@ -568,6 +603,18 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
     for name, column in table.columns.items():
         if column.type is None:
             fail((*path, name), "it has no type, although other columns of this file have one", 'type = "VARCHAR"')
+
+
+def _check_of_database(table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
+    """A relation and a filter are of tables in databases of other kinds, of which at least one column is read."""
+    if scheme_of(table.source or "") is None:
+        for key, given in (("relation", table.relation), ("filter", table.filter)):
+            if given is not None:
+                fail(("tables", table.name, key), f"{key} is for tables of databases such as postgresql://host/database",
+                     "leaving it out")
+        return
+    if not table.columns:
+        fail(("tables", table.name), "no column is declared", f"[tables.{table.name}.columns]")
 
 
 def _check_references(policy: Policy) -> None:
@@ -586,6 +633,11 @@ def _check_references(policy: Policy) -> None:
 
     for table in policy.tables.values():
         _check_types(policy, table, fail)
+        _check_of_database(table, fail)
+    used = {table.source for table in policy.tables.values()}
+    for source in policy.passwords:
+        if source not in used:
+            fail(("store", "passwords"), "this database is the source of no table", suggest(source, filter(None, used)))
     for entity in policy.entities.values():
         for kind in entity.any_of:
             if kind not in policy.entities or policy.entities[kind].any_of:

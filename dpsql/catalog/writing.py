@@ -31,7 +31,8 @@ What can be declared for a column. All of it is optional; what is left out only 
   power_of_two = -4         or to multiples of this power of two
   nullable = false          NULL does not occur, so it gets no group
   type = "BIGINT"           for CSV files, so that no row decides it, and for columns that are in the names of folders,
-                            as in year=2019/; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP
+                            as in year=2019/; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP. In a database such as PostgreSQL,
+                            the type as which the column is read, where that is not the one it has
 
 Take these from the codebook, the law or common sense, never from the rows: analysts see them.
 """

@@ -17,9 +17,11 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
+from dpsql.backends.snapshots import SnapshotTable, snapshot_files
 from dpsql.backends.source_files import READERS, FileState, SourceFiles, files_of
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
+from dpsql.catalog.database_uris import place_of, scheme_of
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
@@ -64,6 +66,9 @@ def file_named(name: object) -> Path:
     if not isinstance(name, str | Path):
         raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
+    if scheme_of(str(name)) is not None:  # it is not shown: it may hold a password
+        raise OperationalError("a database that is named by a URI is not a file: the policy names it", code="file",
+                               try_='database = "postgresql://host/database" in the policy, and dpsql refresh')
     fault = "" if str(name) else "the name of a file is empty"
     try:
         os.lstat(str(name))
@@ -146,6 +151,7 @@ def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> U
     named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
     own += [path for paths in _files_there(policy).values() for path in paths]
+    own += [snapshot_folder(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
@@ -179,8 +185,9 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
     gone = [name for name in book.budgets if name not in declared.budgets]
     notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
              "in its budgets, so if a budget was renamed, give it its old name again"] if gone else []
-    now = Served(data=marks(_private_files(declared, database)), entity=declared.budgets[budget].entity, budget=budget,
-                 ledger=book.identity, place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
+    now = Served(data=marks(_private_files(declared, database), _private_places(declared)),
+                 entity=declared.budgets[budget].entity, budget=budget, ledger=book.identity,
+                 place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
     for old in others(now):
         if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
             notes.append(f"these data were served before under {old.told()}, to protect each {old.entity}; what was spent there "
@@ -192,7 +199,14 @@ def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
     folder = Path(policy.path).parent
     named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
     return [*([named] if named is not None else []),
-            *(path for name, paths in _files_there(policy).items() if not policy.tables[name].public for path in paths)]
+            *(path for name, paths in _files_there(policy).items() if not policy.tables[name].public
+              and not in_other_database(policy.tables[name]) for path in paths)]
+
+
+def _private_places(policy: Policy) -> list[str]:
+    """Where private tables of other databases are, whatever files hold their snapshots."""
+    return [f"{place_of(source_of(policy, table))} {'.'.join(relation_of(table))}" for table in policy.tables.values()
+            if in_other_database(table) and not table.public]
 
 
 def allowed_together(policy: Policy) -> list[str]:
@@ -261,7 +275,7 @@ def _user() -> str:
 
 def sources_of(policy: Policy) -> dict[str, SourceFiles]:
     """The files of each table that the policy names a source for. Raises OperationalError, located, where there are none."""
-    with _told_by(policy, ("tables",)):
+    with told_by(policy, ("tables",)):
         return {name: _source_of(policy, name, source) for name, source in _named_sources(policy)}
 
 
@@ -279,7 +293,40 @@ def _named_sources(policy: Policy) -> list[tuple[str, str]]:
 
 
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
+    if in_other_database(policy.tables[table]):
+        return snapshot_files(snapshot_folder(policy), snapshot_table(policy, policy.tables[table]))
     return files_of(table, file_named(Path(policy.path).parent / source))
+
+
+def in_other_database(table: TablePolicy) -> bool:
+    """Whether a table is in a database of another kind, of which snapshots are read."""
+    return scheme_of(table.source or "") is not None
+
+
+def snapshot_folder(policy: Policy) -> Path:
+    """The folder of the snapshots of a policy: the one it names, or one beside its ledger."""
+    if policy.snapshots is not None:
+        return file_named(Path(policy.path).parent / policy.snapshots)
+    usual, _ = find_ledger(policy)
+    return usual.with_name(f"{usual.name}.snapshots")
+
+
+def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
+    """What a snapshot has to hold of a table."""
+    return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
+                         public=table.public, columns={name: column.type for name, column in table.columns.items()})
+
+
+def relation_of(table: TablePolicy) -> tuple[str, ...]:
+    """The name of a table in its database."""
+    return table.relation if table.relation is not None else (table.name,)
+
+
+def source_of(policy: Policy, table: TablePolicy) -> str:
+    """The URI of a table's database; the path of a file in it is taken from the folder of the policy."""
+    source = table.source or ""
+    head, slashes, path = source.partition(":///")
+    return f"{head}{slashes}{(Path(policy.path).parent / path).absolute()}" if head.lower() == "sqlite" and slashes else source
 
 
 def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown(),
@@ -298,11 +345,11 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         database = file_named(database)
     if database is not None and Path(database).suffix.lower() in READERS:
         table = _table_of(policy, Path(database))
-        with _told_by(policy, ("tables",)):
+        with told_by(policy, ("tables",)):
             sources[table] = files_of(table, Path(database))
         database = None
     elif database is not None and not sources:
-        with _told_by(policy, ("database",) if named is None else ()):
+        with told_by(policy, ("database",) if named is None else ()):
             if is_file(str(database)) and (store is not NO_STORE or not sealed):
                 return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed)
             return open_place(str(database))
@@ -313,16 +360,17 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     if missing and database is None:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
-    with _told_by(policy, ("tables",)):
+    with told_by(policy, ("tables",)):
         _check_sources(policy, sources)
-        return open_files([_file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
+        return open_files([file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
                           database=Path(database) if missing and database is not None else None, memory=policy.memory,
                           find_store=store, sealed=sealed, tell=tell)
 
 
-def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
-    return FileTable(source=files, key=table.key, columns=(*table.columns,), types={
-        name: column.type for name, column in table.columns.items() if column.type is not None})
+def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
+    """A table in files, as the policy declares it; a snapshot has the declared types already."""
+    types = {name: column.type for name, column in table.columns.items() if column.type is not None}
+    return FileTable(source=files, key=table.key, columns=(*table.columns,), types={} if in_other_database(table) else types)
 
 
 def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
@@ -337,14 +385,25 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
 
 
 @contextlib.contextmanager
-def _told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
-    """A context that locates errors in files where the policy names the file, or the key that several of its rows share."""
+def told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
+    """A context that locates errors in files where the policy names the file, or the key that several of its rows share; those
+    that are about no table at `path`."""
     try:
         yield
     except (OperationalError, IntegrityError) as fault:
-        place = (*path, fault.subject, "key" if isinstance(fault, IntegrityError) else "source") if fault.subject else path
+        place = _place(policy, fault) if fault.subject else path
         fault.span = locate(policy.text, place) if place else None
         raise fault.located(policy.text, policy.path) if fault.span is not None else fault from None
+
+
+def _place(policy: Policy, fault: OperationalError | IntegrityError) -> tuple[str, ...]:
+    """Where in a policy an error about a table, or about one of its columns, is."""
+    for name, table in policy.tables.items():
+        column = fault.subject.removeprefix(f"{name}.")
+        if column in table.columns and fault.subject not in policy.tables:
+            return "tables", name, "columns", column
+    key = {"filter": "filter", "no-table": "relation"}.get(fault.code, "source")
+    return "tables", fault.subject, "key" if isinstance(fault, IntegrityError) else key
 
 
 def _table_of(policy: Policy, file: Path) -> str:

@@ -37,7 +37,7 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
     """Make the prepared stores of a policy: one for each kind of entity that its budgets protect, or that of one budget.
 
     A store saves time and memory, and changes no answer. It belongs to the ledger, whose secret decides which rows a limit keeps.
-    `buckets` is their number, by default one for each eight million rows.
+    `buckets` is their number, by default one for each twelve million rows.
 
     Raises PolicyError, OptionError, OperationalError, IntegrityError or LedgerError; stores that were there stay in force then.
     """

@@ -35,9 +35,10 @@ class Served:
         return f"ledger {self.place}, budget {self.budget}"
 
 
-def marks(files: Sequence[Path]) -> tuple[str, ...]:
-    """Two texts for each file that identify it: its location, and its name with its size and modification time."""
-    found = []
+def marks(files: Sequence[Path], places: Sequence[str] = ()) -> tuple[str, ...]:
+    """Two texts for each file that identify it: its location, and its name with its size and modification time. `places` of
+    tables in other databases stand for themselves."""
+    found = [*places]
     for file in files:
         with contextlib.suppress(OSError):
             state = file.stat()

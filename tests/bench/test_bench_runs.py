@@ -11,6 +11,7 @@ import duckdb
 import pandas as pd
 import pytest
 from support.benches import printed
+from support.postgres import WHY, program
 
 SMARTNOISE = Path(tempfile.gettempdir()) / "dpsql-bench"
 
@@ -49,6 +50,14 @@ def test_many_cells() -> None:
 def test_scale(tmp_path: Path) -> None:
     lines = printed("scale.py", "--rows", 3000, "--memory", "500MB", "--data", tmp_path)
     assert lines[0] == ["3,000 visits of 300 people, 500MB"] and [line[0] for line in lines[3:]][-1] == "average by clinic"
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(program("initdb") is None, reason=WHY)
+def test_snapshots() -> None:
+    lines = printed("snapshots.py", "--rows", 3000, "--runs", 1)
+    assert [line[0] for line in lines[3:]] == ["refresh", "snapshot", "copy, csv", "copy, binary"]
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:])
 
 

@@ -1,0 +1,354 @@
+"""Snapshots of tables in databases of other kinds: Parquet files that are then read where they are, like any others.
+
+A snapshot holds the declared columns of all tables, those of one database as one transaction sees them. It is a folder of its
+own, which only the owner of the process may enter, and the file `manifest.json` beside it says that it is in force, and what was
+asked for. The folder is written first, then its files are verified, and then the manifest is replaced at once: whatever
+interrupts this leaves the snapshot before in force. A connection that is open notices that the manifest is another one
+before it charges a statement; for those that run just then, the snapshot before stays until the next one is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from sqlglot import ErrorLevel, exp, parse
+from sqlglot.errors import SqlglotError
+
+from dpsql.backends.dialects import Dialect, Reading
+from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
+from dpsql.backends.duckdb import connected, spill
+from dpsql.backends.source_files import FileState, SourceFiles
+from dpsql.catalog.database_uris import place_of
+from dpsql.errors import OperationalError
+from dpsql.plan.expr.printing import quote
+
+MANIFEST = "manifest.json"
+OWN = re.compile(r"snapshot-[0-9a-f]{16}")  # the name of the folder of a snapshot
+TURN = "refreshing"  # the file that is locked by whoever takes a snapshot
+FORM = 1  # of the manifest
+FIRST = "first"  # the column that tells rows from the one before them that shows their types
+CLAUSES = {"expressions", "from", "from_", "where"}  # of the query that a filter is put into, as sqlglot names them
+FROM_SOURCE = "reading the Arrow source failed"  # how the engine begins what a driver told it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTable:
+    """A table to be read: its columns, each with the type that is declared for it, if there is one."""
+
+    name: str
+    source: str
+    relation: tuple[str, ...]
+    columns: Mapping[str, str | None]
+    filter: str | None = None
+    public: bool = False
+
+    def asked(self) -> dict[str, Any]:
+        """What is asked for, as the manifest says it."""
+        return {"source": self.source, "relation": list(self.relation), "filter": self.filter, "columns": dict(self.columns)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDatabase:
+    """A database, and the tables that are read from it. The password is in no text of this value."""
+
+    uri: str
+    tables: tuple[SnapshotTable, ...]
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A table as its database has it: its whole name, what follows it so that all tables are of one moment, and how each column
+    is read."""
+
+    table: SnapshotTable
+    name: tuple[str, ...]
+    readings: Mapping[str, Reading]
+    at: str
+
+
+# -- what is in force
+
+
+def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
+    """The files of a table. Raises OperationalError where no snapshot holds what the policy asks for."""
+    manifest = folder / MANIFEST
+    try:
+        state = FileState.of(manifest)
+        held = json.loads(manifest.read_text(encoding="utf-8"))
+        inside, one = folder / _own(held["folder"]), held["tables"].get(table.name)
+    except OSError:
+        raise _no_snapshot(f"no snapshot of {table.name} was taken yet", table) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _no_snapshot(f"{manifest} is damaged", table) from None
+    if one is None or held.get("form") != FORM or {key: one.get(key) for key in table.asked()} != table.asked():
+        raise _no_snapshot(f"the snapshot was taken before the policy said of {table.name} what it says now", table)
+    try:
+        found = FileState.of(Path(os.path.realpath(inside / one["file"])))
+    except OSError:
+        raise _no_snapshot(f"the snapshot of {table.name} is not whole, or was replaced just now", table) from None
+    return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state)
+
+
+def _own(name: str) -> str:
+    """The name of the folder of a snapshot. Raises ValueError for any other."""
+    if OWN.fullmatch(name) is None:
+        raise ValueError
+    return name
+
+
+def _no_snapshot(reason: str, table: SnapshotTable) -> OperationalError:
+    return OperationalError(reason, code="no-snapshot", subject=table.name, try_="dpsql refresh, which reads the database")
+
+
+# -- taking one
+
+
+def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory: str | None = None,
+                  tell: Callable[[str], None] = lambda line: None,
+                  verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> None:
+    """Read all tables, and put what was read in place of the snapshot before.
+
+    `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
+    (or `table.column`) where a database cannot be read as the policy says, or the files cannot be written.
+    """
+    fault: OperationalError | None = None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _turn(folder):
+            _take(folder, databases, memory, tell, verify)
+            return
+    except OSError as told:
+        why = os.strerror(told.errno) if told.errno else "the system does not say why"
+        fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
+                                 try_="a folder with room for it: snapshots in [store]; the snapshot before stays in force")
+    raise fault
+
+
+def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | None, tell: Callable[[str], None],
+          verify: Callable[[Sequence[SourceFiles]], None]) -> None:
+    _clear(folder, but=_in_force(folder))
+    inside = folder / f"snapshot-{secrets.token_hex(8)}"
+    inside.mkdir(mode=0o700)
+    files: dict[str, str] = {}
+    seen: list[tuple[str, _Found]] = []
+    try:
+        for database in databases:
+            with opened(database.uri, database.password, database.tables[0].name) as source:
+                described = _described(source, database)
+                seen += ((place_of(database.uri), found) for found in described)
+                _check_public(seen)
+                for found in described:
+                    tell(f"reading {found.table.name} ...")
+                    files[found.table.name] = f"{len(files)}.parquet"
+                    _copy(source, found, inside / files[found.table.name], memory)
+        verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
+                for name, file in files.items()])
+        tables = {table.name: {"file": files[table.name], **table.asked()} for one in databases for table in one.tables}
+        _put_in_force(folder, {"form": FORM, "folder": inside.name, "tables": tables})
+    except BaseException:
+        if _in_force(folder) != inside.name:  # it may come after the last step
+            shutil.rmtree(inside, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """One process at a time takes a snapshot. Raises OperationalError where another does."""
+    handle = os.open(folder / TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        held = False
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        if not held:
+            raise OperationalError(f"another process takes a snapshot in {folder}", code="busy", try_="again when it is done")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _in_force(folder: Path) -> str:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["folder"])
+    return ""
+
+
+def _clear(folder: Path, *, but: str) -> None:
+    """Remove the snapshots that are not in force: earlier ones, and those that were not finished."""
+    for other in folder.iterdir():
+        if OWN.fullmatch(other.name) and other.name != but:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _put_in_force(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Replace the manifest, after all that it names is on the disk."""
+    new = folder / f".{MANIFEST}"
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=1)
+    for path in (*(folder / str(manifest["folder"])).iterdir(), folder / str(manifest["folder"]), new):
+        _sync(path)
+    new.replace(folder / MANIFEST)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# -- what is read
+
+
+def _described(source: SourceDatabase, database: SnapshotDatabase) -> list[_Found]:
+    """All tables as the database has them, before any is read. Raises OperationalError where the policy does not fit."""
+    moment: str | None = ""
+    if source.dialect.moment:
+        moment = next((str(now) for now, in _rows_or_none(source, source.dialect.moment)), None)
+    if moment is None:
+        raise OperationalError(f"{place_of(database.uri)} does not tell the time, as of which tables are read",
+                               code="no-database", subject=database.tables[0].name, try_="a user who may run queries there")
+    return [_found(source, table, source.dialect.at.format(moment)) for table in database.tables]
+
+
+def _rows_or_none(source: SourceDatabase, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query of the catalog; none where it is refused."""
+    with contextlib.suppress(DriverFault):
+        return source.rows(sql)
+    return []
+
+
+def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
+    """Raises OperationalError where a public table is, under another name or URI, one that is private."""
+    private = {(place, found.name): found.table.name for place, found in seen if not found.table.public}
+    for place, found in seen:
+        if found.table.public and (place, found.name) in private:
+            raise OperationalError(f"the public table {found.table.name} has the rows of {private[place, found.name]}, which is "
+                                   "private", code="policy-schema", subject=found.table.name,
+                                   try_="a table without what is private")
+
+
+def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
+    _check_filter(table, source.dialect)
+    shown = ".".join(table.relation)
+    rows = _rows_or_none(source, source.dialect.columns(table.relation))
+    if not rows:
+        raise OperationalError(f"the database has no table {shown}, or it may not be seen", code="no-table", subject=table.name,
+                               try_='relation = "schema.table", spelled as there')
+    if rows[0][2] and not table.public:
+        raise OperationalError(f"{shown} is a view, and it is not known whose rows it shows", code="policy-schema",
+                               subject=table.name, try_="the table that it reads, with a filter, or a table made from it")
+    types = {str(column): str(kind) for column, kind, *_ in rows}
+    readings = {name: _reading(table, name, declared, types, source.dialect) for name, declared in table.columns.items()}
+    return _Found(table=table, name=tuple(map(str, rows[0][3:])), readings=readings, at=at)
+
+
+def _reading(table: SnapshotTable, name: str, declared: str | None, types: Mapping[str, str], dialect: Dialect) -> Reading:
+    """How a column is read; names that differ in case only are taken where no other fits."""
+    near = [column for column in types if column.lower() == name.lower()]
+    column = name if name in types else near[0] if len(near) == 1 else None
+    subject = f"{table.name}.{name}"
+    if column is None:
+        raise OperationalError(f"table {table.name} has no column {name} in the database, or it may not be seen",
+                               code="no-column", subject=subject, try_="one of " + ", ".join(types))
+    found = dialect.reading(column, types[column], declared)
+    if found is None:
+        why = f"does not fit {declared}" if declared is not None else "has to be read as another one"
+        raise OperationalError(
+            f"{subject} has the type {types[column] or 'of no name'} in the database, which {why}", code="unsupported-type",
+            subject=subject, try_=" or ".join(f'type = "{kind}"' for kind in dialect.fitting(types[column])) or "another column")
+    return found
+
+
+def _check_filter(table: SnapshotTable, dialect: Dialect) -> None:
+    """Raises OperationalError unless a filter looks at each row by itself: if it looked at other rows, one person's rows would
+    decide over those of others, which no accounting knows of."""
+    if table.filter is None:
+        return
+    parsed: list[Any] = []
+    with contextlib.suppress(SqlglotError, ValueError, RecursionError):
+        parsed = parse(f"SELECT 1 FROM t WHERE ({table.filter}\n)", dialect=dialect.filters, error_level=ErrorLevel.RAISE)
+    query = parsed[0] if len(parsed) == 1 else None
+    clauses = {key: part for key, part in query.args.items() if part} if isinstance(query, exp.Select) else {}
+    where = clauses.get("where")
+    if where is None or not isinstance(where.this, exp.Paren) or not clauses.keys() <= CLAUSES:
+        raise _wrong_filter(table, "is no condition")
+    if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | exp.Rand | exp.Table) for part in where.walk()):
+        raise _wrong_filter(table, "looks at more than the row itself")
+
+
+def _wrong_filter(table: SnapshotTable, why: str) -> OperationalError:
+    return OperationalError(f"the filter of {table.name} {why}", code="filter", subject=table.name,
+                            try_="a condition on columns of the row, in SQL of that database, such as filter = \"year >= 2020\"")
+
+
+def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None) -> None:
+    """Write the rows of a table to a file, as they come. Raises OperationalError."""
+    table, sql = found.table, _query(source.dialect, found)
+    shown = ", ".join(f"{reading.made.format(f'c{i}')} AS {quote(name)}"
+                      for i, (name, reading) in enumerate(found.readings.items()))
+    fault: OperationalError | None = None
+    engine = connected(config={"temp_directory": spill(), **({} if memory is None else {"memory_limit": memory})})
+    try:
+        engine.execute("SET preserve_insertion_order = false")  # so that little of a stream is held
+        rows = engine.from_arrow(source.stream(sql))
+        (rows.filter(f"{FIRST} = 0") if FIRST in rows.columns else rows).project(shown).write_parquet(str(path))
+        path.chmod(0o600)
+    except DriverFault as told:
+        fault = _not_read(table, told.code)
+    except RuntimeError as told:
+        if "interrupted" not in str(told):  # what the engine makes of Ctrl-C
+            raise
+        raise KeyboardInterrupt from None
+    except duckdb.OutOfMemoryException:
+        fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
+                                 try_='memory = "4GB" in [store], or more')
+    except duckdb.IOException:
+        raise OSError(28, "") from None
+    except duckdb.Error as told:
+        broken = FROM_SOURCE in str(told)
+        reason = "stopped" if broken else "sent a value that cannot be kept, such as a text that is not UTF-8,"
+        fault = OperationalError(f"the database {reason} while {table.name} was read", code="no-database", subject=table.name,
+                                 try_="dpsql refresh again; the snapshot before stays in force")
+    finally:
+        engine.close()
+    if fault is not None:
+        raise fault
+
+
+def _not_read(table: SnapshotTable, code: str) -> OperationalError:
+    """Why a query of a table is refused."""
+    if code == "42501":
+        return OperationalError(f"table {table.name} may not be read, or a policy of rows hides some of it", code="no-database",
+                                subject=table.name, try_="a user who may read all of it: GRANT SELECT, and BYPASSRLS if needed")
+    shown = f" (SQLSTATE {code})" if code else ""
+    if table.filter is not None and (not code or code.startswith("42")):  # all else of the query is ours
+        return _wrong_filter(table, f"is not understood by the database{shown}")
+    return OperationalError(f"the database does not let {table.name} be read{shown}",
+                            code="no-database", subject=table.name, try_="the same table in a tool of that database")
+
+
+def _query(dialect: Dialect, found: _Found) -> str:
+    """The query of a table's rows. Where the driver guesses types from the first rows, one that shows them goes before."""
+    readings = [*found.readings.values()]
+    where = "" if found.table.filter is None else f" WHERE ({found.table.filter}\n)"  # a comment ends with its line
+    asked = ", ".join(f"{reading.asked} AS c{i}" for i, reading in enumerate(readings))
+    if not any(reading.sample for reading in readings):
+        return f"SELECT {asked} FROM {dialect.quoted(*found.name)}{found.at}{where}"
+    samples = ", ".join(f"{reading.sample} AS c{i}" for i, reading in enumerate(readings))
+    return f"SELECT 1 AS {FIRST}, {samples} UNION ALL SELECT 0, {asked} FROM {dialect.quoted(*found.name)}{found.at}{where}"

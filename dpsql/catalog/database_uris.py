@@ -1,0 +1,89 @@
+"""Databases of other kinds that a policy names by URIs, such as `postgresql://host/clinic`; never with a password in them.
+
+The policy is public, and its lines are shown below errors. So a password in it is refused, and hidden wherever the text is shown,
+whatever else is wrong with the text.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+SCHEMES = {"postgresql": "postgresql://host/database", "postgres": "postgresql://host/database", "sqlite": "sqlite:///file.sqlite",
+           "snowflake": "snowflake://user@account/database/schema", "bigquery": "bigquery://project/dataset"}
+"""What begins the URI of a database, and the form of one."""
+
+SECRETS = ("password", "sslpassword", "passcode", "token", "privatekey", "auth_credentials")  # parameters that hold one
+_BEGINS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_AFTER_USER = re.compile(r"(?<=://)([^\s\"'/?#@:]*:)([^\n]*)(?=@)")  # to the last @ of the line: passwords hold any character
+_IN_PARAMETER = re.compile(rf"([?&](?:{'|'.join(SECRETS)})=)([^\n]*)", re.IGNORECASE)
+_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]*[^".\s]))\s*(?:\.|$)')
+
+
+def scheme_of(source: str) -> str | None:
+    """How the URI of a database begins, in lower case; None for the path of a file."""
+    begins = _BEGINS.match(source)
+    return begins[1].lower() if begins else None
+
+
+def hidden(text: str) -> str:
+    """A text as long as the given one, with stars in place of passwords in URIs."""
+    for secret in (_AFTER_USER, _IN_PARAMETER):
+        text = secret.sub(lambda found: found[1] + "*" * len(found[2]), text)
+    return text
+
+
+def fault_of_uri(source: str) -> tuple[str, str] | None:
+    """What is wrong with the URI of a database, and what to write instead; neither shows a part of it."""
+    scheme = scheme_of(source) or ""
+    if scheme not in SCHEMES:
+        return "databases of this kind cannot be read", "one of " + ", ".join(dict.fromkeys(SCHEMES.values()))
+    if hidden(source) != source or _holds_password(source):
+        return ("the policy is public, and this holds a password",
+                "the URI without it; the password in ~/.pgpass or PGPASSWORD, or in the variable of the environment that "
+                "[store.passwords] names")
+    if _is_malformed(source, scheme):
+        return "this is no URI of a database", SCHEMES[scheme]
+    return None
+
+
+def _holds_password(source: str) -> bool:
+    try:
+        parts = urlsplit(source)
+        named = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+        return parts.password is not None or bool(named & set(SECRETS))
+    except ValueError:
+        return True  # it cannot be told
+
+
+def _is_malformed(source: str, scheme: str) -> bool:
+    if not source.isprintable() or " " in source or re.search(r"%(?![0-9A-Fa-f]{2})", source):
+        return True
+    try:
+        parts = urlsplit(source)
+        _ = parts.port
+    except ValueError:
+        return True
+    if scheme == "sqlite":
+        return bool(parts.netloc) or len(parts.path) < 2
+    return scheme in ("snowflake", "bigquery") and not (parts.netloc and parts.path.strip("/"))
+
+
+def place_of(source: str) -> str:
+    """What a URI says of where the data are: without the user, and of parameters those with the place alone."""
+    parts = urlsplit(source)
+    scheme = "postgresql" if parts.scheme.lower() == "postgres" else parts.scheme.lower()
+    named = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "hostaddr", "port", "dbname")]
+    return f"{scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path}{'?' if named else ''}{'&'.join(named)}"
+
+
+def parts_of_relation(relation: str) -> tuple[str, ...] | None:
+    """The parts of the name of a table, with its schema in front; each may be quoted. None where this is no name."""
+    found, at = [], 0
+    while at < len(relation):
+        part = _PART.match(relation, at)
+        if part is None or part.end() == at:
+            return None
+        found.append(part[2] or part[1].replace('""', '"'))
+        at = part.end()
+    return tuple(found) if 1 <= len(found) <= 3 and not relation.rstrip().endswith(".") else None
