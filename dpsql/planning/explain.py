@@ -180,9 +180,8 @@ def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> l
 
 
 def _reading(split: SplitBy, entity: str) -> str:
-    if split is SplitBy.ENTITIES:
-        return f"{entity} by {entity}: of a prepared store, one bucket at a time is in memory"
-    return f"all at once: rows of several {entity} are put together before they are added up"
+    """What makes a statement take more time and memory than others: not to be read bucket by bucket where there is a store."""
+    return "" if split is SplitBy.ENTITIES else f"all at once, as rows that belong to more than one {entity} are put together"
 
 
 def _owned(here: Stability, entity: str) -> str:
