@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,14 +54,15 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
 
 def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger) -> None:
     """Make the store of one budget's entity while its data are opened, unless another process has just done so. Where that is
-    impossible, the data are read where they are."""
+    impossible, the data are read where they are. Nothing is told: whoever connects may be an analyst, and whether data are large,
+    and into how many buckets they go, is decided by private rows."""
     with ledger.alone("prepare"), contextlib.suppress(OperationalError):
         folder, facts = store_folder(policy, ledger), FactsBesideLedger(ledger)
         reader = open_reader(policy, database, facts, lambda files: find_store(folder, budget.entity, files, facts))
         large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.origin.files)
         reader.close()
         if large:
-            _prepared(policy, database, budget, ledger, None)
+            _prepared(policy, database, budget, ledger, None, tell=lambda line: None)
 
 
 def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
@@ -70,7 +71,8 @@ def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
     return shutil.disk_usage(there).free > MARGIN * sum(file.size for file in sources)
 
 
-def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, buckets: int | None) -> Prepared:
+def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, buckets: int | None,
+              tell: Callable[[str], None] = tell) -> Prepared:
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
     reader = open_reader(policy, database, facts, sealed=False)
     with contextlib.closing(reader):
