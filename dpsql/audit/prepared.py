@@ -58,17 +58,17 @@ class Remembering:
     def stored(self) -> Mapping[str, StoredTable]:
         return {}  # the database itself is read
 
-    def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
         if sql not in self._rows:
             self._rows[sql] = self._reader.rows(sql)
         return self._rows[sql]
 
-    def arrays(self, sql: str, part: str | None = None) -> Sequence[NDArray[Any]]:
+    def arrays(self, sql: str, parts: Sequence[str] = ()) -> Sequence[NDArray[Any]]:
         if sql not in self._arrays:
             self._arrays[sql] = self._reader.arrays(sql)
         return self._arrays[sql]
 
-    def columns(self, sql: str, part: str | None = None) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, parts: Sequence[str] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         if sql not in self._columns:
             self._columns[sql] = self._reader.columns(sql)
         return self._columns[sql]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import PARTS, ReaderFault
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
-from dpsql.backends.store import Store, bucket_name
+from dpsql.backends.store import Store
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
-from dpsql.plan.stored import StoredTable, in_buckets
+from dpsql.plan.stored import StoredTable
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory
@@ -45,7 +45,7 @@ class DuckReader:
     others, which said that these are the ones, or are held open: when one changes, statements that are under way end with what
     they began with. `keys` has the tables that are views of files, each with the columns that were found to be unique together,
     and never NULL; or none. Where other tables are in a database file, it is attached as `beside`, and those of files are in the
-    database in memory. The buckets of a `store` are attached under the names of `bucket_name`. `origin` is where all tables come
+    database in memory. The buckets of a `store` are attached under the names of `plan.stored`. `origin` is where all tables come
     from.
     """
 
@@ -67,18 +67,18 @@ class DuckReader:
     def stored(self) -> Mapping[str, StoredTable]:
         return {} if self._store is None else self._store.tables
 
-    def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
-        with self._cursor(sql, part) as cursor:
+    def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        with self._cursor(sql, parts) as cursor:
             rows: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
             return rows
 
-    def arrays(self, sql: str, part: str | None = None) -> Sequence[NDArray[Any]]:
-        with self._cursor(sql, part) as cursor:
+    def arrays(self, sql: str, parts: Sequence[str] = ()) -> Sequence[NDArray[Any]]:
+        with self._cursor(sql, parts) as cursor:
             columns = cursor.execute(sql).fetchnumpy()
             return [np.ma.getdata(column) for column in columns.values()]
 
-    def columns(self, sql: str, part: str | None = None) -> Sequence[np.ma.MaskedArray[Any, Any]]:
-        with self._cursor(sql, part) as cursor:
+    def columns(self, sql: str, parts: Sequence[str] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        with self._cursor(sql, parts) as cursor:
             found = cursor.execute(sql).fetchnumpy()
             days = [str(kind) == "DATE" for _, kind, *_ in cursor.description or ()]
             return [np.ma.asarray(column.astype("datetime64[D]") if day else column)
@@ -86,7 +86,7 @@ class DuckReader:
 
     @property
     def content(self) -> str:
-        return f"{duckdb.__version__} {self.origin}" if self.origin.files else ""
+        return self.origin.read_as
 
     def schema(self) -> Mapping[str, TableSchema]:
         if self._beside is None:
@@ -164,25 +164,18 @@ class DuckReader:
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
-    def _collect(self, cursor: duckdb.DuckDBPyConnection, part: str) -> None:
-        """Run a statement in each bucket, one after the other, so that memory holds the groups of one; and put the rows together.
+    @staticmethod
+    def _collect(cursor: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> None:
+        """Run the statements of the buckets, one after the other, so that memory holds the groups of one; and put the rows
+        together.
 
         The engine uses all processors for one bucket: several buckets at a time took as long.
         """
-        for number in range(0 if self._store is None else len(self._store.buckets)):
-            self._show_buckets(cursor, part, [number])
+        for number, part in enumerate(parts):
             cursor.execute(f"INSERT INTO {PARTS} {part}" if number else f"CREATE TEMP TABLE {PARTS} AS {part}")
 
-    def _show_buckets(self, cursor: duckdb.DuckDBPyConnection, sql: str, numbers: Iterable[int]) -> None:
-        """Show the rows of some buckets to a statement under the names that stand for these."""
-        for table in self.stored:
-            name = quote(in_buckets(table))
-            if name in sql:
-                rows = " UNION ALL ".join(f"SELECT * FROM {bucket_name(number)}.main.{quote(table)}" for number in numbers)
-                cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
-
     @contextlib.contextmanager
-    def _cursor(self, sql: str = "", part: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, sql: str = "", parts: Sequence[str] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
         failed = False
@@ -191,12 +184,9 @@ class DuckReader:
             if self._beside is not None:
                 cursor.execute(f"USE {quote(self._beside)}")
             for name, place in self._held.items():
-                if quote(name) in (part or sql):
+                if any(quote(name) in text for text in (sql, *parts[:1])):
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
-            if part is not None:
-                self._collect(cursor, part)
-            elif self._store is not None:
-                self._show_buckets(cursor, sql, range(len(self._store.buckets)))
+            self._collect(cursor, parts)
             yield cursor
         except duckdb.Error:
             failed = True
@@ -232,7 +222,8 @@ def open_database(path: str | Path) -> DuckReader:
         connection.close()
         raise redefining(path, own)
     files = files_of_database(path)
-    return DuckReader(connection, fingerprint([files]), origin=DataOrigin(files=files.files))
+    return DuckReader(connection, fingerprint([files]), origin=DataOrigin(
+        files=files.files, read_as=repr((duckdb.__version__, files))))
 
 
 def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:

@@ -39,9 +39,10 @@ from dpsql.backends.duckdb import (
     spill,
 )
 from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint
-from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, bucket_name
+from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
@@ -107,9 +108,11 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     rows = max((_rows_in(connection, table) for table in shown), default=0)
     group_densely(connection, rows)
     files = [file for table in shown for file in table.source.files]
-    sources = [*([] if database is None else [files_of_database(database)]), *(table.source for table in tables)]
-    read = [file for source in sources for file in source.files]
-    store = find_store(read)
+    whole = [] if database is None else [files_of_database(database)]
+    sources = [*whole, *(table.source for table in tables)]
+    origin = DataOrigin(files=tuple(file for source in sources for file in source.files), rows=rows,
+                        read_as=repr((duckdb.__version__, whole, tables)))
+    store = find_store(origin)
     if store is not None:
         attach_store(connection, store)
     if sealed:
@@ -119,27 +122,27 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
     told += [] if store is None else store.buckets
     reader = DuckReader(connection, fingerprint(sources), files=files, told_by=told, keys=keys,
-                        beside=None if database is None else BESIDE, store=store, origin=DataOrigin(
-                            files=tuple(read), rows=rows, read_as=repr([
-                                (table.name, table.key, table.types) for table in tables])))
+                        beside=None if database is None else BESIDE, store=store, origin=origin)
     reader.check()
     return reader
 
 
 def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """Attach the buckets of a store. Raises OperationalError where one is not what the manifest says."""
+    """Attach the buckets of a store. Raises OperationalError where one is not what the manifest says, or has a log of changes
+    beside it, which the engine would carry out."""
     whole = True
     try:
         for number, bucket in enumerate(store.buckets):
             connection.execute(f"ATTACH {text_literal(bucket.path)} AS {bucket_name(number)} (READ_ONLY)")
         for name, table in store.tables.items():
-            counts = " + ".join(f"(SELECT COUNT(*) FROM {bucket_name(number)}.main.{quote(name)})"
+            counts = " + ".join(f"(SELECT COUNT(*) FROM {place_in_bucket(name, number)})"
                                 for number in range(len(store.buckets)))
             whole = whole and connection.execute(f"SELECT {counts}").fetchall() == [(table.rows,)]
     except duckdb.Error:
         whole = False
-    if not whole:
-        raise OperationalError("the prepared store is damaged", code="no-database", try_="dpsql prepare, which makes it anew")
+    if not whole or not all(is_whole(bucket) for bucket in store.buckets):
+        raise OperationalError("the prepared store is damaged, or another one has just taken its place", code="store",
+                               try_="dpsql prepare, which makes it anew")
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> None:

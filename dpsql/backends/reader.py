@@ -6,6 +6,7 @@ of the engine into `ReaderFault`, which carries nothing.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -20,10 +21,10 @@ class ReaderFault(Exception):
     """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
 
 
-PARTS = '"rows of all buckets"'  # as SQL
-Query: TypeAlias = tuple[str] | tuple[str, str]
-"""A printed plan: its text, and perhaps a statement that is run in every bucket of a store, whose rows, put together, are the
-table `PARTS` of that text."""
+PARTS = f'"rows of all buckets {secrets.token_hex(8)}"'  # as SQL; a name that nobody else can give to a table
+Query: TypeAlias = tuple[str] | tuple[str, Sequence[str]]
+"""A printed plan: its text, and perhaps statements, one for each bucket of a store, whose rows, put together, are the table
+`PARTS` of that text."""
 
 
 class Reader(Protocol):
@@ -53,15 +54,15 @@ class Reader(Protocol):
         """The private tables of a prepared store, by name; none where there is none."""
         ...
 
-    def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a printed plan; see `Query` for `part`."""
+    def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a printed plan; see `Query` for `parts`."""
         ...
 
-    def arrays(self, sql: str, part: str | None = None) -> Sequence[NDArray[Any]]:
+    def arrays(self, sql: str, parts: Sequence[str] = ()) -> Sequence[NDArray[Any]]:
         """The columns of a printed plan whose columns are integers without NULL."""
         ...
 
-    def columns(self, sql: str, part: str | None = None) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, parts: Sequence[str] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
         ...
 

@@ -71,7 +71,12 @@ class SourceFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataOrigin:
-    """Where the tables of a reader come from: all of the files, how they are read, and about how many rows the largest has."""
+    """Where the tables of a reader come from.
+
+    files    all of the files
+    read_as  which table each of them is read for, from which folder, and how: with the engine's version, what the rows rest on
+    rows     about how many rows the largest table has
+    """
 
     files: tuple[FileState, ...] = ()
     read_as: str = ""
@@ -146,7 +151,8 @@ def _wrong(reason: str, table: str, try_: str) -> OperationalError:
 def fingerprint(sources: Iterable[SourceFiles]) -> str:
     """Identifies the content of files, as far as can be told without reading them: by their names, below the folder of a source,
     sizes and times of change."""
-    parts = [f"{_name(file.path, source.root)}:{file.size}:{file.changed}" for source in sources for file in source.files]
+    parts = [f"{source.table}/{_name(file.path, source.root)}:{file.size}:{file.changed}"
+             for source in sources for file in source.files]
     return hashlib.sha256("|".join(sorted(parts)).encode()).hexdigest()
 
 

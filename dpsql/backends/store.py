@@ -11,20 +11,15 @@ Otherwise the data are read where they are, as if there were no store.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
-from urllib.parse import quote as percent_encoded
+from typing import Protocol, TypeAlias
 
-import duckdb
-
-from dpsql.backends.source_files import FileState
-from dpsql.plan.expr.printing import quote
+from dpsql.backends.source_files import DataOrigin, FileState
 from dpsql.plan.stored import StoredTable
-
-MANIFEST = "manifest-{entity}.json"
 
 
 class RememberedFacts(Protocol):
@@ -47,45 +42,46 @@ class NothingKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A store of one kind of entity: the files of its buckets, in order, and its tables by name. `sources` are the files that
-    it was made from, and `engine` is the version of the engine that made it."""
+    """A store of one kind of entity: the files of its buckets, in order, and its tables by name. `made_of` says which files it
+    was made from, as which tables, and how these were read (`source_files.DataOrigin`)."""
 
-    engine: str
-    sources: tuple[FileState, ...]
+    entity: str
+    made_of: str
     buckets: tuple[FileState, ...]
     tables: Mapping[str, StoredTable]
 
     def as_json(self) -> str:
-        return json.dumps({"engine": self.engine, "sources": _listed(self.sources), "buckets": _listed(self.buckets),
+        return json.dumps({"entity": self.entity, "made_of": self.made_of,
+                           "buckets": [asdict(file) | {"path": str(file.path)} for file in self.buckets],
                            "tables": {name: asdict(table) for name, table in self.tables.items()}}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Store:
         """Raises ValueError, KeyError or TypeError for anything but what `as_json` gave."""
         found = json.loads(text)
-        return cls(engine=found["engine"], sources=_states(found["sources"]), buckets=_states(found["buckets"]),
+        buckets = tuple(FileState(**{**file, "path": Path(file["path"])}) for file in found["buckets"])
+        return cls(entity=found["entity"], made_of=found["made_of"], buckets=buckets,
                    tables={name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
                        column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
                        for name, table in found["tables"].items()})
 
 
-FindStore: TypeAlias = Callable[[Sequence[FileState]], Store | None]
-NO_STORE: FindStore = lambda files: None
+FindStore: TypeAlias = Callable[[DataOrigin], Store | None]
+NO_STORE: FindStore = lambda origin: None
 
 
-def bucket_name(number: int) -> str:
-    """The name, as SQL, under which a bucket is attached."""
-    return quote(f"bucket {number}")
+def is_whole(bucket: FileState) -> bool:
+    """Whether a bucket is the file that was made, and no log of changes lies beside it."""
+    return bucket.stands() and not bucket.path.with_name(f"{bucket.path.name}.wal").exists()
 
 
 def manifest_of(folder: Path, entity: str) -> Path:
     """The manifest of the store of a kind of entity."""
-    return folder / MANIFEST.format(entity=percent_encoded(entity, safe=""))
+    return folder / f"manifest-{hashlib.sha256(entity.encode()).hexdigest()[:16]}.json"
 
 
-def find_store(folder: Path, entity: str, sources: Iterable[FileState], facts: RememberedFacts) -> Store | None:
-    """The store of a kind of entity that was made from these very files by this version of the engine; None where there is
-    none."""
+def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedFacts) -> Store | None:
+    """The store of a kind of entity that was made of these very files, read as the same tables; None where there is none."""
     try:
         text = manifest_of(folder, entity).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -93,18 +89,9 @@ def find_store(folder: Path, entity: str, sources: Iterable[FileState], facts: R
     if not facts.known(fact_of(text)):
         return None
     store = Store.from_json(text)
-    same = store.engine == duckdb.__version__ and set(store.sources) == set(sources)
-    return store if same and all(bucket.stands() for bucket in store.buckets) else None
+    return store if (store.entity, store.made_of) == (entity, origin.read_as) and all(map(is_whole, store.buckets)) else None
 
 
 def fact_of(manifest: str) -> str:
     """What is remembered of a store."""
     return f"store {manifest}"
-
-
-def _listed(files: Sequence[FileState]) -> list[dict[str, Any]]:
-    return [asdict(file) | {"path": str(file.path)} for file in files]
-
-
-def _states(files: Sequence[Mapping[str, Any]]) -> tuple[FileState, ...]:
-    return tuple(FileState(**{**file, "path": Path(file["path"])}) for file in files)

@@ -14,29 +14,29 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import duckdb
-
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState
-from dpsql.backends.store import RememberedFacts, Store, bucket_name, fact_of, manifest_of
+from dpsql.backends.store import RememberedFacts, Store, fact_of, manifest_of
 from dpsql.catalog.model import Catalog, Table
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, settled, text_literal
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.ranking import Ranking, row_order
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.stored import OWNER, PLACE, StoredTable, in_buckets, shape_of
+from dpsql.plan.stored import OWNER, PLACE, StoredTable, bucket_name, place_in_bucket, shape_of
 from dpsql.types import Type
 
 ROWS_OF_BUCKET = 12_500_000  # of the largest table, about: sorted in some 500 MB
 MOST_BUCKETS = 4096
+MADE = re.compile("[0-9a-f]{16}")  # the folders that buckets are made in
 DENSE = 4  # of so many whole numbers in a row, one at least is the name of an entity
 
 
@@ -70,48 +70,47 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
     if not tables:
         raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
                                try_="statements as they are: without a store, the data are read where they are")
-    names = {name.lower() for name in catalog.tables}
-    hidden = next((table.name for table in tables if in_buckets(table.name).lower() in names), None)
-    if hidden is not None:
-        raise OperationalError(f"there are tables {hidden} and {in_buckets(hidden)}, which a store calls the rows of the first",
-                               code="store", subject=hidden, try_="another name for one of them")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = folder / f"{secrets.token_hex(8)}"
-    made.mkdir(mode=0o700)
+    for table in tables:
+        if {OWNER, PLACE} & {name.lower() for name in table.columns}:
+            raise OperationalError(f"a column of {table.name} has the name of one that a store adds: {OWNER}, or {PLACE}",
+                                   code="store", subject=table.name, try_="another name for it, or statements without a store")
+    made = folder / secrets.token_hex(8)
     try:
-        store = _made(reader, tables, made, salt=salt, buckets=buckets, tell=tell)
+        made.mkdir(mode=0o700, parents=True)
+        folder.chmod(0o700)
+        store = _made(reader, catalog.entity.name, tables, made, salt=salt, buckets=buckets, tell=tell)
         text = store.as_json()
         facts.keep(fact_of(text))
         _put(manifest_of(folder, catalog.entity.name), text)
     except (ReaderFault, OSError):
-        shutil.rmtree(made, ignore_errors=True)
-        free = shutil.disk_usage(folder).free >> 20
-        raise OperationalError(f"the store could not be written to {folder}, where {free} MB are free; the store before it is "
-                               "still used", code="store", try_='folder = "..." in [store], on a larger disk') from None
+        _remove(made)
+        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the one before is still used, if there is "
+                               "one", code="store", try_='folder = "..." in [store], on a larger disk') from None
     except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
+        _remove(made)
         raise
     _tidy(folder)
     return store
 
 
-def _made(reader: DuckReader, tables: Sequence[Table], folder: Path, *, salt: int, buckets: int | None,
+def _made(reader: DuckReader, entity: str, tables: Sequence[Table], folder: Path, *, salt: int, buckets: int | None,
           tell: Callable[[str], None]) -> Store:
     cut = _cut(reader, tables, buckets)
-    stored = {table.name: StoredTable(shape=shape_of(table), order=_Rows.of(table).order) for table in tables}
+    stored = {table.name: StoredTable(shape=shape_of(table), order=_Rows.of(table).order, buckets=cut.buckets)
+              for table in tables}
     files = []
     for number in range(cut.buckets):
         tell(f"preparing bucket {number + 1} of {cut.buckets} ...")
         path = folder / f"{number:04}.duckdb"
         reader.write(f"ATTACH {text_literal(path)} AS {bucket_name(number)}")
         for table in tables:
-            place = f"{bucket_name(number)}.main.{quote(table.name)}"
+            place = place_in_bucket(table.name, number)
             reader.write(f"CREATE TABLE {place} AS {_Rows.of(table).sql(cut, number, salt)}")
             stored[table.name] = _with(stored[table.name], _told(reader, table, place))
         reader.write(f"DETACH {bucket_name(number)}")
         path.chmod(0o600)
         files.append(FileState.of(path))
-    return Store(engine=duckdb.__version__, sources=reader.origin.files, buckets=tuple(files), tables=stored)
+    return Store(entity=entity, made_of=reader.origin.read_as, buckets=tuple(files), tables=stored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +197,8 @@ def _with(known: StoredTable, bucket: StoredTable) -> StoredTable:
 
 def _put(manifest: Path, text: str) -> None:
     """Put a manifest in the place of the one before, at once."""
-    fresh = manifest.with_name(f"{manifest.name}.new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fresh = manifest.with_name(f"{secrets.token_hex(8)}.json")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(handle, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -207,10 +206,23 @@ def _put(manifest: Path, text: str) -> None:
     fresh.replace(manifest)
 
 
+def _free(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        return f", where {shutil.disk_usage(folder).free >> 20} MB are free"
+    return ""
+
+
 def _tidy(folder: Path) -> None:
     """Remove the buckets that no manifest names: of stores before, and of preparations that were broken off."""
     named = "".join(manifest.read_text(encoding="utf-8") for manifest in folder.glob("manifest-*.json"))
     for made in folder.iterdir():
-        if made.is_dir() and made.name not in named:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(made)
+        if MADE.fullmatch(made.name) and made.name not in named:
+            _remove(made)
+
+
+def _remove(made: Path) -> None:
+    """Remove a folder of buckets, and nothing that somebody else put there."""
+    with contextlib.suppress(OSError):
+        for file in made.glob("*.duckdb*"):
+            file.unlink()
+        made.rmdir()

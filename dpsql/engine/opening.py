@@ -7,7 +7,7 @@ import errno
 import getpass
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.snapshots import SnapshotTable, snapshot_files
-from dpsql.backends.source_files import READERS, FileState, SourceFiles, files_of
+from dpsql.backends.source_files import READERS, DataOrigin, SourceFiles, files_of
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import place_of, scheme_of
@@ -113,11 +113,16 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     book = Ledger(*find_ledger(declared, ledger))
     facts, folder = FactsBesideLedger(book), store_folder(declared, book)
 
-    def store(files: Sequence[FileState]) -> Store | None:
-        return find_store(folder, budget.entity, files, facts)
+    def store(origin: DataOrigin) -> Store | None:
+        return find_store(folder, budget.entity, origin, facts)
 
-    def opened() -> Reader:
-        return open_reader(declared, database, facts, store if manifest_of(folder, budget.entity).is_file() else NO_STORE)
+    def opened(tries: int = 3) -> Reader:
+        try:
+            return open_reader(declared, database, facts, store if manifest_of(folder, budget.entity).is_file() else NO_STORE)
+        except OperationalError as fault:
+            if fault.code not in ("store", "data-changed") or tries == 1:
+                raise
+        return opened(tries - 1)  # another store was put in its place while it was opened
 
     reader = opened()
     if make_store is not None and declared.prepare and is_large(reader):
@@ -140,9 +145,11 @@ def is_large(reader: Reader) -> bool:
 
 
 def store_folder(policy: Policy, ledger: Ledger) -> Path:
-    """The folder of the prepared stores: the one that the policy names, or the one beside the ledger."""
-    folder = Path(policy.path).parent / policy.store if policy.store else ledger.path.with_name(f"{ledger.path.name}.store")
-    return Path(os.path.realpath(file_named(folder)))
+    """The folder of the prepared stores of a ledger: in the one that the policy names, or beside the ledger. It is dpsql's
+    own."""
+    named = f"dpsql-store-{ledger.identity[:16]}"
+    beside = ledger.path.with_name(f"{ledger.path.name}.store")
+    return Path(os.path.realpath(file_named(Path(policy.path).parent / policy.store / named if policy.store else beside)))
 
 
 def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:

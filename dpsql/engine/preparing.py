@@ -58,7 +58,7 @@ def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledg
     and into how many buckets they go, is decided by private rows."""
     with ledger.alone("prepare"), contextlib.suppress(OperationalError):
         folder, facts = store_folder(policy, ledger), FactsBesideLedger(ledger)
-        reader = open_reader(policy, database, facts, lambda files: find_store(folder, budget.entity, files, facts))
+        reader = open_reader(policy, database, facts, lambda origin: find_store(folder, budget.entity, origin, facts))
         large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.origin.files)
         reader.close()
         if large:

@@ -108,13 +108,15 @@ class Printing:
     salt    the secret that orders rows for truncation
     reach   ranges of columns of the input over the present rows. They may shorten a text, and must not change its result
     stored  the private tables, by name, that are read in a store instead of the database
-    part    whether they are read in one bucket, of which sums are added to those of others, and only then held within 64 bits
+    bucket  the number of the one bucket that is read; None for all of them
+    hold    whether sums are held within 64 bits, or first added to others
     """
 
     salt: int = 0
     reach: Mapping[str, Interval] = dataclasses.field(default_factory=dict)
     stored: Mapping[str, StoredTable] = dataclasses.field(default_factory=dict)
-    part: bool = False
+    bucket: int | None = None
+    hold: bool = True
 
     def seen(self, input: Node) -> dict[str, Facts]:
         """The known ranges of the columns of a relation over the present rows."""
@@ -220,7 +222,7 @@ class Summary(Node):
 
     def merge_sql(self, parts: str) -> str | None:
         """The SELECT statement of this summary over all entities, where `parts` names a table with its rows over each of disjoint
-        sets of them, with sums that are not held yet (`Printing.part`); None where it does not follow from these. Asked only
+        sets of them, with sums that are not held yet (`Printing.hold`); None where it does not follow from these. Asked only
         where the input is split by entity; the proof is in the class's docstring."""
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpsql.catalog.model import Table
+from dpsql.plan.expr.printing import quote
 
 OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a bucket has beside those of a table
 
@@ -20,6 +21,7 @@ class StoredTable:
     rows   the number of rows
     most   the most rows of one owner
     ends   the least and the greatest value of each column of numbers; None where there is none, or one is not finite
+    buckets  the number of buckets that the rows are in
     """
 
     shape: str
@@ -27,11 +29,18 @@ class StoredTable:
     rows: int = 0
     most: int = 0
     ends: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
+    buckets: int = 1
 
 
-def in_buckets(table: str) -> str:
-    """The name that stands for the rows of a table in a store: those of one bucket, or of all."""
-    return f"{table} in buckets"
+def bucket_name(number: int) -> str:
+    """The name, as SQL, of the database that is one bucket. Tables in it are named together with it, so that none that anybody
+    else can name is ever taken for one, or one for that."""
+    return quote(f"bucket {number}")
+
+
+def place_in_bucket(table: str, number: int) -> str:
+    """The rows of a table in one bucket, as SQL."""
+    return f"{bucket_name(number)}.main.{quote(table)}"
 
 
 def shape_of(table: Table) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,9 @@ def test_rows_are_not_counted_again_until_the_file_changes(tmp_path: Path, monke
     counted: list[str] = []
     rows = DuckReader.rows
 
-    def told(self: DuckReader, sql: str, part: str | None = None) -> Any:
+    def told(self: DuckReader, sql: str, parts: Sequence[str] = ()) -> Any:
         counted.append(sql) if "GROUP BY t1.\"owner\"" in sql else None
-        return rows(self, sql, part)
+        return rows(self, sql, parts)
 
     monkeypatch.setattr(DuckReader, "rows", told)
 

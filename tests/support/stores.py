@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,9 @@ class BucketReader(DuckReader):
     def others(self) -> list[str]:
         return []
 
-    def _cursor(self, sql: str = "", part: str | None = None) -> Any:
-        (self.others if part is None else self.parts).append(sql if part is None else part)
-        return super()._cursor(sql, part)
+    def _cursor(self, sql: str = "", parts: Sequence[str] = ()) -> Any:
+        (self.parts if parts else self.others).append(parts[0] if parts else sql)
+        return super()._cursor(sql, parts)
 
 
 def stored(database: Path, ledger: Ledger, *, budget: str = "person", buckets: int = 7, policy: str = worlds.POLICY,
@@ -49,7 +50,7 @@ def stored(database: Path, ledger: Ledger, *, budget: str = "person", buckets: i
 def reopened(database: Path, ledger: Ledger, folder: Path, *, budget: str = "person", policy: str = worlds.POLICY) -> BucketReader:
     """A reader of a DuckDB file, and of the store in a folder if that is in force."""
     entity, facts = parse_policy(policy).budgets[budget].entity, FactsBesideLedger(ledger)
-    found = open_files([], database=database, find_store=lambda files: find_store(folder, entity, files, facts))
+    found = open_files([], database=database, find_store=lambda origin: find_store(folder, entity, origin, facts))
     found.__class__ = BucketReader
     assert isinstance(found, BucketReader)
     return found

@@ -133,7 +133,8 @@ class Content:
         merged = plan.merge_sql(PARTS) if stored and stored.keys() == private and by_entity(plan) else None
         if merged is None:
             return (self.sql(plan, printing),)
-        return merged, printed(plan, self.learned(plan), replace(printing, stored=stored, part=True))
+        learned, buckets = self.learned(plan), range(next(iter(stored.values())).buckets)
+        return merged, [printed(plan, learned, replace(printing, stored=stored, bucket=number, hold=False)) for number in buckets]
 
     def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
         """The private tables of a plan that are in a store."""

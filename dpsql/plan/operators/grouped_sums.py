@@ -26,8 +26,8 @@ def saturated(total: str, bound: int = SATURATION) -> str:
 
 
 def held(total: str, printing: Printing) -> str:
-    """A HUGEINT sum of all rows as a BIGINT; of the rows of a bucket as a HUGEINT, which is held after it is added to others."""
-    if not printing.part:
+    """A HUGEINT sum as a BIGINT; or as a HUGEINT, if it is first added to others."""
+    if printing.hold:
         return saturated(total)
     return f"CAST(LEAST(GREATEST(COALESCE({total}, 0), -{OF_PARTS}), {OF_PARTS}) AS HUGEINT)"
 

@@ -12,7 +12,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
-from dpsql.plan.stored import OWNER, in_buckets
+from dpsql.plan.stored import OWNER, place_in_bucket
 from dpsql.types import Type
 
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -35,9 +35,10 @@ class Scan(Node):
     carried with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i,
     and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
 
-    Widening never raises: whole numbers and numbers fit into their wide types, and moments of another unit that do not are NULL.
-    Frequencies are those of the table's keys, which the database guarantees by `=`, and only of columns that are carried exactly
-    and never NULL (`catalog.schema`): values that it tells apart stay apart.
+    Every NaN is carried as the same one: engines may or may not store its sign, depending on what else is stored beside it, and
+    it can be told by a text or by an order. Widening never raises: whole numbers and numbers fit into their wide types, and
+    moments of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by
+    `=`, and only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
     """
 
     table: Table
@@ -124,16 +125,20 @@ class Scan(Node):
         """The SELECT statement of the rows on which a condition is true, and some that are `tested`, as SQL; `beside` are
         columns, as SQL, that are shown too. In SQL, `t0` is the table."""
         carried = {column: self._carried(name) for column, name in self.columns}
-        source, tests = self._stored(carried) if self.table.name in printing.stored else self._found(carried)
+        source, tests = self._stored(carried, printing) if self.table.name in printing.stored else self._found(carried)
         tests += [*([to_sql(condition, carried)] if condition is not None else []), *tested]
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         shown = ", ".join(f"{printed} AS {quote(column)}" for column, printed in {**carried, **beside}.items())
         return f"SELECT {shown} FROM {source}{where}"
 
-    def _stored(self, carried: dict[str, str]) -> tuple[str, list[str]]:
+    def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
         """Where rows are read in a store, in which all have an owner; how owners are printed is put into `carried`."""
         carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
-        return f"{quote(in_buckets(self.table.name))} AS t0", []
+        name, number = self.table.name, printing.bucket
+        if number is not None:
+            return f"{place_in_bucket(name, number)} AS t0", []
+        parts = (f"SELECT * FROM {place_in_bucket(name, each)}" for each in range(printing.stored[name].buckets))
+        return f"({' UNION ALL '.join(parts)}) AS t0", []
 
     def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
         """Where rows are read, with those in which their owners are named, and the tests that they have owners; how owners are
@@ -157,7 +162,10 @@ class Scan(Node):
         declared = self.table.columns[name]
         printed = f"t0.{quote(name)}"
         wide = declared.sql_type.upper() == declared.type.value and declared.type is not Type.VARCHAR
-        return printed if wide else _widened(printed, declared.type)
+        carried = printed if wide else _widened(printed, declared.type)
+        if declared.type is not Type.DOUBLE:
+            return carried
+        return f"(CASE WHEN isnan({carried}) THEN CAST('nan' AS DOUBLE) ELSE {carried} END)"
 
     def label(self) -> str:
         return f"Scan {self.table.name}" + (" (public)" if self.table.public else "")

@@ -7,6 +7,7 @@ bound, and grouping their rows by entity alone, which takes a fraction of the ti
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import InvalidPlan, Printing, columns_of
@@ -33,16 +34,16 @@ def in_two_parts(plan: GroupedSums, rows: str, printing: Printing) -> str:
     Proof that it gives the same sums. Let s be the sum of the l1 norms of all rows' vectors of an entity. Its contributions, as
     one vector over all cells, have an l1 norm of at most s (triangle inequality), and an l2 norm that is no larger. Where s is
     within the bound, they are therefore not scaled, nor held within 2^50, and add up to the sums over the rows. Other entities
-    are clipped as the plan says. Which part an entity is in rests on its own rows alone, so that holding the total of each part
-    to 64 bits, before the totals are added up and held again, moves no total by more.
+    are clipped as the plan says. The totals of both parts are added up, and then held within 64 bits as those of the plan.
     """
     clip, given = plan.input, plan.input.inputs[0]
     if not isinstance(clip, Clip) or not isinstance(given, Contributions):
         raise InvalidPlan("only sums of clipped contributions are parted")
+    parts = replace(printing, hold=False)
     small, large = (_part(clip, given, rows, test, printing) for test in ("<=", ">"))
-    by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, printing)
+    by_row = grouped_sums(given.input, small, plan.keys, given.summands, plan.totals, parts)
     scaled = clip.render((given.render((large,), printing),), printing)
-    by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, printing)
+    by_entity = grouped_sums(clip, scaled, plan.keys, plan.summands, plan.totals, parts)
     keys = ", ".join(f"t0.{quote(key)}" for key in plan.keys)
     totals = ", ".join(f"{held(f'SUM(t0.{quote(total)})', printing)} AS {quote(total)}" for total in plan.totals)
     where = "" if plan.in_engine else only_readable(plan.input, plan.keys)
