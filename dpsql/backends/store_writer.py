@@ -84,8 +84,8 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
         _put(manifest_of(folder, catalog.entity.name), text)
     except (ReaderFault, OSError):
         _remove(made)
-        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the one before is still used, if there is "
-                               "one", code="store", try_='folder = "..." in [store], on a larger disk') from None
+        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the one before is still used, "
+                               "if there is one", code="store", try_='folder = "..." in [store], on a larger disk') from None
     except BaseException:
         _remove(made)
         raise

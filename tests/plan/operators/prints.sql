@@ -1,5 +1,5 @@
 -- scan
-SELECT CAST(t0."id" AS BIGINT) AS "p_id", t0."x" AS "p_x", t0."active" AS "p_active" FROM "people" AS t0
+SELECT CAST(t0."id" AS BIGINT) AS "p_id", (CASE WHEN isnan(t0."x") THEN CAST('nan' AS DOUBLE) ELSE t0."x" END) AS "p_x", t0."active" AS "p_active" FROM "people" AS t0
 
 -- scan, owner may be NULL
 SELECT CAST(t0."visit" AS BIGINT) AS "v_visit", CAST(t0."person" AS BIGINT) AS "v_person", (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "v_town" FROM "visits" AS t0 WHERE t0."person" IS NOT NULL
@@ -14,7 +14,7 @@ SELECT (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "t_town" FROM "towns" AS t0
 SELECT "c1", "c2" FROM (VALUES (CAST('it''s' AS VARCHAR), CAST('2020-02-29' AS DATE)), (CAST(NULL AS VARCHAR), CAST(NULL AS DATE))) AS t0("c1", "c2")
 
 -- filter
-SELECT CAST(t0."id" AS BIGINT) AS "p_id", t0."x" AS "p_x", t0."active" AS "p_active" FROM "people" AS t0 WHERE (t0."x" > CAST(1.5 AS DOUBLE))
+SELECT CAST(t0."id" AS BIGINT) AS "p_id", (CASE WHEN isnan(t0."x") THEN CAST('nan' AS DOUBLE) ELSE t0."x" END) AS "p_x", t0."active" AS "p_active" FROM "people" AS t0 WHERE ((CASE WHEN isnan(t0."x") THEN CAST('nan' AS DOUBLE) ELSE t0."x" END) > CAST(1.5 AS DOUBLE))
 
 -- filter, of no table
 SELECT * FROM (<0>) AS t0 WHERE TRUE
