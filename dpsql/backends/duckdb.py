@@ -17,10 +17,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.backends.buckets import Buckets, NoBuckets
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState, files_of_database, fingerprint
-from dpsql.backends.store import Store, bucket_name
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
@@ -34,7 +34,8 @@ GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 SETTINGS = {
     "autoload_known_extensions": "false", "autoinstall_known_extensions": "false", "allow_community_extensions": "false",
     "allow_persistent_secrets": "false", "python_enable_replacements": "false", "python_scan_all_frames": "false",
-    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "enable_external_access": "false",
+    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "arrow_lossless_conversion": "true",
+    "enable_external_access": "false",
 }
 
 
@@ -43,14 +44,15 @@ class DuckReader:
 
     `files` are read where they are whenever a query needs them, so none may change while the reader is open. `keys` has the
     tables that are views of them, each with the columns that were found to be unique together, and never NULL; or none. Where
-    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory. The
-    buckets of a `store` are attached under the names of `bucket_name`. `sources` are all files that the tables are read from.
+    other tables are in a database file, it is attached as `beside`, and those of files are in the database in memory. Parts
+    of queries are run in the `buckets` of a store. `sources` are all files that the tables are read from.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
-                 store: Store | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
-        self._store, self.sources, self._rows_in_files = store, sources, rows_in_files
+                 buckets: Buckets | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
+        self.buckets: Buckets = NoBuckets() if buckets is None else buckets
+        self.sources, self._rows_in_files = sources, rows_in_files
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
         if beside is not None:
@@ -58,11 +60,11 @@ class DuckReader:
 
     @property
     def version(self) -> str:
-        return self._version
+        return f"{self._version}{self.buckets.version}"
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
-        return {} if self._store is None else self._store.tables
+        return self.buckets.tables
 
     def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
         with self._cursor(sql, part) as cursor:
@@ -139,6 +141,7 @@ class DuckReader:
         if not self._stand():  # which one is not said: its name may be private
             raise OperationalError("files of the database were changed since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
+        self.buckets.check()
 
     def _stand(self) -> bool:
         """Whether all files are the ones that were opened."""
@@ -157,20 +160,6 @@ class DuckReader:
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
-    def _collect(self, cursor: duckdb.DuckDBPyConnection, part: str) -> None:
-        """Run a statement in each bucket, one after the other, so that memory holds the groups of one; and put the rows together.
-
-        The engine uses all processors for one bucket: several buckets at a time took as long.
-        """
-        buckets = () if self._store is None else range(len(self._store.buckets))
-        tables = [quote(name) for name in self.stored if quote(name) in part]
-        for bucket in buckets:
-            for name in tables:
-                cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {bucket_name(bucket)}.main.{name}")
-            cursor.execute(f"INSERT INTO {PARTS} {part}" if bucket else f"CREATE TEMP TABLE {PARTS} AS {part}")
-        for name in tables:
-            cursor.execute(f"DROP VIEW {name}")
-
     @contextlib.contextmanager
     def _cursor(self, sql: str = "", part: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
@@ -183,8 +172,10 @@ class DuckReader:
             for name, place in self._held.items():
                 if quote(name) in (part or sql):
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
-            if part is not None:
-                self._collect(cursor, part)
+            if part is None:
+                self.buckets.bring(cursor, sql)
+            else:
+                self.buckets.collect(cursor, part, self._held)
             yield cursor
         except duckdb.Error:
             failed = True

@@ -56,17 +56,15 @@ class Store:
     tables: Mapping[str, StoredTable]
 
     def as_json(self) -> str:
-        return json.dumps({"engine": self.engine, "sources": _listed(self.sources), "buckets": _listed(self.buckets),
-                           "tables": {name: asdict(table) for name, table in self.tables.items()}}, indent=1)
+        return json.dumps({"engine": self.engine, "sources": files_as_json(self.sources), "buckets": files_as_json(self.buckets),
+                           "tables": tables_as_json(self.tables)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Store:
         """Raises ValueError, KeyError or TypeError for anything but what `as_json` gave."""
         found = json.loads(text)
-        return cls(engine=found["engine"], sources=_states(found["sources"]), buckets=_states(found["buckets"]),
-                   tables={name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
-                       column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
-                       for name, table in found["tables"].items()})
+        return cls(engine=found["engine"], sources=as_files(found["sources"]), buckets=as_files(found["buckets"]),
+                   tables=tables_of(found["tables"]))
 
 
 FindStore: TypeAlias = Callable[[Sequence[FileState]], Store | None]
@@ -102,9 +100,21 @@ def fact_of(manifest: str) -> str:
     return f"store {manifest}"
 
 
-def _listed(files: Sequence[FileState]) -> list[dict[str, Any]]:
+def files_as_json(files: Sequence[FileState]) -> list[dict[str, Any]]:
     return [asdict(file) | {"path": str(file.path)} for file in files]
 
 
-def _states(files: Sequence[Mapping[str, Any]]) -> tuple[FileState, ...]:
-    return tuple(FileState(**{**file, "path": Path(file["path"])}) for file in files)
+def as_files(found: Sequence[Mapping[str, Any]]) -> tuple[FileState, ...]:
+    """The files, from what `files_as_json` gave."""
+    return tuple(FileState(**{**file, "path": Path(file["path"])}) for file in found)
+
+
+def tables_as_json(tables: Mapping[str, StoredTable]) -> dict[str, Any]:
+    return {name: asdict(table) for name, table in tables.items()}
+
+
+def tables_of(found: Mapping[str, Mapping[str, Any]]) -> dict[str, StoredTable]:
+    """The tables, from what `tables_as_json` gave."""
+    return {name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
+        column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
+        for name, table in found.items()}

@@ -16,9 +16,10 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -66,18 +67,24 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
     `reader` is not sealed. Raises OperationalError where no table can be prepared, or files cannot be
     written; the store before then stays in force.
     """
-    tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
-    if not tables:
-        raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
-                               try_="statements as they are: without a store, the data are read where they are")
+    with fresh_buckets(reader, catalog, folder, salt=salt, buckets=buckets, tell=tell) as store:
+        text = store.as_json()
+        facts.keep(fact_of(text))
+        put(manifest_of(folder, catalog.entity.name), text)
+    _tidy(folder)
+    return store
+
+
+@contextlib.contextmanager
+def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, buckets: int | None,
+                  tell: Callable[[str], None]) -> Iterator[Store]:
+    """A store that is made in a folder, and not in force. It is removed if what is done with it is broken off; see `prepare`."""
+    tables = storable(catalog)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = folder / f"{secrets.token_hex(8)}"
     made.mkdir(mode=0o700)
     try:
-        store = _made(reader, tables, made, salt=salt, buckets=buckets, tell=tell)
-        text = store.as_json()
-        facts.keep(fact_of(text))
-        _put(manifest_of(folder, catalog.entity.name), text)
+        yield _made(reader, tables, made, salt=salt, buckets=buckets, tell=tell)
     except (ReaderFault, OSError):
         shutil.rmtree(made, ignore_errors=True)
         free = shutil.disk_usage(folder).free >> 20
@@ -86,14 +93,21 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    _tidy(folder)
-    return store
+
+
+def storable(catalog: Catalog) -> list[Table]:
+    """The tables whose rows belong to one entity each. Raises OperationalError where there are none."""
+    tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
+    if not tables:
+        raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
+                               try_="statements as they are: without a store, the data are read where they are")
+    return tables
 
 
 def _made(reader: DuckReader, tables: Sequence[Table], folder: Path, *, salt: int, buckets: int | None,
           tell: Callable[[str], None]) -> Store:
     cut = _cut(reader, tables, buckets)
-    stored = {table.name: StoredTable(shape=shape_of(table), order=_Rows.of(table).order) for table in tables}
+    stored = {table.name: prepared_as(table) for table in tables}
     files = []
     for number in range(cut.buckets):
         tell(f"preparing bucket {number + 1} of {cut.buckets} ...")
@@ -101,23 +115,28 @@ def _made(reader: DuckReader, tables: Sequence[Table], folder: Path, *, salt: in
         reader.write(f"ATTACH {text_literal(path)} AS {bucket_name(number)}")
         for table in tables:
             place = f"{bucket_name(number)}.main.{quote(table.name)}"
-            reader.write(f"CREATE TABLE {place} AS {_Rows.of(table).sql(cut, number, salt)}")
-            stored[table.name] = _with(stored[table.name], _told(reader, table, place))
+            reader.write(f"CREATE TABLE {place} AS {OwnedRows.of(table).sql(cut, number, salt)}")
+            stored[table.name] = with_bucket(stored[table.name], told_of(table, reader.rows(told_sql(table, place))[0]))
         reader.write(f"DETACH {bucket_name(number)}")
         path.chmod(0o600)
         files.append(FileState.of(path))
     return Store(engine=duckdb.__version__, sources=tuple(reader.sources), buckets=tuple(files), tables=stored)
 
 
+def prepared_as(table: Table) -> StoredTable:
+    """What is known of a table before its rows are."""
+    return StoredTable(shape=shape_of(table), order=OwnedRows.of(table).order)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class OwnedRows:
     """The rows of a table that have an owner: the scan of its declared columns, and the name under which it carries the owner."""
 
     scan: Scan
     owner: str
 
     @classmethod
-    def of(cls, table: Table) -> _Rows:
+    def of(cls, table: Table) -> OwnedRows:
         way, ids = table.owners[0], {name: f"c{number}" for number, name in enumerate(table.columns)}
         owner = ids[way.column] if way.in_row and way.column in ids else "owner"
         columns = tuple((column, name) for name, column in ids.items())
@@ -156,33 +175,42 @@ def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Bu
     rows = most = 0
     spans: list[tuple[int, int]] = []
     for table in tables:
-        owned = _Rows.of(table)
+        owned = OwnedRows.of(table)
         owner = f"t0.{quote(owned.owner)}"
         ends = f"MIN({owner}), MAX({owner})" if owned.kind is Type.BIGINT else "NULL, NULL"
         (count, low, high), = reader.rows(f"SELECT COUNT(*), {ends} FROM ({owned.scan.render((), Printing())}) AS t0")
         rows, most = max(rows, count), most if low is None else max(most, count)
         spans += [] if low is None else [(low, high)]
     number = min(MOST_BUCKETS, max(1, -(-rows // ROWS_OF_BUCKET))) if buckets is None else buckets
-    if not spans or len({_Rows.of(table).kind for table in tables}) > 1:
+    if not spans or len({OwnedRows.of(table).kind for table in tables}) > 1:
         return Bucketing(buckets=number)
     low, high = min(low for low, _ in spans), max(high for _, high in spans)
     return Bucketing(buckets=number, low=low, width=-(-(high - low + 1) // number) if high - low < DENSE * most else 0)
 
 
-def _told(reader: DuckReader, table: Table, place: str) -> StoredTable:
-    """What is known of the rows of one bucket."""
+def told_sql(table: Table, place: str) -> str:
+    """The statement of one row that tells of the rows of a bucket, which are in the table `place`."""
     counted = f"SELECT COUNT(*) AS \"n\" FROM {place} AS t0 GROUP BY t0.{quote(OWNER)}"
-    (rows, most), = reader.rows(f"SELECT COALESCE(SUM(t1.\"n\"), 0), COALESCE(MAX(t1.\"n\"), 0) FROM ({counted}) AS t1")
-    numeric = {name: column.type.value for name, column in table.columns.items() if column.type.numeric}
-    ends = ", ".join(f"CAST({end}(t0.{quote(name)}) AS {kind})" for name, kind in numeric.items() for end in ("MIN", "MAX"))
-    found, = reader.rows(f"SELECT {ends} FROM {place} AS t0") if numeric else [()]
-    pairs = dict(zip(numeric, zip(found[::2], found[1::2], strict=True), strict=True))
-    return StoredTable(shape="", rows=int(rows), most=most, ends={
+    ends = ", ".join(f"(SELECT CAST({end}(t0.{quote(name)}) AS {kind}) FROM {place} AS t0)"
+                     for name, kind in _numeric(table).items() for end in ("MIN", "MAX"))
+    return (f"SELECT CAST(COALESCE(SUM(t1.\"n\"), 0) AS BIGINT), COALESCE(MAX(t1.\"n\"), 0){', ' * bool(ends)}{ends} "
+            f"FROM ({counted}) AS t1")
+
+
+def told_of(table: Table, row: Sequence[Any]) -> StoredTable:
+    """What the row of `told_sql` tells."""
+    rows, most, *found = row
+    pairs = dict(zip(_numeric(table), zip(found[::2], found[1::2], strict=True), strict=True))
+    return StoredTable(shape="", rows=rows, most=most, ends={
         name: (low, high) if math.isfinite(low) and math.isfinite(high) else None
         for name, (low, high) in pairs.items() if low is not None})
 
 
-def _with(known: StoredTable, bucket: StoredTable) -> StoredTable:
+def _numeric(table: Table) -> dict[str, str]:
+    return {name: column.type.value for name, column in table.columns.items() if column.type.numeric}
+
+
+def with_bucket(known: StoredTable, bucket: StoredTable) -> StoredTable:
     """What is known of some buckets, and of one more."""
     ends = dict(known.ends)
     for column, found in bucket.ends.items():
@@ -191,7 +219,7 @@ def _with(known: StoredTable, bucket: StoredTable) -> StoredTable:
     return replace(known, rows=known.rows + bucket.rows, most=max(known.most, bucket.most), ends=ends)
 
 
-def _put(manifest: Path, text: str) -> None:
+def put(manifest: Path, text: str) -> None:
     """Put a manifest in the place of the one before, at once."""
     fresh = manifest.with_name(f"{manifest.name}.new")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -64,6 +64,17 @@ class ForeignKey:
     references: tuple[str, ...]
 
 
+IN_SPARK = "spark:"  # how the source of a table begins that only Spark can see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPolicy:
+    """Where queries are read in buckets by a cluster: the address of its master, and a folder in one of its file systems."""
+
+    master: str
+    store: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePolicy:
     """A declared table.
@@ -80,6 +91,11 @@ class TablePolicy:
     rows_per_entity: Mapping[str, int] = field(default_factory=dict)
     rows_per_value: Mapping[str, int] = field(default_factory=dict)
     source: str | None = None
+
+    @property
+    def in_spark(self) -> bool:
+        """Whether only Spark can see its rows."""
+        return self.source is not None and self.source.startswith(IN_SPARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +143,9 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The whole declaration. `digest` identifies it in the ledger's records; `path` and `text` locate errors. `memory` is what
-    the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
-    beside the ledger. `prepare` says whether a store of large data is made when they are opened."""
+    the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the
+    one beside the ledger. `prepare` says whether a store of large data is made when they are opened. `spark` is the cluster by
+    which a store is read; None where this machine reads."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -140,6 +157,7 @@ class Policy:
     memory: str | None = None
     store: str | None = None
     prepare: bool = True
+    spark: SparkPolicy | None = None
     path: str = ""
     text: str = ""
     digest: str = ""

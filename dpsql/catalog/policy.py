@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
+from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, SparkPolicy, TablePolicy
 from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.errors import OptionError, PolicyError
@@ -49,10 +49,13 @@ FORMS = {  # a correct example of each key
     "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
     "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
-    "prepare": "prepare = false",
+    "prepare": "prepare = false", "spark": 'spark = { master = "spark://host:7077", store = "hdfs:///dpsql" }',
+    "master": 'master = "local[2]", "spark://host:7077" or "sc://host:15002"',
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
+MASTER = re.compile(r"local(\[.+\])?$|(spark|sc|k8s)://.|yarn$")
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.")
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
@@ -99,7 +102,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=section.take("database", str),
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
-                    **_store(section.section("store")),
+                    **_store(section.section("store")), spark=_spark(section.section("spark")),
                     path=path, text=text, digest=hashlib.sha256(text.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -245,6 +248,22 @@ def _store(store: Section | None) -> dict[str, Any]:
     folder, by_itself = store.take("folder", str), store.take("prepare", bool)
     store.finish()
     return {"memory": found, "store": folder, "prepare": by_itself is not False}
+
+
+def _spark(part: Section | None) -> SparkPolicy | None:
+    """The cluster, and the folder of the stores that it reads."""
+    if part is None:
+        return None
+    master, form = part.take("master", str, required=True), 'store = "hdfs:///dpsql", "s3a://bucket/dpsql" or "file:///shared/dpsql"'
+    store = part.take("store", str, form=form)
+    if store is None:
+        part.missing("store", form=form)
+    if not MASTER.match(master):
+        part.fail("master", "must be the address of a master of Spark, or of a server of Spark Connect")
+    if not ADDRESS.match(store):
+        part.fail("store", "must be the address of a folder in a file system of Spark", try_=form)
+    part.finish()
+    return SparkPolicy(master=master, store=store)
 
 
 def _entity(name: str, part: Section) -> Entity:
@@ -561,13 +580,24 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
     path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
     source = (table.source or ".csv").lower()
     in_folders = not source.endswith((".csv", ".tsv", ".parquet")) or bool(set(source) & set("*?["))
-    if not in_database and in_folders and not source.endswith((".csv", ".tsv")):
+    if not in_database and in_folders and not table.in_spark and not source.endswith((".csv", ".tsv")):
         return  # which columns are in the names of folders is known when they are opened
-    if in_database or source.endswith(".parquet"):
+    if in_database or source.endswith(".parquet") or table.in_spark:
         fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types", "leaving it out")
     for name, column in table.columns.items():
         if column.type is None:
             fail((*path, name), "it has no type, although other columns of this file have one", 'type = "VARCHAR"')
+
+
+def _check_spark(policy: Policy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
+    """What is in Spark needs a cluster; and the rows of an entity are put together in one place."""
+    private = [table for table in policy.tables.values() if not table.public]
+    for table in policy.tables.values():
+        if table.in_spark and policy.spark is None:
+            fail(("tables", table.name, "source"), "the policy names no cluster", FORMS["spark"])
+        if not table.public and not table.in_spark and any(other.in_spark for other in private):
+            fail(("tables", table.name, "source"), "other private tables are in Spark, and this one is not",
+                 'source = "spark:s3a://bucket/folder" or "spark:catalog.schema.table" for all of them')
 
 
 def _check_references(policy: Policy) -> None:
@@ -586,6 +616,7 @@ def _check_references(policy: Policy) -> None:
 
     for table in policy.tables.values():
         _check_types(policy, table, fail)
+    _check_spark(policy, fail)
     for entity in policy.entities.values():
         for kind in entity.any_of:
             if kind not in policy.entities or policy.entities[kind].any_of:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
+
 from dpsql.backends.all_backends import is_file, open_place
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.source_files import READERS, FileState, SourceFiles, files_of
+from dpsql.backends.spark import manifest_in_spark
+from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
@@ -25,6 +29,7 @@ from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening_spark import check_in_spark, cluster_of, read_by_spark, tables_in_spark
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
@@ -112,14 +117,20 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
         return find_store(folder, budget.entity, files, facts)
 
     def opened() -> Reader:
-        return open_reader(declared, database, facts, store if manifest_of(folder, budget.entity).is_file() else NO_STORE)
+        there = manifest_of(folder, budget.entity).is_file() or manifest_in_spark(folder, budget.entity).is_file()
+        return open_reader(declared, database, facts, store if there else NO_STORE)
 
     reader = opened()
-    if make_store is not None and declared.prepare and is_large(reader):
+    if declared.spark is not None and isinstance(reader, DuckReader):
+        with told_by(declared, ("spark",)):
+            read_by_spark(declared, reader, folder, budget.entity, facts)
+    elif make_store is not None and declared.prepare and is_large(reader):
         make_store(declared, database, budget, book)
         reader.close()
         reader = opened()
     catalog = fitted(declared, budget.name, reader)
+    with told_by(declared, ("tables",)):
+        check_in_spark(declared, catalog, reader.stored)
     notes, fresh = noticed(declared, database, book, budget.name)
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
@@ -261,7 +272,7 @@ def _user() -> str:
 
 def sources_of(policy: Policy) -> dict[str, SourceFiles]:
     """The files of each table that the policy names a source for. Raises OperationalError, located, where there are none."""
-    with _told_by(policy, ("tables",)):
+    with told_by(policy, ("tables",)):
         return {name: _source_of(policy, name, source) for name, source in _named_sources(policy)}
 
 
@@ -275,7 +286,7 @@ def _files_there(policy: Policy) -> dict[str, tuple[Path, ...]]:
 
 
 def _named_sources(policy: Policy) -> list[tuple[str, str]]:
-    return [(name, table.source) for name, table in policy.tables.items() if table.source is not None]
+    return [(name, table.source) for name, table in policy.tables.items() if table.source is not None and not table.in_spark]
 
 
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
@@ -290,6 +301,9 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     OperationalError or IntegrityError, located in the policy if it names the file.
     """
     folder, named = Path(policy.path).parent, database
+    if any(table.in_spark for table in policy.tables.values()) and database is not None:
+        raise OperationalError("a database that is named has all tables, and the policy has some in Spark", code="no-database",
+                               try_="leaving the database out")
     alone = database is not None and policy.database is None and Path(str(database)).suffix.lower() not in READERS
     sources = {} if alone else sources_of(policy)  # a database that a person names has all tables
     if database is None and policy.database is not None:
@@ -298,26 +312,36 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         database = file_named(database)
     if database is not None and Path(database).suffix.lower() in READERS:
         table = _table_of(policy, Path(database))
-        with _told_by(policy, ("tables",)):
+        with told_by(policy, ("tables",)):
             sources[table] = files_of(table, Path(database))
         database = None
-    elif database is not None and not sources:
-        with _told_by(policy, ("database",) if named is None else ()):
+    in_spark = tables_in_spark(policy)
+    if database is not None and not sources and not in_spark:
+        with told_by(policy, ("database",) if named is None else ()):
             if is_file(str(database)) and (store is not NO_STORE or not sealed):
                 return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed)
             return open_place(str(database))
-    if not sources:
+    if not sources and not in_spark:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
-    missing = [name for name in policy.tables if name not in sources]
+    missing = [name for name in policy.tables if name not in sources and name not in in_spark]
     if missing and database is None:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
-    with _told_by(policy, ("tables",)):
+    with told_by(policy, ("tables",)):
         _check_sources(policy, sources)
         return open_files([_file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
                           database=Path(database) if missing and database is not None else None, memory=policy.memory,
-                          find_store=store, sealed=sealed, tell=tell)
+                          find_store=store, sealed=sealed, tell=tell, others=_made_in_spark(policy, in_spark))
+
+
+def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable[[duckdb.DuckDBPyConnection], str]:
+    """What makes the tables that only Spark can see."""
+    if not tables:
+        return lambda connection: ""
+    with told_by(policy, ("spark",)):
+        cluster = cluster_of(policy)
+    return lambda connection: make_tables(connection, cluster, list(tables.values()))
 
 
 def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
@@ -337,7 +361,7 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
 
 
 @contextlib.contextmanager
-def _told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
+def told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
     """A context that locates errors in files where the policy names the file, or the key that several of its rows share."""
     try:
         yield

@@ -1,0 +1,173 @@
+"""A store in a file system of Spark, whose buckets are read by the tasks of a cluster.
+
+The driver, which is the process of dpsql, has an ordinary `DuckReader`: for the schema, for public tables, and for the text
+that merges the parts. A part of a query is one job; each task rebuilds the file of a bucket from its chunks, compares its
+digest with the one in the manifest, and runs the part in it (`backends.spark_task`).
+
+Why the sums are those of the whole store. The manifest, which counts only if it is remembered beside the ledger, word by word
+(`kernel.proven_facts`), has the digest of each bucket; so what a task reads under a number are the rows that were put there. Of
+each number the driver wants all pieces of a result, each once, the last one marked. So a bucket that is missing, is there
+twice, was exchanged or failed is a fault, and never a part of a sum, however often Spark ran a task, and wherever. Arrow
+carries every type of the engine without loss (`arrow_lossless_conversion`), and tasks run the engine's very version under the
+same locked settings.
+
+Where the data are nowhere but in Spark, the driver has its private tables without a row. A query that is not split by entity
+then reads the tables that it names from all buckets, put together at the driver: a scan drops rows without an owner, and the
+buckets have all others, with the rows along the foreign keys to their owners, which have the same owner. """
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote as percent_encoded
+
+import duckdb
+
+from dpsql.backends import spark_task
+from dpsql.backends.buckets import NoBuckets
+from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.source_files import FileState
+from dpsql.backends.spark_cluster import SparkCluster, run_job
+from dpsql.backends.spark_task import CHUNKS, FAILED, RESULTS, PartOfQuery
+from dpsql.backends.store import RememberedFacts, as_files, fact_of, files_as_json, tables_as_json, tables_of
+from dpsql.errors import OperationalError
+from dpsql.plan.expr.printing import quote
+from dpsql.plan.stored import StoredTable
+
+ARROW = "rows from tasks"  # the name of what came back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkStore:
+    """A store of one kind of entity: the folder of its buckets in a file system of Spark, their digests, in order, and its
+    tables by name. `sources` are the files that it was made from; none where the data are in Spark. `engine` is the version
+    that made it."""
+
+    engine: str
+    sources: tuple[FileState, ...]
+    folder: str
+    digests: tuple[str, ...]
+    tables: Mapping[str, StoredTable]
+
+    def as_json(self) -> str:
+        return json.dumps({"engine": self.engine, "sources": files_as_json(self.sources), "folder": self.folder,
+                           "digests": self.digests, "tables": tables_as_json(self.tables)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> SparkStore:
+        """Raises ValueError, KeyError or TypeError for anything but what `as_json` gave."""
+        found = json.loads(text)
+        return cls(engine=found["engine"], sources=as_files(found["sources"]), folder=found["folder"],
+                   digests=tuple(found["digests"]), tables=tables_of(found["tables"]))
+
+
+def manifest_in_spark(folder: Path, entity: str) -> Path:
+    """The manifest of the store of a kind of entity; its buckets are elsewhere."""
+    return folder / f"spark-{percent_encoded(entity, safe='')}.json"
+
+
+def remembered(manifest: Path, facts: RememberedFacts) -> SparkStore | None:
+    """The store that a manifest tells of, if that is what is remembered of it."""
+    try:
+        text = manifest.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return SparkStore.from_json(text) if facts.known(fact_of(text)) else None
+
+
+def find_spark_store(manifest: Path, sources: Iterable[FileState], facts: RememberedFacts) -> SparkStore | None:
+    """The store that was made from these very files by this version of the engine; None where there is none."""
+    store = remembered(manifest, facts)
+    return store if store is not None and store.engine == duckdb.__version__ and set(store.sources) == set(sources) else None
+
+
+class SparkBuckets(NoBuckets):
+    """The buckets of a store, read by a cluster. `private` are the names of all private tables, and `alone` those of which the
+    database of the driver has no row."""
+
+    def __init__(self, cluster: SparkCluster, store: SparkStore, manifest: Path, *, public: Collection[str],
+                 private: Collection[str], alone: Collection[str] = ()) -> None:
+        self.store, self.tables = store, store.tables
+        self._cluster, self._public, self._private, self._alone = cluster, public, private, alone
+        self.version = hashlib.sha256(store.as_json().encode()).hexdigest() if alone else ""
+        self._manifest, self._text = manifest, store.as_json()
+        self._chunks = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(store.folder).select("bucket", "bytes"))
+
+    def check(self) -> None:
+        if not self._manifest.is_file() or self._manifest.read_text(encoding="utf-8") != self._text:
+            raise OperationalError("the data were prepared anew since they were opened", code="data-changed",
+                                   try_="dpsql.connect(...) again; what was charged stays charged")
+        self._cluster.check()
+
+    def collect(self, cursor: duckdb.DuckDBPyConnection, part: str, held: Collection[str]) -> None:
+        beside = sorted({*self._public, *held} - {*self._private})
+        pieces = self._pieces(part, [name for name in beside if quote(name) in part], cursor)
+        _put(cursor, PARTS, pieces)
+
+    def bring(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
+        for name in sorted(self._alone):
+            if quote(name) in sql:
+                columns = [column for column, *_ in cursor.execute(f"DESCRIBE {quote(name)}").fetchall()]
+                shown = ", ".join(f"t0.{quote(column)}" for column in columns)
+                pieces = self._pieces(f"SELECT {shown} FROM {quote(name)} AS t0", [], cursor)
+                cursor.execute(f"DROP VIEW IF EXISTS temp.{quote(name)}")  # of the empty table
+                _put(cursor, quote(name), pieces)
+
+    def counts(self) -> list[int]:
+        """How many rows each table has."""
+        shown = ", ".join(f"(SELECT COUNT(*) FROM {quote(name)}) AS n{at}" for at, name in enumerate(self.tables))
+        summed = ", ".join(f"CAST(SUM(n{at}) AS BIGINT)" for at in range(len(self.tables)))
+        with duckdb.connect() as driver:
+            cursor = driver.cursor()
+            self.collect(cursor, f"SELECT {shown}", ())
+            return [*cursor.execute(f"SELECT {summed} FROM {PARTS}").fetchall()[0]]
+
+    def _pieces(self, part: str, beside: Sequence[str], cursor: duckdb.DuckDBPyConnection) -> list[bytes]:
+        """The pieces of the results of all buckets."""
+        task = PartOfQuery(
+            engine=self._cluster.engine, digests=self.store.digests, sql=part,
+            tables=tuple(quote(name) for name in self.tables if quote(name) in part),
+            beside=tuple((quote(name), _stream(cursor, f"SELECT * FROM {quote(name)}")) for name in beside))
+
+        found = run_job(lambda: self._chunks.mapInArrow(spark_task.part_of_query(task), RESULTS).toArrow())
+        return whole(found.to_pydict(), len(self.store.digests))
+
+
+def whole(found: Mapping[str, Sequence[Any]], buckets: int) -> list[bytes]:
+    """The pieces of the results of so many buckets. Raises ReaderFault unless each is there once, and whole."""
+    pieces: dict[int, dict[int, bytes]] = {bucket: {} for bucket in range(buckets)}
+    ends: dict[int, int] = {}
+    for bucket, piece, last, data in zip(*(found[name] for name in ("bucket", "piece", "last", "bytes")), strict=True):
+        if piece == FAILED or piece in pieces.get(bucket, {piece: b""}) or (last and bucket in ends):
+            raise ReaderFault
+        pieces[bucket][piece] = data
+        if last:
+            ends[bucket] = piece
+    if any(bucket not in ends or [*range(ends[bucket] + 1)] != sorted(known) for bucket, known in pieces.items()):
+        raise ReaderFault
+    return [data for known in pieces.values() for data in known.values()]
+
+
+def _put(cursor: duckdb.DuckDBPyConnection, table: str, pieces: Sequence[bytes]) -> None:
+    """Make a table of pieces."""
+    import pyarrow as pa
+
+    cursor.register(ARROW, pa.concat_tables([pa.ipc.open_stream(piece).read_all() for piece in pieces]))
+    cursor.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM {quote(ARROW)}")
+    cursor.unregister(ARROW)
+
+
+def _stream(cursor: duckdb.DuckDBPyConnection, sql: str) -> bytes:
+    """The rows of a query as a stream of Arrow."""
+    import pyarrow as pa
+
+    rows = cursor.sql(sql).to_arrow_table()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,318 @@
+"""What runs in the tasks of Spark: one bucket of a store at a time, by DuckDB.
+
+It is sent to the executors as it stands here (`pickled by value`), so these need Python, DuckDB and PyArrow, and not dpsql; it
+imports nothing of ours. Spark sees bytes only:
+
+* a *bucket* is a DuckDB file in rows of `CHUNKS`, in order: its number, that of the chunk, bytes, and the digest of all of them;
+* a *result* is a table as Arrow writes it in a stream, in rows of `RESULTS`: the number of the bucket, that of the piece,
+  whether it is the last one, and bytes. There is one at least for each bucket, so that the driver sees whether one is missing,
+  or is there twice.
+
+What fails here while DuckDB works may depend on rows, so nothing is told of it: its piece has the number `FAILED`. Other errors
+(of disks, of the stream of chunks) hold nothing of rows; Spark tries such a task again, elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+CHUNKS = "bucket INT, chunk INT, bytes BINARY, digest STRING, told STRING"
+RESULTS = "bucket INT, piece INT, last BOOLEAN, bytes BINARY"
+CHUNK = 1 << 20  # bytes
+PIECE = 200_000  # rows
+FAILED = -1
+BUCKET = '"the bucket"'  # the name, as SQL, of the attached file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """The engine that a task may use: its version, how it is configured, and the settings that are locked."""
+
+    version: str
+    config: tuple[tuple[str, str], ...]
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOfQuery:
+    """A statement that is run in each bucket.
+
+    digests  those of the buckets, in order: another file is not read
+    tables   the tables of the bucket that it names, as SQL
+    beside   the public tables that it names, as SQL, each as a stream of Arrow
+    """
+
+    engine: Engine
+    digests: tuple[str, ...]
+    tables: tuple[str, ...]
+    beside: tuple[tuple[str, bytes], ...]
+    sql: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketTable:
+    """A table of a bucket that is made: its name as SQL, the columns of its rows with their types, the statement of what is
+    stored over the table of that name, and the one that tells of these rows."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    sql: str
+    told: str
+
+
+def versions(batches: Any) -> Iterator[Any]:
+    """The version of DuckDB of an executor."""
+    import pyarrow as pa
+
+    for _ in batches:
+        pass
+    found = "none"
+    with contextlib.suppress(ImportError):
+        import duckdb
+
+        found = duckdb.__version__
+    yield pa.RecordBatch.from_pydict({"version": [found]})
+
+
+def part_of_query(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
+    """What Spark maps batches of `CHUNKS` by, to batches of `RESULTS`."""
+
+    def run(batches: Any) -> Iterator[Any]:
+        for bucket, digest, path in _files(batches):
+            try:
+                yield from _results(task, bucket, digest, path)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    return run
+
+
+def _files(batches: Any) -> Iterator[tuple[int, str, str]]:
+    """The buckets of some chunks: the number, the digest of the file as it is, and its path."""
+    bucket, path, digest = -1, "", hashlib.sha256()
+    file: Any = None
+    try:
+        for batch in batches:
+            for number, data in zip(batch.column("bucket").to_pylist(), batch.column("bytes"), strict=True):
+                if number != bucket:
+                    if file is not None:
+                        file.close()
+                        yield bucket, digest.hexdigest(), path
+                    handle, path = tempfile.mkstemp(".duckdb", dir=_folder())  # which only its user can read
+                    bucket, file, digest = number, os.fdopen(handle, "wb"), hashlib.sha256()
+                piece = memoryview(data.as_buffer())
+                digest.update(piece)
+                file.write(piece)
+        if file is not None:
+            file.close()
+            yield bucket, digest.hexdigest(), path
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            if file is not None:
+                file.close()
+                os.unlink(path)
+
+
+def _folder() -> str | None:
+    """Where Spark keeps what is local, and removes what is left there; or else the usual folder."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+
+
+def _results(task: PartOfQuery, bucket: int, digest: str, path: str) -> Iterator[Any]:
+    """What a statement gives in one bucket. Its file has no name any more while it is read: it is gone even if the task is
+    killed."""
+    spill = tempfile.mkdtemp(dir=_folder())
+    connection, failed = None, False
+    try:
+        connection = _opened(task.engine, spill)
+        if digest != task.digests[bucket]:
+            raise ValueError
+        connection.execute(f"ATTACH '{_escaped(path)}' AS {BUCKET} (READ_ONLY)")
+        os.unlink(path)
+        for setting in task.engine.settings:
+            connection.execute(setting)
+        for name in task.tables:
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {BUCKET}.main.{name}")
+        for name, stream in task.beside:
+            connection.register("public rows", _read(stream))
+            connection.execute(f'CREATE TEMP TABLE {name} AS SELECT * FROM "public rows"')
+            connection.unregister("public rows")
+        yield from _pieces(bucket, connection.sql(task.sql).to_arrow_reader(PIECE))
+    except Exception:  # whatever it is, it is told without a word; in no handler, so that nothing hangs on
+        failed = True
+    finally:
+        if connection is not None:
+            connection.close()
+        shutil.rmtree(spill, ignore_errors=True)
+    if failed:
+        yield _batch(bucket, FAILED, True, b"")
+
+
+def _opened(engine: Engine, spill: str) -> Any:
+    """A connection of the expected version. Raises ValueError where it is another one."""
+    import duckdb
+
+    if duckdb.__version__ != engine.version:
+        raise ValueError
+    return duckdb.connect(config={**dict(engine.config), "temp_directory": spill})
+
+
+def _pieces(bucket: int, reader: Any) -> Iterator[Any]:
+    """The rows of a result; the last piece is empty, and tells their columns where there are no others."""
+    number = -1
+    for number, rows in enumerate(reader):
+        yield _batch(bucket, number, False, _stream(reader.schema, [rows]))
+    yield _batch(bucket, number + 1, True, _stream(reader.schema, []))
+
+
+def _batch(bucket: int, piece: int, last: bool, data: bytes) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array([bucket], pa.int32()), pa.array([piece], pa.int32()), pa.array([last]),
+                                       pa.array([data], pa.binary())], names=["bucket", "piece", "last", "bytes"])
+
+
+def _stream(schema: Any, batches: Sequence[Any]) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _read(stream: bytes) -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(stream).read_all()
+
+
+def _escaped(path: str) -> str:
+    return path.replace("'", "''")
+
+
+# -- making a bucket
+
+
+def made_buckets(engine: Engine, tables: Sequence[BucketTable]) -> Callable[[Any], Iterator[Any]]:
+    """What Spark maps rows by, which are in order of their `bucket`, to batches of `CHUNKS`.
+
+    The rows of table number n have their columns in the structure `tn`, and n in `at`; a row of each bucket has no table.
+    """
+
+    def run(batches: Any) -> Iterator[Any]:
+        bucket, maker = -1, None
+        try:
+            for batch in batches:
+                for number, rows in _by_bucket(batch):
+                    if number != bucket:
+                        if maker is not None:
+                            yield from maker.finished()
+                        bucket, maker = number, _Maker(engine, tables, number)
+                    assert maker is not None
+                    maker.add(rows)
+            if maker is not None:
+                yield from maker.finished()
+        finally:
+            if maker is not None:
+                maker.close()
+
+    return run
+
+
+def _by_bucket(batch: Any) -> Iterator[tuple[int, Any]]:
+    """The rows of a batch that is in order of buckets, by bucket."""
+    import pyarrow as pa
+
+    numbers = batch.column("bucket").to_numpy()
+    starts = [0, *(at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1]), len(numbers)]
+    for start, end in itertools.pairwise(starts):
+        if end > start:
+            yield int(numbers[start]), pa.Table.from_batches([batch.slice(start, end - start)])
+
+
+class _Maker:
+    """Makes the file of one bucket. What fails is told by an empty digest."""
+
+    def __init__(self, engine: Engine, tables: Sequence[BucketTable], bucket: int) -> None:
+        self._tables, self._bucket, self._failed = tables, bucket, False
+        self._folder = tempfile.mkdtemp(dir=_folder())
+        self._path = os.path.join(self._folder, "bucket.duckdb")
+        try:
+            self._connection = _opened(engine, self._folder)
+            for table in tables:
+                columns = ", ".join(f"{column} {kind}" for column, kind in table.columns)
+                self._connection.execute(f"CREATE TABLE {table.name} ({columns})")
+        except Exception:
+            self._failed = True
+
+    def add(self, rows: Any) -> None:
+        """Add rows of any table."""
+        if self._failed:
+            return
+        try:
+            self._connection.register("rows", rows)
+            for number, table in enumerate(self._tables):
+                shown = ", ".join(f"s.c{at}" for at in range(len(table.columns)))
+                self._connection.execute(f'INSERT INTO {table.name} SELECT {shown} FROM '
+                                         f'(SELECT r."t{number}" AS s FROM rows AS r WHERE r."at" = {number}) AS q')
+            self._connection.unregister("rows")
+        except Exception:
+            self._failed = True
+
+    def finished(self) -> Iterator[Any]:
+        """The chunks of the file."""
+        told: list[Any] = []
+        if not self._failed:
+            try:
+                self._connection.execute(f"ATTACH '{_escaped(self._path)}' AS {BUCKET}")
+                for table in self._tables:
+                    self._connection.execute(f"CREATE TABLE {BUCKET}.main.{table.name} AS {table.sql}")
+                    told += [list(self._connection.execute(table.told).fetchall()[0])]
+                self._connection.execute(f"DETACH {BUCKET}")
+                self._connection.close()
+            except Exception:
+                self._failed = True
+        if self._failed:
+            yield chunk(self._bucket, 0, b"", "", "")
+        else:
+            yield from chunks(self._bucket, self._path, json.dumps(told))
+        self.close()
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def chunks(bucket: int, path: str, told: str) -> Iterator[Any]:
+    """The file of a bucket in batches of `CHUNKS`."""
+    digest = digest_of(path)
+    with open(path, "rb") as file:
+        number = 0
+        while data := file.read(CHUNK):
+            yield chunk(bucket, number, data, digest, told)
+            number += 1
+
+
+def digest_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def chunk(bucket: int, number: int, data: bytes, digest: str, told: str) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [pa.array([bucket], pa.int32()), pa.array([number], pa.int32()), pa.array([data], pa.binary()), pa.array([digest]),
+         pa.array([told])], names=["bucket", "chunk", "bytes", "digest", "told"])
