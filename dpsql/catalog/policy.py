@@ -591,11 +591,11 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
 
 def _check_spark(policy: Policy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
     """What is in Spark needs a cluster; and the rows of an entity are put together in one place."""
-    private = [table for table in policy.tables.values() if not table.public]
+    there = [table for table in policy.tables.values() if table.in_spark]
+    if there and policy.spark is None:
+        fail(("tables", there[0].name, "source"), "the policy names no cluster", FORMS["spark"])
     for table in policy.tables.values():
-        if table.in_spark and policy.spark is None:
-            fail(("tables", table.name, "source"), "the policy names no cluster", FORMS["spark"])
-        if not table.public and not table.in_spark and any(other.in_spark for other in private):
+        if not table.public and not table.in_spark and any(not other.public for other in there):
             fail(("tables", table.name, "source"), "other private tables are in Spark, and this one is not",
                  'source = "spark:s3a://bucket/folder" or "spark:catalog.schema.table" for all of them')
 

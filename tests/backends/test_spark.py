@@ -1,0 +1,385 @@
+"""Stores that a cluster of Spark reads: when they are in force, how Spark prepares them, and what becomes of them when something goes
+wrong. Starting Spark takes ten seconds, and each query about one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from support import worlds
+from support.clusters import MASTER, cluster, manifest, needs_spark, read_again, spark_policy, uploaded
+from support.golden.comparison import released
+from support.sessions import open_ledger, session_of
+from support.worlds import world
+
+import dpsql
+from dpsql.audit.exact import Exact
+from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.file_tables import open_files
+from dpsql.backends.reader import ReaderFault
+from dpsql.backends.spark import SparkBuckets, whole
+from dpsql.backends.spark_cluster import SparkCluster
+from dpsql.backends.spark_task import FAILED
+from dpsql.catalog.policy import parse_policy
+from dpsql.engine.opening import open_reader
+from dpsql.engine.opening_spark import read_by_spark
+from dpsql.errors import IntegrityError, OperationalError, PolicyError
+from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.proven_facts import FactsBesideLedger
+
+MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
+WORLD = world(seed=3, people=60, most_visits=9)
+
+
+def exact(reader: Any, ledger: Ledger, text: str = MANY, *, budget: str = "person", analyst: str = "ada", policy: str = worlds.POLICY) -> list[Any]:
+    session = session_of(ledger.path.parent, reader=reader, noise=Exact(), ledger=ledger, budget=budget, analyst=analyst, policy=policy,
+                         at={"epsilon": 100, "delta": 1e-3})
+    return released(text, session)[0].rows
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a world, and a store of it that Spark reads; tests do not change it."""
+    folder = tmp_path_factory.mktemp("spark")
+    with closing(open_ledger(folder)) as ledger:
+        uploaded(WORLD.save(folder / "world.duckdb"), ledger, folder).close()
+    return folder
+
+
+@pytest.fixture
+def ledger(place: Path) -> Iterator[Ledger]:
+    with closing(open_ledger(place)) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def reader(place: Path, ledger: Ledger) -> Iterator[DuckReader]:
+    found = read_again(place / "world.duckdb", ledger, place)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def copied(place: Path, tmp_path: Path) -> Path:
+    """The same in a folder that a test may change."""
+    shutil.copytree(place / "far", tmp_path / "far")
+    return tmp_path
+
+
+def buckets_in(folder: Path, reader: DuckReader) -> SparkBuckets:
+    """The buckets of a reader, in another folder."""
+    found = reader.buckets
+    assert isinstance(found, SparkBuckets)
+    there = Path(found.store.folder.removeprefix("file://")).name
+    return SparkBuckets(cluster(), replace(found.store, folder=f"file://{folder / 'far' / there}"), Path(), public=["clinics"], private=[])
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of the buckets."""
+    return sorted(folder.glob("far/*/bucket=*/part-*"))
+
+
+# -- what is read
+
+
+@needs_spark
+def test_a_statement_is_read_by_spark(reader: DuckReader, ledger: Ledger, place: Path) -> None:
+    assert isinstance(reader.buckets, SparkBuckets)
+    local = open_files([], database=place / "world.duckdb")
+    assert exact(reader, ledger) == exact(local, ledger, analyst="eve")
+
+
+@needs_spark
+def test_public_and_released_rows_are_sent_along(reader: DuckReader) -> None:
+    reader.hold("found", "found-1", {"clinic": ("VARCHAR", ["a", "b"]), "n": ("HUGEINT", [2**100, 3])})
+    part = ('SELECT c."city", CAST(SUM(f."n") AS HUGEINT) AS n FROM "visits" AS v JOIN "clinics" AS c ON v."clinic" = c."clinic" '
+            'JOIN "found" AS f ON f."clinic" = c."clinic" GROUP BY 1')
+    visits = {clinic: sum(row[3] == clinic and row[1] is not None for row in WORLD.rows["visits"]) for clinic in ("a", "b")}
+    found = reader.rows('SELECT "city", CAST(SUM(n) AS HUGEINT) FROM "rows of all buckets" GROUP BY 1', part)
+    assert found == [("Oslo", visits["a"] * 2**100 + visits["b"] * 3)]
+
+
+@needs_spark
+def test_every_type_comes_back_as_it_is(reader: DuckReader) -> None:
+    shown = ("1::HUGEINT - 2 AS a, 2::DECIMAL(30,4) AS b, DATE 'infinity' AS c, TIMESTAMP_NS '2020-01-01 00:00:00.000000001' AS d, "
+             "'NaN'::DOUBLE AS e, NULL::VARCHAR AS f, 3::UTINYINT AS g, true AS h, -0.0::DOUBLE AS i")
+    here = duckdb.sql(f"SELECT DISTINCT typeof(COLUMNS(*)) FROM (SELECT {shown})").fetchall()
+    assert reader.rows('SELECT DISTINCT typeof(COLUMNS(*)) FROM "rows of all buckets"', f"SELECT {shown}") == here
+    texts = duckdb.sql(f"SELECT DISTINCT CAST(COLUMNS(*) AS VARCHAR) FROM (SELECT {shown})").fetchall()
+    assert reader.rows('SELECT DISTINCT CAST(COLUMNS(*) AS VARCHAR) FROM "rows of all buckets"', f"SELECT {shown}") == texts
+
+
+@needs_spark
+def test_a_bucket_without_rows_counts(reader: DuckReader) -> None:
+    assert reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT * FROM "visits" WHERE false') == [(0,)]
+
+
+@needs_spark
+def test_many_rows_come_in_pieces(reader: DuckReader) -> None:
+    found = reader.rows('SELECT COUNT(*), SUM(i) FROM "rows of all buckets"', "SELECT i FROM range(450000) AS t(i)")
+    assert found == [(3 * 450000, 3 * sum(range(450000)))]
+
+
+@needs_spark
+def test_only_its_owner_may_read_the_files(place: Path) -> None:
+    assert len(files(place)) == 3
+    assert not any(file.stat().st_mode & 0o077 for file in (place / "far").rglob("*"))
+
+
+@needs_spark
+def test_nothing_is_left_where_it_was_made(place: Path) -> None:
+    assert [file.name for file in (place / "store").iterdir()] == [manifest(place).name]
+
+
+# -- faults
+
+
+@needs_spark
+@pytest.mark.parametrize("alter", ["none", "remove", "twice", "exchange", "cut"])
+def test_buckets_that_were_altered_are_a_fault(alter: str, reader: DuckReader, copied: Path) -> None:
+    first, second, _ = files(copied)
+    for file in copied.rglob("*.crc"):
+        file.unlink()
+    match alter:
+        case "remove":
+            first.unlink()
+        case "twice":
+            shutil.copy(first, first.with_name("part-9.parquet"))
+        case "exchange":
+            shutil.copy(second, first)
+        case "cut":
+            shutil.move(first, copied / "whole.parquet")
+            duckdb.sql(f"COPY (SELECT * FROM '{copied}/whole.parquet' WHERE chunk > 0) TO '{first}' (FORMAT parquet)")
+    reader.buckets = buckets_in(copied, reader)
+    if alter == "none":
+        assert reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT * FROM "people"') == [(60,)]
+    else:
+        with pytest.raises(ReaderFault):
+            reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT * FROM "people"')
+
+
+@needs_spark
+def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ReaderFault) as caught:
+        reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT error(\'person \' || "person_id") AS x FROM "people"')
+    assert caught.value.__cause__ is caught.value.__context__ is None and not caught.value.args
+    out, err = capfd.readouterr()
+    assert "person" not in out + err
+
+
+@pytest.mark.parametrize("rows", [
+    [(0, 0, True, b"x")],  # one is missing
+    [(0, 0, True, b""), (1, 0, True, b""), (1, 0, True, b"")],
+    [(0, 0, True, b""), (1, 0, True, b""), (2, 0, True, b"")],
+    [(0, 0, True, b""), (1, 0, True, b""), (-1, 0, True, b"")],
+    [(0, 0, True, b""), (1, 1, True, b"")],
+    [(0, 0, True, b""), (1, 0, False, b"")],
+    [(0, 0, True, b""), (1, 0, True, b""), (1, 1, True, b"")],
+    [(0, 0, True, b""), (1, 0, True, b""), (1, 1, False, b"")],
+    [(0, 0, True, b""), (1, 0, False, b""), (1, FAILED, True, b"")],
+    [],
+])
+def test_pieces_that_are_not_whole_are_a_fault(rows: list[tuple[int, int, bool, bytes]]) -> None:
+    with pytest.raises(ReaderFault):
+        whole({name: [row[at] for row in rows] for at, name in enumerate(("bucket", "piece", "last", "bytes"))}, 2)
+
+
+def test_pieces_come_in_any_order() -> None:
+    rows = [(1, 1, True, b"d"), (0, 0, True, b"a"), (1, 0, False, b"c")]
+    assert sorted(whole({name: [row[at] for row in rows] for at, name in enumerate(("bucket", "piece", "last", "bytes"))}, 2)) == [b"a", b"c", b"d"]
+
+
+# -- when it is in force
+
+
+@needs_spark
+def test_a_store_of_another_version_of_the_data_is_not_used(place: Path, tmp_path: Path, ledger: Ledger) -> None:
+    other = world(seed=4).save(tmp_path / "world.duckdb")
+    assert not read_again(other, ledger, place).stored
+
+
+@needs_spark
+def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: Ledger, tmp_path: Path) -> None:
+    shutil.copytree(place / "store", tmp_path / "store")
+    told = json.loads(manifest(tmp_path).read_text())
+    told["tables"]["visits"]["most"] = 1  # so that no limit would be enforced
+    manifest(tmp_path).write_text(json.dumps(told, indent=1))
+    assert not read_again(place / "world.duckdb", ledger, tmp_path).stored
+
+
+@needs_spark
+def test_a_store_that_is_prepared_anew_is_noticed_before_a_charge(place: Path, tmp_path: Path) -> None:
+    with closing(open_ledger(tmp_path)) as ledger:
+        before = uploaded(place / "world.duckdb", ledger, tmp_path, buckets=1)
+        first, text = exact(before, ledger), manifest(tmp_path).read_text()
+        after = uploaded(place / "world.duckdb", ledger, tmp_path, buckets=2)
+        assert manifest(tmp_path).read_text() != text
+        with pytest.raises(OperationalError, match="prepared anew"):
+            before.check()
+        after.check()
+        assert exact(after, ledger, analyst="eve") == first
+        assert len(files(tmp_path)) == 2
+
+
+# -- clusters that are none
+
+
+def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(OperationalError, match=r"dpsql\[spark\]"):
+        SparkCluster(MASTER)
+
+
+@needs_spark
+def test_without_java_it_is_told(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", "from dpsql.backends.spark_cluster import SparkCluster; SparkCluster('local[1]')"],
+                           env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert "the Spark cluster local[1] does not answer" in ended.stderr and "Java 17" in ended.stderr
+
+
+@needs_spark
+def test_another_master_than_that_of_the_process_is_refused() -> None:
+    cluster()
+    with pytest.raises(OperationalError, match=r"already has a Spark session, of local\[2\]"):
+        SparkCluster("spark://127.0.0.1:1")
+
+
+@needs_spark
+def test_executors_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch, reader: DuckReader) -> None:
+    version = duckdb.__version__
+    monkeypatch.setattr(duckdb, "__version__", "2.0.99")
+    with pytest.raises(OperationalError, match=f"executors of .* have DuckDB {version}, and this is DuckDB 2.0.99"):
+        SparkCluster(MASTER)
+    with pytest.raises(ReaderFault):
+        reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT * FROM "people"')
+
+
+@needs_spark
+def test_a_cluster_that_runs_no_task_is_noticed_before_a_charge(reader: DuckReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader.check()
+    monkeypatch.setattr("dpsql.backends.spark_cluster.PATIENCE", 0)
+    with pytest.raises(OperationalError, match="does not answer"):
+        reader.check()
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ('store = "file:///x"', "master is missing"), ('master = "local[2]"', "store is missing"),
+    ('master = "host:7077"\nstore = "file:///x"', "must be the address of a master"),
+    ('master = "local[2]"\nstore = "/x"', "must be the address of a folder"),
+    ('master = "local[2]"\nstore = "file:///x"\nsecret = "y"', "this key is unknown"),
+])
+def test_a_policy_that_is_wrong_is_told(text: str, told: str) -> None:
+    with pytest.raises(PolicyError, match=told):
+        parse_policy(f"{worlds.POLICY}\n[spark]\n{text}\n")
+
+
+def test_tables_in_spark_need_a_cluster_and_private_ones_are_there_together() -> None:
+    declared = worlds.POLICY.replace("[tables.visits]", '[tables.visits]\nsource = "spark:visits"')
+    with pytest.raises(PolicyError, match="names no cluster"):
+        parse_policy(declared)
+    with pytest.raises(PolicyError, match="other private tables are in Spark"):
+        parse_policy(f'{declared}\n[spark]\nmaster = "local[2]"\nstore = "file:///x"\n')
+
+
+# -- tables that only Spark can see
+
+
+def in_spark(folder: Path, policy: str = worlds.POLICY) -> Path:
+    """A policy of tables that are in Parquet files, which Spark reads, in a folder."""
+    with duckdb.connect(str(WORLD.save(folder / "world.duckdb"))) as connection:
+        for table in worlds.SCHEMA:
+            (folder / table).mkdir()
+            connection.execute(f"COPY {table} TO '{folder}/{table}/0.parquet'")
+            policy = policy.replace(f"\n[tables.{table}]\n", f'\n[tables.{table}]\nsource = "spark:file://{folder}/{table}"\n')
+    written = folder / "dpsql.toml"
+    written.write_text(spark_policy(folder, policy))
+    Ledger.create(folder / "dpsql.ledger").close()
+    return written
+
+
+def reader_in_spark(policy: Path, ledger: Ledger, budget: str) -> DuckReader:
+    declared, facts = parse_policy(policy.read_text(), path=str(policy)), FactsBesideLedger(ledger)
+    reader = open_reader(declared, None, facts)
+    assert isinstance(reader, DuckReader)
+    read_by_spark(declared, reader, policy.with_name("dpsql.ledger.store"), declared.budgets[budget].entity, facts)
+    return reader
+
+
+STATEMENTS = (
+    MANY, "SELECT sex, AVG(income) FROM people GROUP BY sex", "SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) GROUP BY city", "SELECT MEDIAN(age) FROM people",
+    "SELECT COUNT(DISTINCT note) FROM visits", "SELECT SUM(points) FROM scores",
+    "SELECT COUNT(*) FROM (SELECT year FROM visits GROUP BY year)",  # not split by entity
+)
+
+
+@needs_spark
+@pytest.mark.slow
+def test_spark_prepares_its_own_tables(tmp_path: Path) -> None:
+    """Of persons, and of households, whose key is two foreign keys away from visits."""
+    policy = in_spark(tmp_path)
+    made = dpsql.prepare(policy=policy, buckets=4)
+    assert [(one.entity, one.buckets) for one in made] == [("household", 4), ("person", 4)]
+    with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
+        for budget in ("person", "household"):
+            reader, local = reader_in_spark(policy, ledger, budget), open_files([], database=tmp_path / "world.duckdb")
+            assert len(reader.version) > len(local.version)
+            for text in STATEMENTS:
+                assert exact(reader, ledger, text, budget=budget, analyst="ada") == exact(local, ledger, text, budget=budget, analyst="eve"), text
+    with dpsql.connect(policy=policy, budget="person", epsilon=1) as connection:
+        assert len(connection.execute(MANY).fetchall()) == 5
+
+
+@needs_spark
+def test_tables_in_spark_are_prepared_first(tmp_path: Path) -> None:
+    with pytest.raises(OperationalError, match="in Spark alone") as caught:
+        dpsql.connect(policy=in_spark(tmp_path), budget="person")
+    assert "[spark]" in str(caught.value)
+
+
+@needs_spark
+def test_rows_in_spark_that_share_a_key_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IntegrityError, match=r"share the declared key \(person_id\)"):
+        dpsql.prepare(policy=in_spark(tmp_path, policy=worlds.POLICY.replace("[tables.scores]\n", '[tables.scores]\nkey = "person_id"\n')),
+                      budget="person")
+    assert not list((tmp_path / "dpsql.ledger.store").glob("*.json"))
+
+
+@needs_spark
+def test_a_table_that_spark_does_not_find_is_told(tmp_path: Path) -> None:
+    policy = in_spark(tmp_path)
+    policy.write_text(policy.read_text().replace(f"spark:file://{tmp_path}/visits", "spark:no.such.table"))
+    with pytest.raises(OperationalError, match="Spark cannot read no.such.table as table visits") as caught:
+        dpsql.prepare(policy=policy, budget="person")
+    assert 'source = "spark:no.such.table"' in str(caught.value)
+
+
+@needs_spark
+def test_rows_of_several_entities_are_refused(tmp_path: Path) -> None:
+    policy = in_spark(tmp_path, policy=worlds.POLICY.replace(
+        '[tables.scores]\nforeign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
+        '[tables.scores]\nforeign_keys = [{ columns = "person_id", references = "people(person_id)" }, '
+        '{ columns = "points", references = "people(person_id)" }]'))
+    with pytest.raises(OperationalError, match="a row of scores may belong to several entities"):
+        dpsql.prepare(policy=policy, budget="person")
+
+
+@needs_spark
+def test_dpsql_prepare_sends_a_store_that_a_connection_reads(tmp_path: Path) -> None:
+    WORLD.save(tmp_path / "world.duckdb")
+    policy = tmp_path / "dpsql.toml"
+    policy.write_text(spark_policy(tmp_path, worlds.POLICY.replace("version = 1\n", 'version = 1\ndatabase = "world.duckdb"\n')))
+    Ledger.create(tmp_path / "dpsql.ledger").close()
+    made, = dpsql.prepare(policy=policy, budget="person", buckets=2)
+    assert (made.buckets, made.place) == (2, f"file://{tmp_path}/far")
+    with dpsql.connect(policy=policy, budget="person", epsilon=1) as connection:
+        assert isinstance(connection.session.kernel._reader.buckets, SparkBuckets)
+        assert len(connection.execute(MANY).fetchall()) == 5
