@@ -17,10 +17,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.backends.buckets import Buckets, NoBuckets
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState, files_of_database, fingerprint
+from dpsql.backends.store_buckets import NoBuckets, StoreBuckets
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
@@ -50,8 +50,8 @@ class DuckReader:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
-                 buckets: Buckets | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
-        self.buckets: Buckets = NoBuckets() if buckets is None else buckets
+                 buckets: StoreBuckets | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
+        self.buckets: StoreBuckets = NoBuckets() if buckets is None else buckets
         self.sources, self._rows_in_files = sources, rows_in_files
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
@@ -148,6 +148,7 @@ class DuckReader:
         return all(file.stands() for file in self._files)
 
     def close(self) -> None:
+        self.buckets.close()
         self._connection.close()
 
     def largest(self) -> int:

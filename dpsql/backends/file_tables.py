@@ -27,7 +27,6 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.backends.buckets import AttachedBuckets
 from dpsql.backends.csv_files import csv_of_types
 from dpsql.backends.duckdb import (
     IN_MEMORY,
@@ -42,6 +41,7 @@ from dpsql.backends.duckdb import (
 )
 from dpsql.backends.source_files import SourceFiles, files_of_database, fingerprint
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, bucket_name
+from dpsql.backends.store_buckets import AttachedBuckets
 from dpsql.errors import IntegrityError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 

@@ -13,7 +13,8 @@ same locked settings.
 
 Where the data are nowhere but in Spark, the driver has its private tables without a row. A query that is not split by entity
 then reads the tables that it names from all buckets, put together at the driver: a scan drops rows without an owner, and the
-buckets have all others, with the rows along the foreign keys to their owners, which have the same owner. """
+buckets have all others, with the rows along the foreign keys to their owners, which have the same owner.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ from urllib.parse import quote as percent_encoded
 import duckdb
 
 from dpsql.backends import spark_task
-from dpsql.backends.buckets import NoBuckets
 from dpsql.backends.reader import PARTS, ReaderFault
 from dpsql.backends.source_files import FileState
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_task import CHUNKS, FAILED, RESULTS, PartOfQuery
 from dpsql.backends.store import RememberedFacts, as_files, fact_of, files_as_json, tables_as_json, tables_of
+from dpsql.backends.store_buckets import NoBuckets
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable
@@ -116,6 +117,9 @@ class SparkBuckets(NoBuckets):
                 pieces = self._pieces(f"SELECT {shown} FROM {quote(name)} AS t0", [], cursor)
                 cursor.execute(f"DROP VIEW IF EXISTS temp.{quote(name)}")  # of the empty table
                 _put(cursor, quote(name), pieces)
+
+    def close(self) -> None:
+        self._cluster.close()
 
     def counts(self) -> list[int]:
         """How many rows each table has."""

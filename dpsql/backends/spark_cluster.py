@@ -41,13 +41,15 @@ class SparkCluster:
     """A cluster, by the address of its master or of a server of Spark Connect.
 
     `spark` is a session that reads chunks. What Spark runs for this process is shared by all its connections to the same master,
-    and lives as long as the process does.
+    and lives as long as the process does, also after `close`.
     """
 
     def __init__(self, master: str, *, memory: str | None = None) -> None:
         """Raises OperationalError where there is no such cluster, or its executors cannot run a task with this version of
         DuckDB."""
         self._master, self._memory = master, memory or MEMORY
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()  # one for all: Spark keeps what belongs to a thread
         self.spark = self._within(PATIENCE, lambda: _session(master))
         for name, value in READING.items():
             self.spark.conf.set(name, value)
@@ -68,6 +70,9 @@ class SparkCluster:
         """Raises OperationalError where the cluster runs no task at present."""
         self._within(PATIENCE, lambda: self.spark.range(1).count())
 
+    def close(self) -> None:
+        self._jobs.put(None)
+
     def _check_versions(self) -> None:
         ours = duckdb.__version__
         tasks = 8  # on several executors, as a rule; each task of a statement looks again
@@ -81,7 +86,7 @@ class SparkCluster:
 
     def _within(self, seconds: float, job: Callable[[], Found]) -> Found:
         """What a job gives. Raises OperationalError where it fails or takes longer: one that no executor accepts waits for
-        ever."""
+        ever, and so do those after it."""
         done: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
         def run() -> None:
@@ -90,7 +95,7 @@ class SparkCluster:
             except Exception as fault:
                 done.put((None, fault))
 
-        threading.Thread(target=run, daemon=True).start()
+        self._jobs.put(run)
         try:
             found, fault = done.get(timeout=seconds)
         except queue.Empty:
@@ -104,6 +109,10 @@ class SparkCluster:
                 'master = "local[2]", "spark://host:7077" or "sc://host:15002" in [spark], of a cluster that runs; all but the '
                 "last need Java 17 or newer on this machine, and executors need Python with pyarrow and duckdb") from None
         return found  # type: ignore[no-any-return]
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
 
 
 def run_job(job: Callable[[], Found]) -> Found:

@@ -7,7 +7,8 @@ belongs to nobody.
 
 A bucket holds all rows of its entities, with the rows along the foreign keys to them, which are of the same entities; so the
 statement of `store_writer` over the rows of a bucket alone names the owners and places that it would name over all rows. Each
-row that was sent there has an owner, so that statement has to keep it: otherwise nothing is put in force. """
+row that was sent there has an owner, so that statement has to keep it: otherwise nothing is put in force.
+"""
 
 from __future__ import annotations
 

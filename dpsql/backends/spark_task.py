@@ -220,7 +220,7 @@ def made_buckets(engine: Engine, tables: Sequence[BucketTable]) -> Callable[[Any
                     if number != bucket:
                         if maker is not None:
                             yield from maker.finished()
-                        bucket, maker = number, _Maker(engine, tables, number)
+                        bucket, maker = number, BucketMaker(engine, tables, number)
                     assert maker is not None
                     maker.add(rows)
             if maker is not None:
@@ -243,7 +243,7 @@ def _by_bucket(batch: Any) -> Iterator[tuple[int, Any]]:
             yield int(numbers[start]), pa.Table.from_batches([batch.slice(start, end - start)])
 
 
-class _Maker:
+class BucketMaker:
     """Makes the file of one bucket. What fails is told by an empty digest."""
 
     def __init__(self, engine: Engine, tables: Sequence[BucketTable], bucket: int) -> None:

@@ -2,7 +2,8 @@
 
 The files of the buckets go up in slices, into a folder aside, from which Spark writes each bucket as one file of chunks; all of
 it is read once, as statements will read it, before it is put in force. The files can be read by their owner alone, where a file
-system has such a thing. """
+system has such a thing.
+"""
 
 from __future__ import annotations
 

@@ -339,9 +339,12 @@ def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable
     """What makes the tables that only Spark can see."""
     if not tables:
         return lambda connection: ""
-    with told_by(policy, ("spark",)):
-        cluster = cluster_of(policy)
-    return lambda connection: make_tables(connection, cluster, list(tables.values()))
+
+    def made(connection: duckdb.DuckDBPyConnection) -> str:
+        with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
+            return make_tables(connection, cluster, list(tables.values()))
+
+    return made
 
 
 def _file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
@@ -362,11 +365,12 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
 
 @contextlib.contextmanager
 def told_by(policy: Policy, path: tuple[str, ...]) -> Iterator[None]:
-    """A context that locates errors in files where the policy names the file, or the key that several of its rows share."""
+    """A context that locates errors where the policy names the source of the table that they are about, or the key that several
+    of its rows share; those about no table at a path in it."""
     try:
         yield
     except (OperationalError, IntegrityError) as fault:
-        place = (*path, fault.subject, "key" if isinstance(fault, IntegrityError) else "source") if fault.subject else path
+        place = ("tables", fault.subject, "key" if isinstance(fault, IntegrityError) else "source") if fault.subject else path
         fault.span = locate(policy.text, place) if place else None
         raise fault.located(policy.text, policy.path) if fault.span is not None else fault from None
 

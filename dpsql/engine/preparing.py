@@ -91,8 +91,7 @@ def _in_spark(policy: Policy, reader: DuckReader, catalog: Catalog, folder: Path
                       buckets: int | None) -> Prepared:
     """A store in a file system of Spark, which Spark makes where the data are there, too."""
     assert policy.spark is not None
-    with told_by(policy, ("spark",)):
-        cluster = cluster_of(policy)
+    with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
         if private_in_spark(policy):
             check_in_spark(policy, catalog)
             store = shuffle(cluster, tables_in_spark(policy), catalog, folder, policy.spark.store, salt=salt, facts=facts,

@@ -13,7 +13,7 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable
 
 
-class Buckets(Protocol):
+class StoreBuckets(Protocol):
     """The buckets of a store. Methods are given a cursor of the reader's connection, and raise duckdb.Error or
     `reader.ReaderFault` where anything fails."""
 
@@ -40,6 +40,8 @@ class Buckets(Protocol):
         """Let the cursor see the rows of all tables that a query over the whole database names."""
         ...
 
+    def close(self) -> None: ...
+
 
 class NoBuckets:
     """For readers without a store."""
@@ -54,6 +56,9 @@ class NoBuckets:
         raise duckdb.CatalogException("there are no buckets")
 
     def bring(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
 
