@@ -4,9 +4,11 @@ wrong. Starting Spark takes ten seconds, and each query about one."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -18,8 +20,10 @@ import pytest
 from support import worlds
 from support.clusters import MASTER, cluster, manifest, needs_spark, read_again, spark_policy, uploaded
 from support.golden.comparison import released
+from support.laws.bad_worlds import KINDS
 from support.sessions import open_ledger, session_of
-from support.worlds import world
+from support.stores import stored
+from support.worlds import World, world
 
 import dpsql
 from dpsql.audit.exact import Exact
@@ -293,10 +297,12 @@ def test_tables_in_spark_need_a_cluster_and_private_ones_are_there_together() ->
 # -- tables that only Spark can see
 
 
-def in_spark(folder: Path, policy: str = worlds.POLICY) -> Path:
+def in_spark(folder: Path, policy: str = worlds.POLICY, here: World | None = WORLD) -> Path:
     """A policy of tables that are in Parquet files, which Spark reads, in a folder."""
-    with duckdb.connect(str(WORLD.save(folder / "world.duckdb"))) as connection:
-        for table in worlds.SCHEMA:
+    if here is not None:
+        here.save(folder / "world.duckdb")
+    with duckdb.connect(str(folder / "world.duckdb")) as connection:
+        for table, in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             (folder / table).mkdir()
             connection.execute(f"COPY {table} TO '{folder}/{table}/0.parquet'")
             policy = policy.replace(f"\n[tables.{table}]\n", f'\n[tables.{table}]\nsource = "spark:file://{folder}/{table}"\n')
@@ -336,6 +342,75 @@ def test_spark_prepares_its_own_tables(tmp_path: Path) -> None:
                 assert exact(reader, ledger, text, budget=budget, analyst="ada") == exact(local, ledger, text, budget=budget, analyst="eve"), text
     with dpsql.connect(policy=policy, budget="person", epsilon=1) as connection:
         assert len(connection.execute(MANY).fetchall()) == 5
+
+
+def same_rows(policy: Path, budget: str, ledger: Ledger) -> dict[str, int]:
+    """The number of rows of each table of a store, which are the same where Spark makes it and where it is made here, with their
+    owners and places."""
+    dpsql.prepare(policy=policy, budget=budget, buckets=5)
+    text = re.sub('\nsource = "spark:.*', "", policy.read_text().partition("[spark]")[0])
+    readers = reader_in_spark(policy, ledger, budget), stored(policy.with_name("world.duckdb"), ledger, budget=budget, policy=text)
+    first, second = ({name: Counter(map(repr, reader.rows('SELECT * FROM "rows of all buckets"', f'SELECT * FROM "{name}"')))
+                      for name in reader.stored} for reader in readers)
+    assert first == second
+    assert readers[0].stored == readers[1].stored
+    return {name: rows.total() for name, rows in first.items()}
+
+
+@needs_spark
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "budget"), [("orphans", "household"), ("twins", "person")])
+def test_a_store_that_spark_makes_is_the_one_that_is_made_here(kind: str, budget: str, tmp_path: Path) -> None:
+    policy = in_spark(tmp_path, here=KINDS[kind](7))
+    with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
+        assert min(same_rows(policy, budget, ledger).values()) > 0
+
+
+TEXTS = """
+version = 1
+[entities.person]
+table = "people"
+key = "name"
+[tables.people]
+key = "name"
+[tables.people.columns]
+name = {}
+[tables.cards]
+key = ["branch", "number"]
+foreign_keys = [{ columns = "name", references = "people(name)" }]
+[tables.cards.columns]
+branch = {}
+number = {}
+name = {}
+[tables.payments]
+foreign_keys = [{ columns = ["branch", "number"], references = "cards(branch, number)" }]
+[tables.payments.columns]
+branch = {}
+number = {}
+amount = {}
+[budgets.person]
+entity = "person"
+epsilon = 1
+"""
+
+
+@needs_spark
+@pytest.mark.slow
+def test_texts_are_names_as_they_are_spelled(tmp_path: Path) -> None:
+    """Along a foreign key of two columns, of which one may be NULL."""
+    with duckdb.connect(str(tmp_path / "world.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (name VARCHAR PRIMARY KEY)")
+        connection.executemany("INSERT INTO people VALUES (?)", [["a"], ["A"], ["a "], ["\u00e4"], ["a\u0308"], [""], ["1"], ["01"]])
+        connection.execute("CREATE TABLE cards AS SELECT (i % 3)::SMALLINT AS branch, DATE '2020-01-01' + (i // 3) AS number, name "
+                           "FROM (SELECT row_number() OVER (ORDER BY name)::INTEGER AS i, name FROM people)")
+        connection.execute("INSERT INTO cards VALUES (7, '2020-01-01', NULL), (8, '2020-01-01', 'nobody')")
+        connection.execute("ALTER TABLE cards ADD PRIMARY KEY (branch, number)")
+        connection.execute("CREATE TABLE payments AS SELECT c.branch::BIGINT AS branch, c.number, i * 1.5::DECIMAL(6,2) AS amount "
+                           "FROM cards AS c, range(3) AS t(i)")
+        connection.execute("INSERT INTO payments VALUES (NULL, '2020-01-01', 1), (0, NULL, 1), (99, '2020-01-01', 1)")
+    policy = in_spark(tmp_path, TEXTS, None)
+    with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
+        assert same_rows(policy, "person", ledger) == {"people": 8, "cards": 9, "payments": 27}
 
 
 @needs_spark
