@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote as percent_encoded
 
 import duckdb
@@ -32,13 +32,14 @@ from dpsql.backends import spark_task
 from dpsql.backends.reader import PARTS, ReaderFault
 from dpsql.backends.source_files import FileState
 from dpsql.backends.spark_cluster import SparkCluster, run_job
-from dpsql.backends.spark_task import CHUNKS, FAILED, RESULTS, PartOfQuery
+from dpsql.backends.spark_task import ABSENT, CHUNKS, FAILED, RESULTS, PartOfQuery
 from dpsql.backends.store import RememberedFacts, as_files, fact_of, files_as_json, tables_as_json, tables_of
 from dpsql.backends.store_buckets import NoBuckets
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable
 
+Piece: TypeAlias = tuple[int, int, bool, bytes]  # as in `RESULTS`
 ARROW = "rows from tasks"  # the name of what came back
 
 
@@ -96,7 +97,8 @@ class SparkBuckets(NoBuckets):
         self._cluster, self._public, self._private, self._alone = cluster, public, private, alone
         self.version = hashlib.sha256(store.as_json().encode()).hexdigest() if alone else ""
         self._manifest, self._text = manifest, store.as_json()
-        self._chunks = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(store.folder).select("bucket", "bytes"))
+        self._chunks = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(store.folder))
+        self._kept = False
 
     def check(self) -> None:
         if not self._manifest.is_file() or self._manifest.read_text(encoding="utf-8") != self._text:
@@ -137,16 +139,32 @@ class SparkBuckets(NoBuckets):
             tables=tuple(quote(name) for name in self.tables if quote(name) in part),
             beside=tuple((quote(name), _stream(cursor, f"SELECT * FROM {quote(name)}")) for name in beside))
 
-        found = run_job(lambda: self._chunks.mapInArrow(spark_task.part_of_query(task), RESULTS).toArrow())
-        return whole(found.to_pydict(), len(self.store.digests))
+        return whole(run_job(lambda: self._results(task)), len(self.store.digests))
+
+    def _results(self, task: PartOfQuery) -> list[Piece]:
+        """The pieces of all buckets: from the executors that keep their files, and where these do not, from the store."""
+        if not self._kept:
+            self._kept = True
+            return _ran(self._chunks.select("bucket", "bytes"), spark_task.part_of_query(task))
+        numbers = self._chunks.where("chunk = 0").select("bucket")
+        found = _ran(numbers, spark_task.part_where_kept(task))
+        absent = {bucket for bucket, piece, *_ in found if piece == ABSENT}
+        if not absent:
+            return found
+        rest = self._chunks.select("bucket", "bytes").where(f"bucket IN ({', '.join(map(str, sorted(absent)))})")
+        return [piece for piece in found if piece[1] != ABSENT] + _ran(rest, spark_task.part_of_query(task))
 
 
-def whole(found: Mapping[str, Sequence[Any]], buckets: int) -> list[bytes]:
+def _ran(frame: Any, function: Callable[[Any], Iterator[Any]]) -> list[Piece]:
+    return [*zip(*frame.mapInArrow(function, RESULTS).toArrow().to_pydict().values(), strict=True)]
+
+
+def whole(found: Iterable[Piece], buckets: int) -> list[bytes]:
     """The pieces of the results of so many buckets. Raises ReaderFault unless each is there once, and whole."""
     pieces: dict[int, dict[int, bytes]] = {bucket: {} for bucket in range(buckets)}
     ends: dict[int, int] = {}
-    for bucket, piece, last, data in zip(*(found[name] for name in ("bucket", "piece", "last", "bytes")), strict=True):
-        if piece == FAILED or piece in pieces.get(bucket, {piece: b""}) or (last and bucket in ends):
+    for bucket, piece, last, data in found:
+        if piece in (FAILED, ABSENT) or piece in pieces.get(bucket, {piece: b""}) or (last and bucket in ends):
             raise ReaderFault
         pieces[bucket][piece] = data
         if last:

@@ -8,6 +8,10 @@ imports nothing of ours. Spark sees bytes only:
   whether it is the last one, and bytes. There is one at least for each bucket, so that the driver sees whether one is missing,
   or is there twice.
 
+An executor keeps the files of buckets, under their digests, where Spark keeps what is local and removes it with the executor.
+So a part is run first where the files are kept (`part_where_kept`); which of them are not, has the number `ABSENT`, and is
+rebuilt.
+
 What fails here while DuckDB works may depend on rows, so nothing is told of it: its piece has the number `FAILED`. Other errors
 (of disks, of the stream of chunks) hold nothing of rows; Spark tries such a task again, elsewhere.
 """
@@ -29,7 +33,8 @@ CHUNKS = "bucket INT, chunk INT, bytes BINARY, digest STRING, told STRING"
 RESULTS = "bucket INT, piece INT, last BOOLEAN, bytes BINARY"
 CHUNK = 1 << 20  # bytes
 PIECE = 200_000  # rows
-FAILED = -1
+FAILED, ABSENT = -1, -2  # in place of the number of a piece
+KEPT = 4  # times its size have to be free on the disk of an executor, where a bucket is kept
 BUCKET = '"the bucket"'  # the name, as SQL, of the attached file
 
 
@@ -89,10 +94,25 @@ def part_of_query(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
     def run(batches: Any) -> Iterator[Any]:
         for bucket, digest, path in _files(batches):
             try:
-                yield from _results(task, bucket, digest, path)
+                yield from _results(task, bucket, digest, _kept(path, digest))
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
+
+    return run
+
+
+def part_where_kept(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
+    """What Spark maps batches of the numbers of buckets by, to batches of `RESULTS`."""
+
+    def run(batches: Any) -> Iterator[Any]:
+        for batch in batches:
+            for bucket in batch.column("bucket").to_pylist():
+                place = _place(task.digests[bucket])
+                if place is not None and os.path.exists(place):
+                    yield from _results(task, bucket, task.digests[bucket], place)
+                else:
+                    yield _batch(bucket, ABSENT, True, b"")
 
     return run
 
@@ -123,14 +143,29 @@ def _files(batches: Any) -> Iterator[tuple[int, str, str]]:
                 os.unlink(path)
 
 
+def _place(digest: str) -> str | None:
+    """Where a file is kept; None where that is not known."""
+    folder = _folder()
+    return None if folder is None else os.path.join(folder, f"dpsql-{digest}.duckdb")
+
+
+def _kept(path: str, digest: str) -> str:
+    """The path of a file, which is kept if there is plenty of room."""
+    place = _place(digest)
+    if place is None or shutil.disk_usage(os.path.dirname(place)).free < KEPT * os.path.getsize(path):
+        return path
+    os.replace(path, place)
+    return place
+
+
 def _folder() -> str | None:
     """Where Spark keeps what is local, and removes what is left there; or else the usual folder."""
     return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
 
 
 def _results(task: PartOfQuery, bucket: int, digest: str, path: str) -> Iterator[Any]:
-    """What a statement gives in one bucket. Its file has no name any more while it is read: it is gone even if the task is
-    killed."""
+    """What a statement gives in one bucket. A file that is not kept has no name any more while it is read: it is gone even if the
+    task is killed."""
     spill = tempfile.mkdtemp(dir=_folder())
     connection, failed = None, False
     try:
@@ -138,7 +173,8 @@ def _results(task: PartOfQuery, bucket: int, digest: str, path: str) -> Iterator
         if digest != task.digests[bucket]:
             raise ValueError
         connection.execute(f"ATTACH '{_escaped(path)}' AS {BUCKET} (READ_ONLY)")
-        os.unlink(path)
+        if path != _place(digest):
+            os.unlink(path)
         for setting in task.engine.settings:
             connection.execute(setting)
         for name in task.tables:

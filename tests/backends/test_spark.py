@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -32,7 +33,7 @@ from dpsql.backends.file_tables import open_files
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark import SparkBuckets, whole
 from dpsql.backends.spark_cluster import SparkCluster
-from dpsql.backends.spark_task import FAILED
+from dpsql.backends.spark_task import ABSENT, FAILED
 from dpsql.catalog.policy import parse_policy
 from dpsql.engine.opening import open_reader
 from dpsql.engine.opening_spark import read_by_spark
@@ -144,6 +145,23 @@ def test_nothing_is_left_where_it_was_made(place: Path) -> None:
     assert [file.name for file in (place / "store").iterdir()] == [manifest(place).name]
 
 
+@needs_spark
+def test_executors_keep_the_files_of_buckets(reader: DuckReader, ledger: Ledger) -> None:
+    """One that keeps none reads them again."""
+    assert isinstance(reader.buckets, SparkBuckets)
+    first = exact(reader, ledger)
+    kept = [file for digest in reader.buckets.store.digests for file in Path(tempfile.gettempdir()).glob(f"blockmgr-*/dpsql-{digest}.duckdb")]
+    assert len(kept) == 3 and not any(file.stat().st_mode & 0o077 for file in kept)
+    assert exact(reader, ledger) == first
+    kept[1].unlink()
+    assert exact(reader, ledger) == first and kept[1].exists()
+    with closing(reader):
+        kept[0].write_bytes(b"")
+        with pytest.raises(ReaderFault):
+            reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT * FROM "people"')
+    kept[0].unlink()
+
+
 # -- faults
 
 
@@ -190,16 +208,17 @@ def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pyt
     [(0, 0, True, b""), (1, 0, True, b""), (1, 1, True, b"")],
     [(0, 0, True, b""), (1, 0, True, b""), (1, 1, False, b"")],
     [(0, 0, True, b""), (1, 0, False, b""), (1, FAILED, True, b"")],
+    [(0, 0, True, b""), (1, ABSENT, True, b"")],
     [],
 ])
 def test_pieces_that_are_not_whole_are_a_fault(rows: list[tuple[int, int, bool, bytes]]) -> None:
     with pytest.raises(ReaderFault):
-        whole({name: [row[at] for row in rows] for at, name in enumerate(("bucket", "piece", "last", "bytes"))}, 2)
+        whole(rows, 2)
 
 
 def test_pieces_come_in_any_order() -> None:
     rows = [(1, 1, True, b"d"), (0, 0, True, b"a"), (1, 0, False, b"c")]
-    assert sorted(whole({name: [row[at] for row in rows] for at, name in enumerate(("bucket", "piece", "last", "bytes"))}, 2)) == [b"a", b"c", b"d"]
+    assert sorted(whole(rows, 2)) == [b"a", b"c", b"d"]
 
 
 # -- when it is in force

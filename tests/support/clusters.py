@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ MISSING = ("pyspark is not installed: pip install 'dpsql[spark]'" if importlib.u
            "there is no Java: apt-get install openjdk-17-jre-headless" if shutil.which("java") is None else "")
 needs_spark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 MASTER = "local[2]"
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_conf")))
 
 
 @cache
