@@ -97,8 +97,11 @@ class SparkBuckets(NoBuckets):
         self._cluster, self._public, self._private, self._alone = cluster, public, private, alone
         self.version = hashlib.sha256(store.as_json().encode()).hexdigest() if alone else ""
         self._manifest, self._text = manifest, store.as_json()
-        self._chunks = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(store.folder))
-        self._kept = False
+        try:
+            self._chunks = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(store.folder))
+        except ReaderFault:
+            raise OperationalError(f"Spark cannot read the prepared store in {store.folder}", code="spark",
+                                   try_="dpsql prepare, which makes it anew") from None
 
     def check(self) -> None:
         if not self._manifest.is_file() or self._manifest.read_text(encoding="utf-8") != self._text:
@@ -143,9 +146,6 @@ class SparkBuckets(NoBuckets):
 
     def _results(self, task: PartOfQuery) -> list[Piece]:
         """The pieces of all buckets: from the executors that keep their files, and where these do not, from the store."""
-        if not self._kept:
-            self._kept = True
-            return _ran(self._chunks.select("bucket", "bytes"), spark_task.part_of_query(task))
         numbers = self._chunks.where("chunk = 0").select("bucket")
         found = _ran(numbers, spark_task.part_where_kept(task))
         absent = {bucket for bucket, piece, *_ in found if piece == ABSENT}

@@ -93,6 +93,11 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("far/*/bucket=*/part-*"))
 
 
+def kept_files(digest: str) -> list[Path]:
+    """The files of a bucket that executors of this machine keep."""
+    return [*Path(tempfile.gettempdir()).glob(f"blockmgr-*/dpsql-{digest}.duckdb")]
+
+
 # -- what is read
 
 
@@ -150,7 +155,7 @@ def test_executors_keep_the_files_of_buckets(reader: DuckReader, ledger: Ledger)
     """One that keeps none reads them again."""
     assert isinstance(reader.buckets, SparkBuckets)
     first = exact(reader, ledger)
-    kept = [file for digest in reader.buckets.store.digests for file in Path(tempfile.gettempdir()).glob(f"blockmgr-*/dpsql-{digest}.duckdb")]
+    kept = [file for digest in reader.buckets.store.digests for file in kept_files(digest)]
     assert len(kept) == 3 and not any(file.stat().st_mode & 0o077 for file in kept)
     assert exact(reader, ledger) == first
     kept[1].unlink()
@@ -182,6 +187,9 @@ def test_buckets_that_were_altered_are_a_fault(alter: str, reader: DuckReader, c
             shutil.move(first, copied / "whole.parquet")
             duckdb.sql(f"COPY (SELECT * FROM '{copied}/whole.parquet' WHERE chunk > 0) TO '{first}' (FORMAT parquet)")
     reader.buckets = buckets_in(copied, reader)
+    for digest in reader.buckets.store.digests:
+        for kept in kept_files(digest):
+            kept.unlink()
     if alter == "none":
         assert reader.rows('SELECT COUNT(*) FROM "rows of all buckets"', 'SELECT * FROM "people"') == [(60,)]
     else:
@@ -240,6 +248,13 @@ def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: Ledger, tm
 
 
 @needs_spark
+def test_a_store_that_went_away_is_told(reader: DuckReader, tmp_path: Path) -> None:
+    with pytest.raises(OperationalError, match="Spark cannot read the prepared store"):
+        buckets_in(tmp_path, reader)
+
+
+@needs_spark
+@pytest.mark.slow
 def test_a_store_that_is_prepared_anew_is_noticed_before_a_charge(place: Path, tmp_path: Path) -> None:
     with closing(open_ledger(tmp_path)) as ledger:
         before = uploaded(place / "world.duckdb", ledger, tmp_path, buckets=1)
@@ -440,6 +455,7 @@ def test_tables_in_spark_are_prepared_first(tmp_path: Path) -> None:
 
 
 @needs_spark
+@pytest.mark.slow
 def test_rows_in_spark_that_share_a_key_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"share the declared key \(person_id\)"):
         dpsql.prepare(policy=in_spark(tmp_path, policy=worlds.POLICY.replace("[tables.scores]\n", '[tables.scores]\nkey = "person_id"\n')),
@@ -467,6 +483,7 @@ def test_rows_of_several_entities_are_refused(tmp_path: Path) -> None:
 
 
 @needs_spark
+@pytest.mark.slow
 def test_dpsql_prepare_sends_a_store_that_a_connection_reads(tmp_path: Path) -> None:
     WORLD.save(tmp_path / "world.duckdb")
     policy = tmp_path / "dpsql.toml"

@@ -43,7 +43,9 @@ def policies(folder: Path, memory: str, master: str) -> list[Path]:
 def lines(policy: Path, buckets: int, runs: int) -> Iterator[float]:
     """Seconds to prepare, to connect for the first time and again, and of every statement."""
     ledger = policy.with_suffix(".ledger")
-    ledger.unlink(missing_ok=True)
+    for file in policy.parent.glob(f"{ledger.name}*"):
+        if file.is_file():
+            file.unlink()
     Ledger.create(ledger).close()
     yield seconds(lambda: dpsql.prepare(policy=policy, ledger=ledger, buckets=buckets))
     opened: list[dpsql.Connection] = []

@@ -25,9 +25,11 @@ from dpsql.kernel.proven_facts import FactsBesideLedger
 
 MISSING = ("pyspark is not installed: pip install 'dpsql[spark]'" if importlib.util.find_spec("pyspark") is None else
            "there is no Java: apt-get install openjdk-17-jre-headless" if shutil.which("java") is None else "")
-needs_spark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 MASTER = "local[2]"
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_conf")))
+
+
+needs_spark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
 @cache
