@@ -35,6 +35,7 @@ from dpsql.backends.spark import SparkBuckets, whole
 from dpsql.backends.spark_cluster import SparkCluster
 from dpsql.backends.spark_task import ABSENT, FAILED
 from dpsql.catalog.policy import parse_policy
+from dpsql.cli import main
 from dpsql.engine.opening import open_reader
 from dpsql.engine.opening_spark import read_by_spark
 from dpsql.errors import IntegrityError, OperationalError, PolicyError
@@ -461,6 +462,15 @@ def test_rows_in_spark_that_share_a_key_are_refused(tmp_path: Path) -> None:
         dpsql.prepare(policy=in_spark(tmp_path, policy=worlds.POLICY.replace("[tables.scores]\n", '[tables.scores]\nkey = "person_id"\n')),
                       budget="person")
     assert not list((tmp_path / "dpsql.ledger.store").glob("*.json"))
+
+
+@needs_spark
+def test_check_shows_tables_in_spark_and_counts_no_rows_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = in_spark(tmp_path)
+    assert main(["check", "--policy", str(policy), "--budget", "person"]) == 0
+    assert "visits" in capsys.readouterr().out
+    assert main(["check", "--policy", str(policy), "--budget", "person", "--rows"]) == 2
+    assert "only Spark can see" in capsys.readouterr().err
 
 
 @needs_spark
