@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState, files_of_database, fingerprint
-from dpsql.backends.store_buckets import NoBuckets, StoreBuckets
+from dpsql.backends.store_buckets import StoreBuckets
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
@@ -51,8 +51,7 @@ class DuckReader:
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  keys: Mapping[str, Sequence[str]] = MappingProxyType({}), beside: str | None = None,
                  buckets: StoreBuckets | None = None, sources: Sequence[FileState] = (), rows_in_files: int = 0) -> None:
-        self.buckets: StoreBuckets = NoBuckets() if buckets is None else buckets
-        self.sources, self._rows_in_files = sources, rows_in_files
+        self.buckets, self.sources, self._rows_in_files = buckets, sources, rows_in_files
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._held: dict[str, str] = {}
         if beside is not None:
@@ -60,11 +59,11 @@ class DuckReader:
 
     @property
     def version(self) -> str:
-        return f"{self._version}{self.buckets.version}"
+        return self._version if self.buckets is None else f"{self._version}{self.buckets.version}"
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
-        return self.buckets.tables
+        return {} if self.buckets is None else self.buckets.tables
 
     def rows(self, sql: str, part: str | None = None) -> list[tuple[Any, ...]]:
         with self._cursor(sql, part) as cursor:
@@ -141,14 +140,16 @@ class DuckReader:
         if not self._stand():  # which one is not said: its name may be private
             raise OperationalError("files of the database were changed since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
-        self.buckets.check()
+        if self.buckets is not None:
+            self.buckets.check()
 
     def _stand(self) -> bool:
         """Whether all files are the ones that were opened."""
         return all(file.stands() for file in self._files)
 
     def close(self) -> None:
-        self.buckets.close()
+        if self.buckets is not None:
+            self.buckets.close()
         self._connection.close()
 
     def largest(self) -> int:
@@ -173,9 +174,9 @@ class DuckReader:
             for name, place in self._held.items():
                 if quote(name) in (part or sql):
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
-            if part is None:
+            if self.buckets is not None and part is None:
                 self.buckets.bring(cursor, sql)
-            else:
+            elif self.buckets is not None and part is not None:
                 self.buckets.collect(cursor, part, self._held)
             yield cursor
         except duckdb.Error:

@@ -34,7 +34,6 @@ from dpsql.backends.source_files import FileState
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_task import ABSENT, CHUNKS, FAILED, RESULTS, PartOfQuery
 from dpsql.backends.store import RememberedFacts, as_files, fact_of, files_as_json, tables_as_json, tables_of
-from dpsql.backends.store_buckets import NoBuckets
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable
@@ -87,7 +86,7 @@ def find_spark_store(manifest: Path, sources: Iterable[FileState], facts: Rememb
     return store if store is not None and store.engine == duckdb.__version__ and set(store.sources) == set(sources) else None
 
 
-class SparkBuckets(NoBuckets):
+class SparkBuckets:
     """The buckets of a store, read by a cluster. `private` are the names of all private tables, and `alone` those of which the
     database of the driver has no row."""
 

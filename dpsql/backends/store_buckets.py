@@ -43,30 +43,16 @@ class StoreBuckets(Protocol):
     def close(self) -> None: ...
 
 
-class NoBuckets:
-    """For readers without a store."""
-
-    tables: Mapping[str, StoredTable] = {}
-    version = ""
-
-    def check(self) -> None:
-        pass
-
-    def collect(self, cursor: duckdb.DuckDBPyConnection, part: str, held: Collection[str]) -> None:
-        raise duckdb.CatalogException("there are no buckets")
-
-    def bring(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class AttachedBuckets(NoBuckets):
+class AttachedBuckets:
     """The buckets of a store beside the database they were made from, attached under the names of `bucket_name`."""
+
+    version = ""
 
     def __init__(self, store: Store) -> None:
         self.store, self.tables = store, store.tables
+
+    def check(self) -> None:
+        pass
 
     def collect(self, cursor: duckdb.DuckDBPyConnection, part: str, held: Collection[str]) -> None:
         """One bucket after the other, so that memory holds the groups of one. The engine uses all processors for one bucket:
@@ -78,3 +64,9 @@ class AttachedBuckets(NoBuckets):
             cursor.execute(f"INSERT INTO {PARTS} {part}" if bucket else f"CREATE TEMP TABLE {PARTS} AS {part}")
         for name in tables:
             cursor.execute(f"DROP VIEW {name}")
+
+    def bring(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -198,7 +198,7 @@ def test_a_preparation_that_is_broken_off_leaves_the_store_before_in_force(datab
     monkeypatch.setattr(DuckReader, "write", broken)
     with pytest.raises(KeyboardInterrupt):
         stored(database, ledger, folder=tmp_path / "store", buckets=9)
-    assert len(reopened(database, ledger, tmp_path / "store").buckets.store.buckets) == 2
+    assert len(reopened(database, ledger, tmp_path / "store").buckets.store.buckets) == 2  # type: ignore[union-attr]
     assert len([place for place in (tmp_path / "store").iterdir() if place.is_dir()]) == 1
 
 
