@@ -598,6 +598,11 @@ def _check_spark(policy: Policy, fail: Callable[[tuple[str, ...], str, str], Non
         if not table.public and not table.in_spark and any(not other.public for other in there):
             fail(("tables", table.name, "source"), "other private tables are in Spark, and this one is not",
                  'source = "spark:s3a://bucket/folder" or "spark:catalog.schema.table" for all of them')
+    private = {str(table.source).rstrip("/"): table.name for table in there if not table.public}
+    for table in there:
+        if table.public and (other := private.get(str(table.source).rstrip("/"))) is not None:
+            fail(("tables", table.name, "source"), f"this is the source of {other}, which is private",
+                 "a table without what is private")
 
 
 def _check_references(policy: Policy) -> None:

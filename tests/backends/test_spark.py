@@ -329,6 +329,14 @@ def test_tables_in_spark_need_a_cluster_and_private_ones_are_there_together() ->
         parse_policy(f'{declared}\n[spark]\nmaster = "local[2]"\nstore = "file:///x"\n')
 
 
+def test_a_public_table_is_not_a_private_one_in_spark() -> None:
+    text = ('version = 1\n[spark]\nmaster = "local[2]"\nstore = "file:///x"\n[entities.e]\ntable = "t"\nkey = "id"\n'
+            '[tables.t]\nsource = "spark:s3a://x/t"\n[tables.t.columns]\nid = {}\n'
+            '[tables.p]\npublic = true\nsource = "spark:s3a://x/t/"\n[tables.p.columns]\nid = {}\n[budgets.b]\nentity = "e"\nepsilon = 1\n')
+    with pytest.raises(PolicyError, match="the source of t, which is private"):
+        parse_policy(text)
+
+
 # -- tables that only Spark can see
 
 
