@@ -431,8 +431,8 @@ def _prepare(options: argparse.Namespace) -> None:
     with _waiting("preparing ..."):
         made = prepare(buckets=options.buckets, **_place(options))
     for one in made:
-        count, tables = len(one.store.buckets), ", ".join(one.store.tables)
-        print(f"prepared for each {one.entity}: {tables}, in {count} bucket{'s' * (count != 1)} in {one.folder}")
+        tables = ", ".join(one.tables)
+        print(f"prepared for each {one.entity}: {tables}, in {one.buckets} bucket{'s' * (one.buckets != 1)} in {one.place}")
 
 
 def _query(options: argparse.Namespace) -> None:

@@ -37,6 +37,7 @@ from dpsql.catalog.model import (
 )
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import open_reader
+from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.node import Printing
@@ -112,6 +113,9 @@ class PolicyOnRows:
 def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Path | None) -> PolicyOnRows:
     """Compare the policy with all rows, for the entities of these budgets. Raises PolicyError and OperationalError as a
     connection would."""
+    if private_in_spark(policy):
+        raise OperationalError("rows that only Spark can see are not counted here", code="spark",
+                               try_="check without --rows, and a query of Spark's own")
     without = {name: replace(table, key=()) for name, table in policy.tables.items()}
     reader = open_reader(replace(policy, tables=without), database)
     try:

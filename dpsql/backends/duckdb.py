@@ -21,6 +21,7 @@ from dpsql.backends.fixed_views import fixed_views
 from dpsql.backends.reader import PARTS, ReaderFault
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store
+from dpsql.backends.store_buckets import FarBuckets
 from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
@@ -34,7 +35,8 @@ GROUP_BYTES = 128  # of one group with the sums of several aggregates, about
 SETTINGS = {
     "autoload_known_extensions": "false", "autoinstall_known_extensions": "false", "allow_community_extensions": "false",
     "allow_persistent_secrets": "false", "python_enable_replacements": "false", "python_scan_all_frames": "false",
-    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "enable_external_access": "false",
+    "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "arrow_lossless_conversion": "true",
+    "enable_external_access": "false",
 }
 
 
@@ -45,14 +47,15 @@ class DuckReader:
     others, which said that these are the ones, or are held open: when one changes, statements that are under way end with what
     they began with. `keys` has the tables that are views of files, each with the columns that were found to be unique together,
     and never NULL; or none. Where other tables are in a database file, it is attached as `beside`, and those of files are in the
-    database in memory. The buckets of a `store` are attached under the names of `plan.stored`. `origin` is where all tables come
-    from.
+    database in memory. The buckets of a `store` are attached under the names of `plan.stored`; `far` are those that are
+    elsewhere, and are read instead. `origin` is where all tables come from.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, version: str, *, files: Sequence[FileState] = (),
                  told_by: Sequence[FileState] = (), keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
                  beside: str | None = None, store: Store | None = None, origin: DataOrigin = NOWHERE) -> None:
         self._store, self.origin = store, origin
+        self.far: FarBuckets | None = None
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._told_by = told_by
         self._held: dict[str, str] = {}
@@ -61,10 +64,12 @@ class DuckReader:
 
     @property
     def version(self) -> str:
-        return self._version
+        return self._version if self.far is None else f"{self._version}{self.far.version}"
 
     @property
     def stored(self) -> Mapping[str, StoredTable]:
+        if self.far is not None:
+            return self.far.tables
         return {} if self._store is None else self._store.tables
 
     def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
@@ -86,7 +91,7 @@ class DuckReader:
 
     @property
     def content(self) -> str:
-        return self.origin.read_as
+        return self.origin.read_as if self.far is None else f"{self.origin.read_as}{self.far.version}"
 
     def schema(self) -> Mapping[str, TableSchema]:
         if self._beside is None:
@@ -146,12 +151,16 @@ class DuckReader:
         if not self._stand() or not all(file.stands() for file in self._told_by):  # which is not said: its name may be private
             raise OperationalError("files of the database were changed since they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
+        if self.far is not None:
+            self.far.check()
 
     def _stand(self) -> bool:
         """Whether all files are the ones that were opened."""
         return all(file.stands() for file in self._files)
 
     def close(self) -> None:
+        if self.far is not None:
+            self.far.close()
         self._connection.close()
 
     def largest(self) -> int:
@@ -164,13 +173,15 @@ class DuckReader:
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
-    @staticmethod
-    def _collect(cursor: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> None:
+    def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> None:
         """Run the statements of the buckets, one after the other, so that memory holds the groups of one; and put the rows
         together.
 
         The engine uses all processors for one bucket: several buckets at a time took as long.
         """
+        if self.far is not None and parts:
+            self.far.collect(cursor, parts, self._held)
+            return
         for number, part in enumerate(parts):
             cursor.execute(f"INSERT INTO {PARTS} {part}" if number else f"CREATE TEMP TABLE {PARTS} AS {part}")
 
@@ -187,7 +198,8 @@ class DuckReader:
                 if any(quote(name) in text for text in (sql, *parts[:1])):
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
             self._collect(cursor, parts)
-            yield cursor
+            with contextlib.nullcontext() if self.far is None else self.far.brought(cursor, sql):
+                yield cursor
         except duckdb.Error:
             failed = True
         finally:

@@ -29,6 +29,7 @@ import duckdb
 
 from dpsql.backends.csv_files import csv_of_types
 from dpsql.backends.duckdb import (
+    IN_MEMORY,
     DuckReader,
     attach_database,
     attach_released,
@@ -82,12 +83,14 @@ class FileView:
 
 def open_files(tables: Sequence[FileTable], *, database: Path | None = None, facts: RememberedFacts = NothingKnown(),
                memory: str | None = None, empty: bool = False, find_store: FindStore = NO_STORE, sealed: bool = True,
-               tell: Callable[[str], None] = lambda line: None) -> DuckReader:
+               tell: Callable[[str], None] = lambda line: None,
+               others: Callable[[duckdb.DuckDBPyConnection], str] = lambda connection: "") -> DuckReader:
     """A reader of tables in files, each with the declared key as its key, and of all others in a database file beside them.
 
     `facts` are what is remembered of the files; `memory` is what the engine may use, such as "2GB"; `find_store` finds the store
     that was made from some files; `tell` is told what takes long. With `empty` only the names and types of columns are wanted,
-    and no row is read. What is not `sealed` can also write files: that is for the owner's preparations.
+    and no row is read. What is not `sealed` can also write files: that is for the owner's preparations. `others` makes tables of
+    another kind, and tells what identifies their rows.
 
     Raises OperationalError where files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
     Both happen when the owner opens the data, before any statement.
@@ -101,9 +104,10 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     views = {table.name: show_parquet(connection, table) for table in shown}
     for table in shown if not empty else ():
         verify(connection, table, views[table.name], facts, tell)
+    rest = others(connection)
     if database is not None:
         attach_database(connection, database, BESIDE)
-        _check_names(connection, tables)
+        _check_names(connection)
     attach_released(connection)
     rows = max((_rows_in(connection, table) for table in shown), default=0)
     group_densely(connection, rows)
@@ -111,7 +115,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     whole = [] if database is None else [files_of_database(database)]
     sources = [*whole, *(table.source for table in tables)]
     origin = DataOrigin(files=tuple(file for source in sources for file in source.files), rows=rows,
-                        read_as=repr((duckdb.__version__, whole, tables)))
+                        read_as=repr((duckdb.__version__, whole, tables, *([rest] if rest else []))))
     store = find_store(origin)
     if store is not None:
         attach_store(connection, store)
@@ -121,7 +125,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
     told += [] if store is None else store.buckets
-    reader = DuckReader(connection, fingerprint(sources), files=files, told_by=told, keys=keys,
+    reader = DuckReader(connection, f"{fingerprint(sources)}{rest}", files=files, told_by=told, keys=keys,
                         beside=None if database is None else BESIDE, store=store, origin=origin)
     reader.check()
     return reader
@@ -145,14 +149,17 @@ def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
                                try_="dpsql prepare, which makes it anew")
 
 
-def _check_names(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> None:
+def _check_names(connection: duckdb.DuckDBPyConnection) -> None:
     """Raises OperationalError where the database beside the files has a table of the same name: its views would read one or the
     other, depending on which tables a query names, and bounds rest on views that show the same rows whenever they are read."""
-    known = connection.execute("SELECT lower(table_name) FROM duckdb_columns() WHERE database_name = ?", [BESIDE]).fetchall()
-    twice = next((table.name for table in tables if (table.name.lower(),) in known), None)
-    if twice is not None:
-        raise OperationalError(f"table {twice} has files as its source, and the database has a table {twice} too",
-                               code="no-database", subject=twice, try_="another name for the one in files")
+    twice = connection.execute(
+        "SELECT DISTINCT m.table_name FROM duckdb_columns() AS m JOIN duckdb_columns() AS b "
+        "ON lower(m.table_name) = lower(b.table_name) WHERE m.database_name = ? AND b.database_name = ? AND NOT m.internal "
+        "ORDER BY 1", [IN_MEMORY, BESIDE]).fetchall()
+    if twice:
+        (name,) = twice[0]
+        raise OperationalError(f"table {name} has files as its source, and the database has a table {name} too",
+                               code="no-database", subject=name, try_="another name for the one in files")
 
 
 def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: bool) -> None:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dpsql.backends.source_files import DataOrigin, FileState
 from dpsql.plan.stored import StoredTable
@@ -53,17 +53,25 @@ class Store:
     def as_json(self) -> str:
         return json.dumps({"entity": self.entity, "made_of": self.made_of,
                            "buckets": [asdict(file) | {"path": str(file.path)} for file in self.buckets],
-                           "tables": {name: asdict(table) for name, table in self.tables.items()}}, indent=1)
+                           "tables": tables_as_json(self.tables)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Store:
         """Raises ValueError, KeyError or TypeError for anything but what `as_json` gave."""
         found = json.loads(text)
         buckets = tuple(FileState(**{**file, "path": Path(file["path"])}) for file in found["buckets"])
-        return cls(entity=found["entity"], made_of=found["made_of"], buckets=buckets,
-                   tables={name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
-                       column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
-                       for name, table in found["tables"].items()})
+        return cls(entity=found["entity"], made_of=found["made_of"], buckets=buckets, tables=tables_of(found["tables"]))
+
+
+def tables_as_json(tables: Mapping[str, StoredTable]) -> dict[str, Any]:
+    return {name: asdict(table) for name, table in tables.items()}
+
+
+def tables_of(found: Mapping[str, Mapping[str, Any]]) -> dict[str, StoredTable]:
+    """The tables, from what `tables_as_json` gave."""
+    return {name: StoredTable(**{**table, "order": tuple(table["order"]), "ends": {
+        column: None if ends is None else tuple(ends) for column, ends in table["ends"].items()}})
+        for name, table in found.items()}
 
 
 FindStore: TypeAlias = Callable[[DataOrigin], Store | None]
@@ -75,9 +83,9 @@ def is_whole(bucket: FileState) -> bool:
     return bucket.stands() and not bucket.path.with_name(f"{bucket.path.name}.wal").exists()
 
 
-def manifest_of(folder: Path, entity: str) -> Path:
+def manifest_of(folder: Path, entity: str, kind: str = "manifest") -> Path:
     """The manifest of the store of a kind of entity."""
-    return folder / f"manifest-{hashlib.sha256(entity.encode()).hexdigest()[:16]}.json"
+    return folder / f"{kind}-{hashlib.sha256(entity.encode()).hexdigest()[:16]}.json"
 
 
 def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedFacts) -> Store | None:

@@ -17,9 +17,10 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.reader import ReaderFault
@@ -66,6 +67,36 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
     `reader` is not sealed. Raises OperationalError where no table can be prepared, or files cannot be
     written; the store before then stays in force.
     """
+    with fresh_buckets(reader, catalog, folder, salt=salt, buckets=buckets, tell=tell) as store:
+        text = store.as_json()
+        facts.keep(fact_of(text))
+        put(manifest_of(folder, catalog.entity.name), text)
+    _tidy(folder)
+    return store
+
+
+@contextlib.contextmanager
+def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, buckets: int | None,
+                  tell: Callable[[str], None]) -> Iterator[Store]:
+    """A store that is made in a folder, and not in force. It is removed if what is done with it is broken off; see `prepare`."""
+    tables = storable(catalog)
+    made = folder / secrets.token_hex(8)
+    try:
+        made.mkdir(mode=0o700, parents=True)
+        folder.chmod(0o700)
+        yield _made(reader, catalog.entity.name, tables, made, salt=salt, buckets=buckets, tell=tell)
+    except (ReaderFault, OSError):
+        remove(made)
+        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the one before is still used, "
+                               "if there is one", code="store", try_='folder = "..." in [store], on a larger disk') from None
+    except BaseException:
+        remove(made)
+        raise
+
+
+def storable(catalog: Catalog) -> list[Table]:
+    """The tables whose rows belong to one entity each. Raises OperationalError where there are none, or one has a column of a
+    name that a store needs."""
     tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
     if not tables:
         raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
@@ -74,30 +105,13 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
         if {OWNER, PLACE} & {name.lower() for name in table.columns}:
             raise OperationalError(f"a column of {table.name} has the name of one that a store adds: {OWNER}, or {PLACE}",
                                    code="store", subject=table.name, try_="another name for it, or statements without a store")
-    made = folder / secrets.token_hex(8)
-    try:
-        made.mkdir(mode=0o700, parents=True)
-        folder.chmod(0o700)
-        store = _made(reader, catalog.entity.name, tables, made, salt=salt, buckets=buckets, tell=tell)
-        text = store.as_json()
-        facts.keep(fact_of(text))
-        _put(manifest_of(folder, catalog.entity.name), text)
-    except (ReaderFault, OSError):
-        _remove(made)
-        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the one before is still used, "
-                               "if there is one", code="store", try_='folder = "..." in [store], on a larger disk') from None
-    except BaseException:
-        _remove(made)
-        raise
-    _tidy(folder)
-    return store
+    return tables
 
 
 def _made(reader: DuckReader, entity: str, tables: Sequence[Table], folder: Path, *, salt: int, buckets: int | None,
           tell: Callable[[str], None]) -> Store:
     cut = _cut(reader, tables, buckets)
-    stored = {table.name: StoredTable(shape=shape_of(table), order=_Rows.of(table).order, buckets=cut.buckets)
-              for table in tables}
+    stored = {table.name: prepared_as(table, cut.buckets) for table in tables}
     files = []
     for number in range(cut.buckets):
         tell(f"preparing bucket {number + 1} of {cut.buckets} ...")
@@ -105,23 +119,28 @@ def _made(reader: DuckReader, entity: str, tables: Sequence[Table], folder: Path
         reader.write(f"ATTACH {text_literal(path)} AS {bucket_name(number)}")
         for table in tables:
             place = place_in_bucket(table.name, number)
-            reader.write(f"CREATE TABLE {place} AS {_Rows.of(table).sql(cut, number, salt)}")
-            stored[table.name] = _with(stored[table.name], _told(reader, table, place))
+            reader.write(f"CREATE TABLE {place} AS {OwnedRows.of(table).sql(cut, number, salt)}")
+            stored[table.name] = with_bucket(stored[table.name], told_of(table, reader.rows(told_sql(table, place))[0]))
         reader.write(f"DETACH {bucket_name(number)}")
         path.chmod(0o600)
         files.append(FileState.of(path))
     return Store(entity=entity, made_of=reader.origin.read_as, buckets=tuple(files), tables=stored)
 
 
+def prepared_as(table: Table, buckets: int) -> StoredTable:
+    """What is known of a table before its rows are."""
+    return StoredTable(shape=shape_of(table), order=OwnedRows.of(table).order, buckets=buckets)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class OwnedRows:
     """The rows of a table that have an owner: the scan of its declared columns, and the name under which it carries the owner."""
 
     scan: Scan
     owner: str
 
     @classmethod
-    def of(cls, table: Table) -> _Rows:
+    def of(cls, table: Table) -> OwnedRows:
         way, ids = table.owners[0], {name: f"c{number}" for number, name in enumerate(table.columns)}
         owner = ids[way.column] if way.in_row and way.column in ids else "owner"
         columns = tuple((column, name) for name, column in ids.items())
@@ -160,33 +179,42 @@ def _cut(reader: DuckReader, tables: Sequence[Table], buckets: int | None) -> Bu
     rows = most = 0
     spans: list[tuple[int, int]] = []
     for table in tables:
-        owned = _Rows.of(table)
+        owned = OwnedRows.of(table)
         owner = f"t0.{quote(owned.owner)}"
         ends = f"MIN({owner}), MAX({owner})" if owned.kind is Type.BIGINT else "NULL, NULL"
         (count, low, high), = reader.rows(f"SELECT COUNT(*), {ends} FROM ({owned.scan.render((), Printing())}) AS t0")
         rows, most = max(rows, count), most if low is None else max(most, count)
         spans += [] if low is None else [(low, high)]
     number = min(MOST_BUCKETS, max(1, -(-rows // ROWS_OF_BUCKET))) if buckets is None else buckets
-    if not spans or len({_Rows.of(table).kind for table in tables}) > 1:
+    if not spans or len({OwnedRows.of(table).kind for table in tables}) > 1:
         return Bucketing(buckets=number)
     low, high = min(low for low, _ in spans), max(high for _, high in spans)
     return Bucketing(buckets=number, low=low, width=-(-(high - low + 1) // number) if high - low < DENSE * most else 0)
 
 
-def _told(reader: DuckReader, table: Table, place: str) -> StoredTable:
-    """What is known of the rows of one bucket."""
+def told_sql(table: Table, place: str) -> str:
+    """The statement of one row that tells of the rows of a bucket, which are in the table `place`."""
     counted = f"SELECT COUNT(*) AS \"n\" FROM {place} AS t0 GROUP BY t0.{quote(OWNER)}"
-    (rows, most), = reader.rows(f"SELECT COALESCE(SUM(t1.\"n\"), 0), COALESCE(MAX(t1.\"n\"), 0) FROM ({counted}) AS t1")
-    numeric = {name: column.type.value for name, column in table.columns.items() if column.type.numeric}
-    ends = ", ".join(f"CAST({end}(t0.{quote(name)}) AS {kind})" for name, kind in numeric.items() for end in ("MIN", "MAX"))
-    found, = reader.rows(f"SELECT {ends} FROM {place} AS t0") if numeric else [()]
-    pairs = dict(zip(numeric, zip(found[::2], found[1::2], strict=True), strict=True))
-    return StoredTable(shape="", rows=int(rows), most=most, ends={
+    ends = ", ".join(f"(SELECT CAST({end}(t0.{quote(name)}) AS {kind}) FROM {place} AS t0)"
+                     for name, kind in _numeric(table).items() for end in ("MIN", "MAX"))
+    return (f"SELECT CAST(COALESCE(SUM(t1.\"n\"), 0) AS BIGINT), COALESCE(MAX(t1.\"n\"), 0){', ' * bool(ends)}{ends} "
+            f"FROM ({counted}) AS t1")
+
+
+def told_of(table: Table, row: Sequence[Any]) -> StoredTable:
+    """What the row of `told_sql` tells."""
+    rows, most, *found = row
+    pairs = dict(zip(_numeric(table), zip(found[::2], found[1::2], strict=True), strict=True))
+    return StoredTable(shape="", rows=rows, most=most, ends={
         name: (low, high) if math.isfinite(low) and math.isfinite(high) else None
         for name, (low, high) in pairs.items() if low is not None})
 
 
-def _with(known: StoredTable, bucket: StoredTable) -> StoredTable:
+def _numeric(table: Table) -> dict[str, str]:
+    return {name: column.type.value for name, column in table.columns.items() if column.type.numeric}
+
+
+def with_bucket(known: StoredTable, bucket: StoredTable) -> StoredTable:
     """What is known of some buckets, and of one more."""
     ends = dict(known.ends)
     for column, found in bucket.ends.items():
@@ -195,7 +223,7 @@ def _with(known: StoredTable, bucket: StoredTable) -> StoredTable:
     return replace(known, rows=known.rows + bucket.rows, most=max(known.most, bucket.most), ends=ends)
 
 
-def _put(manifest: Path, text: str) -> None:
+def put(manifest: Path, text: str) -> None:
     """Put a manifest in the place of the one before, at once."""
     fresh = manifest.with_name(f"{secrets.token_hex(8)}.json")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -217,10 +245,10 @@ def _tidy(folder: Path) -> None:
     named = "".join(manifest.read_text(encoding="utf-8") for manifest in folder.glob("manifest-*.json"))
     for made in folder.iterdir():
         if MADE.fullmatch(made.name) and made.name not in named:
-            _remove(made)
+            remove(made)
 
 
-def _remove(made: Path) -> None:
+def remove(made: Path) -> None:
     """Remove a folder of buckets, and nothing that somebody else put there."""
     with contextlib.suppress(OSError):
         for file in made.glob("*.duckdb*"):

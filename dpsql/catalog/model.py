@@ -66,6 +66,17 @@ class ForeignKey:
     references: tuple[str, ...]
 
 
+IN_SPARK = "spark:"  # how the source of a table begins that only Spark can see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPolicy:
+    """Where queries are read in buckets by a cluster: the address of its master, and a folder in one of its file systems."""
+
+    master: str
+    store: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePolicy:
     """A declared table.
@@ -87,6 +98,11 @@ class TablePolicy:
     source: str | None = None
     relation: tuple[str, ...] | None = None
     filter: str | None = None
+
+    @property
+    def in_spark(self) -> bool:
+        """Whether only Spark can see its rows."""
+        return self.source is not None and self.source.startswith(IN_SPARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +153,7 @@ class Policy:
     the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
     beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
     what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
-    databases, by their URIs."""
+    databases, by their URIs. `spark` is the cluster by which a store is read; None where this machine reads."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -151,6 +167,7 @@ class Policy:
     prepare: bool = True
     snapshots: str | None = None
     passwords: Mapping[str, str] = field(default_factory=dict)
+    spark: SparkPolicy | None = None
     path: str = ""
     text: str = ""
     digest: str = ""

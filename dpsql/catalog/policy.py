@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpsql.catalog.database_uris import fault_of_uri, hidden, parts_of_relation, scheme_of
-from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, TablePolicy
+from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, SparkPolicy, TablePolicy
 from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.errors import OptionError, PolicyError
@@ -53,10 +53,14 @@ FORMS = {  # a correct example of each key
     "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
     "prepare": "prepare = false", "snapshots": 'snapshots = "folder"',
     "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
+    "spark": 'spark = { master = "spark://host:7077", store = "hdfs:///dpsql" }',
+    "master": 'master = "local[2]", "spark://host:7077" or "sc://host:15002"',
     "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
 }
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MASTER = re.compile(r"local(\[.+\])?$|(spark|sc|k8s)://.|yarn$")
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.")
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
@@ -108,7 +112,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
         database = None
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
-                    **_store(section.section("store")),
+                    **_store(section.section("store")), spark=_spark(section.section("spark")),
                     path=path, text=text, digest=hashlib.sha256(whole.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -277,6 +281,22 @@ def _relation(part: Section) -> tuple[str, ...] | None:
     if text is not None and parts_of_relation(text) is None:
         part.fail("relation", "must be the name of a table, with its schema in front")
     return None if text is None else parts_of_relation(text)
+
+
+def _spark(part: Section | None) -> SparkPolicy | None:
+    """The cluster, and the folder of the stores that it reads."""
+    if part is None:
+        return None
+    master, form = part.take("master", str, required=True), 'store = "hdfs:///dpsql", "s3a://bucket/dpsql" or "file:///shared/dpsql"'
+    store = part.take("store", str, form=form)
+    if store is None:
+        part.missing("store", form=form)
+    if not MASTER.match(master):
+        part.fail("master", "must be the address of a master of Spark, or of a server of Spark Connect")
+    if not ADDRESS.match(store):
+        part.fail("store", "must be the address of a folder in a file system of Spark", try_=form)
+    part.finish()
+    return SparkPolicy(master=master, store=store)
 
 
 def _entity(name: str, part: Section) -> Entity:
@@ -596,9 +616,9 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
     path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
     source = (table.source or ".csv").lower()
     in_folders = not source.endswith((".csv", ".tsv", ".parquet")) or bool(set(source) & set("*?["))
-    if not in_database and in_folders and not source.endswith((".csv", ".tsv")):
+    if not in_database and in_folders and not table.in_spark and not source.endswith((".csv", ".tsv")):
         return  # which columns are in the names of folders is known when they are opened
-    if in_database or source.endswith(".parquet"):
+    if in_database or source.endswith(".parquet") or table.in_spark:
         fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types", "leaving it out")
     for name, column in table.columns.items():
         if column.type is None:
@@ -615,6 +635,22 @@ def _check_of_database(table: TablePolicy, fail: Callable[[tuple[str, ...], str,
         return
     if not table.columns:
         fail(("tables", table.name), "no column is declared", f"[tables.{table.name}.columns]")
+
+
+def _check_spark(policy: Policy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
+    """What is in Spark needs a cluster; and the rows of an entity are put together in one place."""
+    there = [table for table in policy.tables.values() if table.in_spark]
+    if there and policy.spark is None:
+        fail(("tables", there[0].name, "source"), "the policy names no cluster", FORMS["spark"])
+    for table in policy.tables.values():
+        if not table.public and not table.in_spark and any(not other.public for other in there):
+            fail(("tables", table.name, "source"), "other private tables are in Spark, and this one is not",
+                 'source = "spark:s3a://bucket/folder" or "spark:catalog.schema.table" for all of them')
+    private = {str(table.source).rstrip("/"): table.name for table in there if not table.public}
+    for table in there:
+        if table.public and (other := private.get(str(table.source).rstrip("/"))) is not None:
+            fail(("tables", table.name, "source"), f"this is the source of {other}, which is private",
+                 "a table without what is private")
 
 
 def _check_references(policy: Policy) -> None:
@@ -638,6 +674,7 @@ def _check_references(policy: Policy) -> None:
     for source in policy.passwords:
         if source not in used:
             fail(("store", "passwords"), "this database is the source of no table", suggest(source, filter(None, used)))
+    _check_spark(policy, fail)
     for entity in policy.entities.values():
         for kind in entity.any_of:
             if kind not in policy.entities or policy.entities[kind].any_of:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
+
 from dpsql.backends.all_backends import is_file, open_place
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
@@ -19,6 +21,8 @@ from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.snapshots import SnapshotTable, snapshot_files
 from dpsql.backends.source_files import READERS, DataOrigin, SourceFiles, files_of
+from dpsql.backends.spark import SparkStore, attach_empty, manifest_in_spark
+from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import place_of, scheme_of
@@ -27,6 +31,7 @@ from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
@@ -116,20 +121,30 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     def store(origin: DataOrigin) -> Store | None:
         return find_store(folder, budget.entity, origin, facts)
 
+    with told_by(declared, ("spark",)):
+        alone = alone_in_spark(declared, folder, budget.entity, facts)
+
     def opened(tries: int = 3) -> Reader:
+        there = alone is None and (
+            manifest_of(folder, budget.entity).is_file() or manifest_in_spark(folder, budget.entity).is_file())
         try:
-            return open_reader(declared, database, facts, store if manifest_of(folder, budget.entity).is_file() else NO_STORE)
+            return open_reader(declared, database, facts, store if there else NO_STORE, far=alone)
         except OperationalError as fault:
             if fault.code not in ("store", "data-changed") or tries == 1:
                 raise
         return opened(tries - 1)  # another store was put in its place while it was opened
 
     reader = opened()
-    if make_store is not None and declared.prepare and is_large(reader):
+    if declared.spark is not None and isinstance(reader, DuckReader):
+        with told_by(declared, ("spark",)):
+            read_by_spark(declared, reader, folder, budget.entity, facts, alone)
+    elif make_store is not None and declared.prepare and is_large(reader):
         make_store(declared, database, budget, book)
         reader.close()
         reader = opened()
     catalog = fitted(declared, budget.name, reader)
+    with told_by(declared, ("tables",)):
+        check_in_spark(declared, catalog, reader.stored)
     notes, fresh = noticed(declared, database, book, budget.name)
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
@@ -213,7 +228,8 @@ def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
 def _private_places(policy: Policy) -> list[str]:
     """Where private tables of other databases are, whatever files hold their snapshots."""
     return [f"{place_of(source_of(policy, table))} {'.'.join(relation_of(table))}" for table in policy.tables.values()
-            if in_other_database(table) and not table.public]
+            if in_other_database(table) and not table.public] + [
+                str(table.source) for table in policy.tables.values() if table.in_spark and not table.public]
 
 
 def allowed_together(policy: Policy) -> list[str]:
@@ -296,7 +312,7 @@ def _files_there(policy: Policy) -> dict[str, tuple[Path, ...]]:
 
 
 def _named_sources(policy: Policy) -> list[tuple[str, str]]:
-    return [(name, table.source) for name, table in policy.tables.items() if table.source is not None]
+    return [(name, table.source) for name, table in policy.tables.items() if table.source is not None and not table.in_spark]
 
 
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
@@ -337,13 +353,16 @@ def source_of(policy: Policy, table: TablePolicy) -> str:
 
 
 def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown(),
-                store: FindStore = NO_STORE, *, sealed: bool = True) -> Reader:
+                store: FindStore = NO_STORE, *, sealed: bool = True, far: SparkStore | None = None) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
     `facts` are what is remembered of files, `store` finds the store that was made from some; see `open_files`. Raises
     OperationalError or IntegrityError, located in the policy if it names the file.
     """
     folder, named = Path(policy.path).parent, database
+    if any(table.in_spark for table in policy.tables.values()) and database is not None:
+        raise OperationalError("a database that is named has all tables, and the policy has some in Spark", code="no-database",
+                               try_="leaving the database out")
     alone = database is not None and policy.database is None and Path(str(database)).suffix.lower() not in READERS
     sources = {} if alone else sources_of(policy)  # a database that a person names has all tables
     if database is None and policy.database is not None:
@@ -355,15 +374,16 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         with told_by(policy, ("tables",)):
             sources[table] = files_of(table, Path(database))
         database = None
-    elif database is not None and not sources:
+    in_spark = tables_in_spark(policy)
+    if database is not None and not sources and not in_spark:
         with told_by(policy, ("database",) if named is None else ()):
             if is_file(str(database)) and (store is not NO_STORE or not sealed):
                 return open_files([], database=Path(database), facts=facts, memory=policy.memory, find_store=store, sealed=sealed)
             return open_place(str(database))
-    if not sources:
+    if not sources and not in_spark:
         raise OperationalError("no database is named", code="no-database",
                                try_='database = "people.duckdb" in the policy, or source = "people.csv" for every table')
-    missing = [name for name in policy.tables if name not in sources]
+    missing = [name for name in policy.tables if name not in sources and name not in in_spark]
     if missing and database is None:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
@@ -371,7 +391,21 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         _check_sources(policy, sources)
         return open_files([file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
                           database=Path(database) if missing and database is not None else None, memory=policy.memory,
-                          find_store=store, sealed=sealed, tell=tell)
+                          find_store=store, sealed=sealed, tell=tell, others=_made_in_spark(policy, in_spark, far))
+
+
+def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable],
+                   alone: SparkStore | None) -> Callable[[duckdb.DuckDBPyConnection], str]:
+    """What makes the tables that only Spark can see, and room for the rows of the store that has them alone."""
+    if not tables:
+        return lambda connection: ""
+
+    def made(connection: duckdb.DuckDBPyConnection) -> str:
+        with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
+            attach_empty(connection, 0 if alone is None else len(alone.digests))
+            return make_tables(connection, cluster, list(tables.values()))
+
+    return made
 
 
 def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:

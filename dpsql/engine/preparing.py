@@ -10,11 +10,14 @@ from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.source_files import FileState
-from dpsql.backends.store import Store, find_store
+from dpsql.backends.spark_shuffle import shuffle
+from dpsql.backends.spark_writer import upload
+from dpsql.backends.store import RememberedFacts, find_store
 from dpsql.backends.store_writer import prepare as prepare_store
-from dpsql.catalog.model import Budget, Policy
+from dpsql.catalog.model import Budget, Catalog, Policy
 from dpsql.catalog.policy import read_policy
-from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, is_large, open_reader, store_folder
+from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, is_large, open_reader, store_folder, told_by
+from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
 from dpsql.errors import OperationalError, OptionError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
@@ -25,11 +28,12 @@ MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A store that was made: of which entity, where, and what it holds."""
+    """A store that was made: of which entity, where, in how many buckets, and its tables."""
 
     entity: str
-    folder: Path
-    store: Store
+    place: str
+    buckets: int
+    tables: tuple[str, ...]
 
 
 def prepare(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
@@ -79,5 +83,22 @@ def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledge
         if not isinstance(reader, DuckReader):
             raise OperationalError("only files and DuckDB databases can be prepared", code="store")
         catalog = fitted(policy, budget.name, reader)
+        if policy.spark is not None:
+            return _in_spark(policy, reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets)
         store = prepare_store(reader, catalog, folder, salt=ledger.salt, facts=facts, buckets=buckets, tell=tell)
-    return Prepared(entity=budget.entity, folder=folder, store=store)
+    return Prepared(entity=budget.entity, place=str(folder), buckets=len(store.buckets), tables=tuple(store.tables))
+
+
+def _in_spark(policy: Policy, reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, facts: RememberedFacts,
+                      buckets: int | None) -> Prepared:
+    """A store in a file system of Spark, which Spark makes where the data are there, too."""
+    assert policy.spark is not None
+    with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
+        if private_in_spark(policy):
+            check_in_spark(policy, catalog)
+            store = shuffle(cluster, tables_in_spark(policy), catalog, folder, policy.spark.store, salt=salt, facts=facts,
+                            buckets=buckets, tell=tell)
+        else:
+            store = upload(cluster, reader, catalog, folder, policy.spark.store, salt=salt, facts=facts, buckets=buckets,
+                           tell=tell)
+    return Prepared(entity=catalog.entity.name, place=policy.spark.store, buckets=len(store.digests), tables=tuple(store.tables))

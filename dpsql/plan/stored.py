@@ -22,6 +22,7 @@ class StoredTable:
     most   the most rows of one owner
     ends   the least and the greatest value of each column of numbers; None where there is none, or one is not finite
     buckets  the number of buckets that the rows are in
+    at_once  whether a statement can read all buckets; otherwise the rows are in the database too
     """
 
     shape: str
@@ -30,6 +31,7 @@ class StoredTable:
     most: int = 0
     ends: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
     buckets: int = 1
+    at_once: bool = True
 
 
 def bucket_name(number: int) -> str:

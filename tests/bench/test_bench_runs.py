@@ -11,6 +11,7 @@ import duckdb
 import pandas as pd
 import pytest
 from support.benches import printed
+from support.clusters import needs_spark
 from support.postgres import WHY, program
 
 SMARTNOISE = Path(tempfile.gettempdir()) / "dpsql-bench"
@@ -50,6 +51,14 @@ def test_many_cells() -> None:
 def test_scale(tmp_path: Path) -> None:
     lines = printed("scale.py", "--rows", 3000, "--memory", "500MB", "--data", tmp_path)
     assert lines[0] == ["3,000 visits of 300 people, 500MB"] and [line[0] for line in lines[3:]][-1] == "average by clinic"
+    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:])
+
+
+@needs_spark
+@pytest.mark.slow
+def test_spark(tmp_path: Path) -> None:
+    lines = printed("spark.py", "--rows", 3000, "--buckets", 2, "--runs", 1, "--memory", "500MB", "--data", tmp_path)
+    assert lines[0] == ["3,000 visits in 2 buckets, local[2]: seconds"] and [line[0] for line in lines[3:]][-1] == "average by clinic"
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:])
 
 

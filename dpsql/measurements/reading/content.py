@@ -124,7 +124,8 @@ class Content:
 
     def sql(self, plan: Node, printing: Printing) -> str:
         """The SQL text of a plan, as it is executed on this content."""
-        return printed(plan, self.learned(plan), replace(printing, stored=self._all_stored(plan)))
+        stored = {name: table for name, table in self._all_stored(plan).items() if table.at_once}
+        return printed(plan, self.learned(plan), replace(printing, stored=stored))
 
     def query(self, plan: Summary, printing: Printing, by_entity: Callable[[Summary], bool]) -> Query:
         """The same, bucket by bucket where all private tables of the plan are in a store, and it is split by entity."""

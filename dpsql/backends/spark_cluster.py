@@ -1,0 +1,156 @@
+"""A Spark cluster: connecting to it, and jobs of which nothing is told but that they failed."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import duckdb
+
+from dpsql.backends import spark_task
+from dpsql.backends.duckdb import SETTINGS
+from dpsql.backends.reader import ReaderFault
+from dpsql.backends.spark_task import Engine
+from dpsql.errors import OperationalError
+
+MEMORY = "1GB"  # of a task, where the policy names none: executors run one on each of their processors
+PATIENCE = 300  # seconds in which a cluster has to begin to answer
+ONE_FILE = str(1 << 40)  # bytes: of no task are files so small that it reads two, or so large that two read one
+CONNECT = "sc://"
+
+QUIET = {  # what Spark logs may tell of rows, and its pages are open to whoever finds them
+    "spark.log.level": "OFF", "spark.executor.syncLogLevel.enabled": "true", "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false", "spark.eventLog.enabled": "false",
+}
+CLOSED = {"spark.hadoop.fs.permissions.umask-mode": "077"}  # files are for their owner alone
+READING = {
+    "spark.sql.files.maxPartitionBytes": ONE_FILE, "spark.sql.files.openCostInBytes": ONE_FILE,
+    "spark.sql.files.ignoreMissingFiles": "false", "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.parquet.enableVectorizedReader": "false",  # which would hold thousands of chunks at a time
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
+}
+Found = TypeVar("Found")
+
+
+class SparkCluster:
+    """A cluster, by the address of its master or of a server of Spark Connect.
+
+    `spark` is a session that reads chunks. What Spark runs for this process is shared by all its connections to the same master,
+    and lives as long as the process does, also after `close`.
+    """
+
+    def __init__(self, master: str, *, memory: str | None = None) -> None:
+        """Raises OperationalError where there is no such cluster, or its executors cannot run a task with this version of
+        DuckDB."""
+        self._master, self._memory = master, memory or MEMORY
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()  # one for all: Spark keeps what belongs to a thread
+        self.spark = self._within(PATIENCE, lambda: _session(master))
+        for name, value in READING.items():
+            self.spark.conf.set(name, value)
+        _send_by_value()
+        self._check_versions()
+
+    @property
+    def engine(self) -> Engine:
+        """What tasks may use."""
+        settings = (*(f"SET GLOBAL {name} = {value}" for name, value in SETTINGS.items()), "SET lock_configuration = true")
+        return Engine(version=duckdb.__version__, config=(("threads", "1"), ("memory_limit", self._memory)), settings=settings)
+
+    def session(self) -> Any:
+        """Another session, with Spark's own settings."""
+        return _session(self._master)
+
+    def check(self) -> None:
+        """Raises OperationalError where the cluster runs no task at present."""
+        self._within(PATIENCE, lambda: self.spark.range(1).count())
+
+    def close(self) -> None:
+        self._jobs.put(None)
+
+    def _check_versions(self) -> None:
+        ours = duckdb.__version__
+        tasks = 8  # on several executors, as a rule; each task of a statement looks again
+        found = self._within(PATIENCE, lambda: {row[0] for row in self.spark.range(0, tasks, 1, tasks).mapInArrow(
+            spark_task.versions, "version STRING").collect()})
+        other = next((version for version in sorted(found) if version != ours), None)
+        if other is not None:
+            told = "no DuckDB" if other == "none" else f"DuckDB {other}"
+            raise OperationalError(f"the executors of {self._master} have {told}, and this is DuckDB {ours}",
+                                   code="spark", try_=f"pip install 'duckdb=={ours}' pyarrow, for the Python of the executors")
+
+    def _within(self, seconds: float, job: Callable[[], Found]) -> Found:
+        """What a job gives. Raises OperationalError where it fails or takes longer: one that no executor accepts waits for
+        ever, and so do those after it."""
+        done: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                done.put((job(), None))
+            except Exception as fault:
+                done.put((None, fault))
+
+        self._jobs.put(run)
+        try:
+            found, fault = done.get(timeout=seconds)
+        except queue.Empty:
+            found, fault = None, TimeoutError()
+        if isinstance(fault, OperationalError):
+            raise fault
+        if fault is not None:
+            raise OperationalError(
+                f"the Spark cluster {self._master} does not answer ({type(fault).__name__})", code="spark",
+                try_=
+                'master = "local[2]", "spark://host:7077" or "sc://host:15002" in [spark], of a cluster that runs; all but the '
+                "last need Java 17 or newer on this machine, and executors need Python with pyarrow and duckdb") from None
+        return found  # type: ignore[no-any-return]
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def run_job(job: Callable[[], Found]) -> Found:
+    """What a job gives. Raises ReaderFault where it fails: Spark's messages may hold anything."""
+    failed = False
+    try:
+        return job()
+    except Exception:
+        failed = True
+    if failed:
+        raise ReaderFault
+    raise AssertionError  # not reached
+
+
+def _session(master: str) -> Any:
+    """A session of its own, whose settings no other uses."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise OperationalError("reading by Spark needs pyspark and pyarrow", code="spark",
+                               try_="pip install 'dpsql[spark]'") from None
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # none of it is used here
+    if master.startswith(CONNECT):
+        return SparkSession.builder.remote(master).create()
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("dpsql")
+    for name, value in {**QUIET, **CLOSED}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    there = spark.sparkContext.master
+    if there != master:
+        raise OperationalError(f"this process already has a Spark session, of {there}", code="spark",
+                               try_=f'master = "{there}" in [spark], or another process')
+    return spark.newSession()
+
+
+def _send_by_value() -> None:
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(spark_task)

@@ -1,0 +1,151 @@
+"""Preparing by Spark: the rows of its tables in buckets of entities, each a file of DuckDB that a task makes.
+
+The rows of all tables go to their buckets in one shuffle, by a hash of the key of their entity. Spark finds it along the
+foreign keys as `operators.scan` prints them, with the same conditions. Keys are whole numbers, texts, days and moments, which
+both engines compare alike. That declared keys are unique, on which a scan rests, is found by Spark here; a row that lacks one
+belongs to nobody.
+
+A bucket holds all rows of its entities, with the rows along the foreign keys to them, which are of the same entities; so the
+statement of `store_writer` over the rows of a bucket alone names the owners and places that it would name over all rows. Each
+row that was sent there has an owner, so that statement has to keep it: otherwise nothing is put in force.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dpsql.backends.reader import ReaderFault
+from dpsql.backends.spark import SparkStore
+from dpsql.backends.spark_cluster import SparkCluster, run_job
+from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark, shared_key
+from dpsql.backends.spark_task import BUCKET, CHUNKS, BucketTable, made_buckets
+from dpsql.backends.spark_writer import put_in_force, write_chunks, written
+from dpsql.backends.store import RememberedFacts
+from dpsql.backends.store_writer import (
+    MOST_BUCKETS,
+    ROWS_OF_BUCKET,
+    Bucketing,
+    OwnedRows,
+    prepared_as,
+    storable,
+    told_of,
+    told_sql,
+    with_bucket,
+)
+from dpsql.catalog.model import Catalog, OwnerPath, Table
+from dpsql.plan.expr.printing import quote
+from dpsql.types import Type
+
+SPARK_KINDS = {Type.BOOLEAN: "BOOLEAN", Type.BIGINT: "BIGINT", Type.VARCHAR: "STRING", Type.DATE: "DATE",
+               Type.TIMESTAMP: "TIMESTAMP_NTZ"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A table that is sent to buckets: as the catalog has it, and its rows in Spark."""
+
+    table: Table
+    frame: Any
+    kinds: Mapping[str, str]
+
+
+def shuffle(cluster: SparkCluster, tables: Mapping[str, SparkTable], catalog: Catalog, folder: Path, address: str, *, salt: int,
+            facts: RememberedFacts, buckets: int | None, tell: Callable[[str], None]) -> SparkStore:
+    """Make the store of the entity of a catalog by Spark, and put it in force; see `store_writer.prepare`. Raises IntegrityError
+    where rows share a declared key."""
+    spark = cluster.session()
+    sent = []
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with written(cluster, address) as place:
+        for table in storable(catalog):
+            tell(f"looking for rows of {table.name} that share a key ...")
+            sent.append(_sent(spark, tables[table.name], table))
+        number = buckets or min(MOST_BUCKETS, max(1, *(-(-run_job(one.frame.count) // ROWS_OF_BUCKET) for one in sent)))
+        tell(f"making {number} buckets at {address} ...")
+        made = [_made(one, salt) for one in sent]
+        rows = _rows(spark, sent, number).repartition(number, "bucket").sortWithinPartitions("bucket")
+        run_job(lambda: write_chunks(rows.mapInArrow(made_buckets(cluster.engine, made), CHUNKS), place))
+        stored = _told(cluster, [one.table for one in sent], place, number)
+        store = replace(stored, entity=catalog.entity.name, made_of=origin_in_spark(tables.values()))
+        put_in_force(cluster, store, folder, facts)
+    return store
+
+
+def _sent(spark: Any, source: SparkTable, table: Table) -> Sent:
+    """The rows of a table that have its key."""
+    frame = source.frame(spark)
+    kinds = source.kinds(frame)
+    if source.key:
+        columns = [backticked(column) for column in source.key]
+        frame = frame.where(" AND ".join(f"{column} IS NOT NULL" for column in columns))
+        counted = frame.groupBy(*columns).count()
+        if run_job(lambda: counted.where("`count` > 1").limit(1).count()):
+            raise shared_key(source)
+    return Sent(table=table, frame=frame, kinds=kinds)
+
+
+def _rows(spark: Any, sent: Sequence[Sent], buckets: int) -> Any:
+    """The rows of all tables, as `made_buckets` wants them."""
+    for one in sent:
+        one.frame.createOrReplaceTempView(_view(sent, one.table.name))
+    found = spark.range(buckets).selectExpr("CAST(id AS INT) AS bucket", "-1 AS at")  # so that each bucket is there
+    for number, one in enumerate(sent):
+        columns = ", ".join(f"'c{at}', t0.{backticked(name)}" for at, name in enumerate(one.table.columns))
+        source, tests, owner = _owned(sent, one.table)
+        found = found.unionByName(spark.sql(
+            f"SELECT CAST(pmod(xxhash64({owner}), {buckets}) AS INT) AS bucket, {number} AS at, "
+            f"named_struct({columns}) AS t{number} FROM {source} WHERE {' AND '.join(tests)}"), allowMissingColumns=True)
+    return found
+
+
+def _view(sent: Sequence[Sent], table: str) -> str:
+    return f"dpsql_{next(at for at, one in enumerate(sent) if one.table.name == table)}"
+
+
+def _owned(sent: Sequence[Sent], table: Table) -> tuple[str, list[str], str]:
+    """Where rows are read with those that name their owners, the tests that they have one, and the owner; as `Scan` prints
+    them."""
+    way: OwnerPath = table.owners[0]
+    source = f"{_view(sent, table.name)} AS t0"
+    for at, step in enumerate(way.steps):
+        test = " AND ".join(f"CAST(t{at}.{backticked(child)} AS {SPARK_KINDS[kind]}) = "
+                            f"CAST(t{at + 1}.{backticked(parent)} AS {SPARK_KINDS[kind]})"
+                            for child, parent, kind in zip(step.columns, step.references, step.types, strict=True))
+        source += f" JOIN {_view(sent, step.table)} AS t{at + 1} ON {test}"
+    last = len(way.steps)
+    named = f"t{last}.{backticked(way.column)}"
+    tests = [f"t{last}.{backticked(column)} IS NOT NULL" for column in (way.column, *way.beside)]
+    return source, tests, f"CAST({named} AS {SPARK_KINDS[way.type]})"
+
+
+def _made(one: Sent, salt: int) -> BucketTable:
+    """How a task makes a table of a bucket. What it tells begins with the number of rows that came."""
+    name = quote(one.table.name)
+    told = told_sql(one.table, f"{BUCKET}.main.{name}")
+    return BucketTable(name=name, columns=tuple((quote(column), one.kinds[column]) for column in one.table.columns),
+                       sql=OwnedRows.of(one.table).sql(Bucketing(buckets=1), 0, salt),
+                       told=f"SELECT (SELECT COUNT(*) FROM {name}), t.* FROM ({told}) AS t")
+
+
+def _told(cluster: SparkCluster, tables: Sequence[Table], place: str, buckets: int) -> SparkStore:
+    """The store that was written, but for what it was made of. Raises ReaderFault unless each bucket is there once and holds all
+    rows that were sent to it."""
+    rows = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(place).where("chunk = 0").select(
+        "bucket", "digest", "told").collect())
+    found = {bucket: (digest, told) for bucket, digest, told in rows}
+    if len(rows) != buckets or sorted(found) != [*range(buckets)] or not all(digest for digest, _ in found.values()):
+        raise ReaderFault
+    stored = {table.name: prepared_as(table, buckets) for table in tables}
+    for _, told in found.values():
+        for table, (sent, *row) in zip(tables, json.loads(told), strict=True):
+            bucket = told_of(table, row)
+            if bucket.rows != sent:
+                raise ReaderFault
+            stored[table.name] = with_bucket(stored[table.name], bucket)
+    return SparkStore(entity="", made_of="", folder=place, digests=tuple(found[at][0] for at in range(buckets)),
+                      tables=stored)

@@ -1,0 +1,109 @@
+"""Tables that only Spark can see: Parquet files in its file systems, and tables of its catalogs (Delta and Iceberg among them).
+
+The database of the driver has each of them under its name and with its types: a public one with its rows, a private one without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from dpsql.backends.reader import ReaderFault
+from dpsql.backends.spark_cluster import SparkCluster, run_job
+from dpsql.errors import IntegrityError, OperationalError
+from dpsql.plan.expr.printing import quote
+
+KINDS = {
+    "boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",
+    "double": "DOUBLE", "string": "VARCHAR", "date": "DATE", "timestamp_ntz": "TIMESTAMP",
+}
+"""The types of Spark whose values are those of a type of DuckDB; so are decimals. Other columns cannot be declared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkTable:
+    """A declared table in Spark. `source` is the address of Parquet files (`s3a://...`) or the name of a table; `columns` are the
+    declared ones, and `key` those that the policy says to be unique together."""
+
+    name: str
+    source: str
+    public: bool
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def frame(self, spark: Any) -> Any:
+        """Its declared columns, in a session. Raises OperationalError where Spark finds no such table."""
+        try:
+            return run_job(lambda: _declared(self, spark.read.parquet(self.source) if "://" in self.source
+                                              else spark.table(self.source)))
+        except ReaderFault:
+            raise OperationalError(f"Spark cannot read {self.source} as table {self.name}", code="no-database", subject=self.name,
+                                   try_='source = "spark:s3a://bucket/folder" of Parquet files, or "spark:catalog.schema.table"'
+                                   ) from None
+
+    def kinds(self, frame: Any) -> dict[str, str]:
+        """The types of its columns, as DuckDB's; those of Spark's that are not one are named as they are, and refused later."""
+        return {field.name: _kind(field.dataType.simpleString()) for field in frame.schema.fields}
+
+
+def origin_in_spark(tables: Iterable[SparkTable]) -> str:
+    """What a store is made of that Spark makes: which source each private table is read from, how, and by which version of the
+    engine."""
+    return repr((duckdb.__version__, sorted(repr(table) for table in tables if not table.public)))
+
+
+def _declared(table: SparkTable, frame: Any) -> Any:
+    there = {name.lower(): name for name in frame.columns}
+    return frame.select(*(frame[backticked(there[name.lower()])].alias(name) for name in table.columns if name.lower() in there))
+
+
+def _kind(simple: str) -> str:
+    return f"{simple.upper()}" if simple.startswith("decimal") else KINDS.get(simple, "BLOB")
+
+
+def backticked(name: str) -> str:
+    """A name as Spark writes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def make_tables(connection: duckdb.DuckDBPyConnection, cluster: SparkCluster, tables: Sequence[SparkTable]) -> str:
+    """Make the tables of the driver; returned is what identifies the rows of public ones. Raises OperationalError where Spark
+    cannot read one, IntegrityError where rows of a public one share the key."""
+    told, spark = [], cluster.session()
+    for table in tables:
+        frame = table.frame(spark)
+        columns = [f"{quote(name)} {kind}" for name, kind in table.kinds(frame).items()]
+        key = [f"PRIMARY KEY ({', '.join(map(quote, table.key))})"] if table.key else []
+        try:
+            connection.execute(f"CREATE TABLE {quote(table.name)} ({', '.join([*columns, *key])})")
+        except duckdb.Error:
+            raise OperationalError(f"{table.source} lacks a column of the declared key", code="no-database",
+                                   subject=table.name) from None
+        if table.public:
+            told.append(_filled(connection, table, run_job(frame.toArrow)))
+    return hashlib.sha256(repr(told).encode()).hexdigest() if told else ""
+
+
+def _filled(connection: duckdb.DuckDBPyConnection, table: SparkTable, rows: Any) -> object:
+    """Fill a public table; returned is what identifies its rows."""
+    has_key = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key) or "TRUE"
+    name = f"public rows {secrets.token_hex(8)}"
+    try:
+        connection.register(name, rows)
+        connection.execute(f"INSERT INTO {quote(table.name)} SELECT s.* FROM {quote(name)} AS s WHERE {has_key}")
+        connection.unregister(name)
+        return connection.execute(f"SELECT COUNT(*), bit_xor(hash(t)) FROM {quote(table.name)} AS t").fetchall()
+    except duckdb.ConstraintException:
+        raise shared_key(table) from None
+    except duckdb.Error:
+        raise OperationalError(f"the rows of {table.source} cannot be read", code="no-database", subject=table.name) from None
+
+
+def shared_key(table: SparkTable) -> IntegrityError:
+    return IntegrityError(f"table {table.name} in {table.source} has rows that share the declared key ({', '.join(table.key)})",
+                          subject=table.name, try_="a key that is unique, or no key in the policy")
