@@ -8,7 +8,7 @@ thousands of tests. So a test whose assertion failed is run a second time (`--re
 the summary lists it under RERUN. Any other error counts at once.
 
 A test is `fast` if it is the first instance of its function that is not marked `slow`, and `drawn` if it asks for the effort:
-nobody keeps a list.
+nobody keeps a list. What starts Spark is marked `slow` and `spark`, and does not count among the functions that have to be fast.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("drawn")
     for item in fast.values():
         item.add_marker("fast")
-    config.stash[TIERS] = Tiers(files=frozenset(item.path for item in items), functions=frozenset(map(function_of, items)),
-                               fast=frozenset(fast))
+    counted = frozenset(function_of(item) for item in items if item.get_closest_marker("spark") is None)
+    config.stash[TIERS] = Tiers(files=frozenset(item.path for item in items), functions=counted, fast=frozenset(fast))
 
 
 def function_of(item: pytest.Item) -> str:

@@ -113,7 +113,6 @@ def kept_files(digest: str) -> list[Path]:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_statement_is_read_by_spark(reader: DuckReader, ledger: Ledger, place: Path) -> None:
     assert isinstance(reader.far, SparkBuckets)
     local = open_files([], database=place / "world.duckdb")
@@ -122,7 +121,6 @@ def test_a_statement_is_read_by_spark(reader: DuckReader, ledger: Ledger, place:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_released_table_may_have_any_name(reader: DuckReader) -> None:
     names = ["bucket 0", "rows", "public rows", "rows from tasks", "rows of all buckets", "the bucket", "visits in buckets"]
     for name in names:
@@ -133,7 +131,6 @@ def test_a_released_table_may_have_any_name(reader: DuckReader) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_public_and_released_rows_are_sent_along(reader: DuckReader) -> None:
     reader.hold("found", "found-1", {"clinic": ("VARCHAR", ["a", "b"]), "n": ("HUGEINT", [2**100, 3])})
     part = ('SELECT c."city", CAST(SUM(f."n") AS HUGEINT) AS n FROM bucket."visits" AS v JOIN "clinics" AS c ON v."clinic" = c."clinic" '
@@ -144,7 +141,6 @@ def test_public_and_released_rows_are_sent_along(reader: DuckReader) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_every_type_comes_back_as_it_is(reader: DuckReader) -> None:
     shown = ("1::HUGEINT - 2 AS a, 2::DECIMAL(30,4) AS b, DATE 'infinity' AS c, TIMESTAMP_NS '2020-01-01 00:00:00.000000001' AS d, "
              "'NaN'::DOUBLE AS e, NULL::VARCHAR AS f, 3::UTINYINT AS g, true AS h, -0.0::DOUBLE AS i")
@@ -155,33 +151,28 @@ def test_every_type_comes_back_as_it_is(reader: DuckReader) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_bucket_without_rows_counts(reader: DuckReader) -> None:
     assert collected(reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."visits" WHERE false') == [(0,)]
 
 
 @needs_spark
-@pytest.mark.slow
 def test_many_rows_come_in_pieces(reader: DuckReader) -> None:
     found = collected(reader, 'SELECT COUNT(*), SUM(i) FROM {rows}', "SELECT i FROM range(450000) AS t(i)")
     assert found == [(3 * 450000, 3 * sum(range(450000)))]
 
 
 @needs_spark
-@pytest.mark.slow
 def test_only_its_owner_may_read_the_files(place: Path) -> None:
     assert len(files(place)) == 3
     assert not any(file.stat().st_mode & 0o077 for file in (place / "far").rglob("*"))
 
 
 @needs_spark
-@pytest.mark.slow
 def test_nothing_is_left_where_it_was_made(place: Path) -> None:
     assert [file.name for file in (place / "store").iterdir()] == [manifest(place).name]
 
 
 @needs_spark
-@pytest.mark.slow
 def test_executors_keep_the_files_of_buckets(reader: DuckReader, ledger: Ledger) -> None:
     """One that keeps none reads them again."""
     assert isinstance(reader.far, SparkBuckets)
@@ -202,7 +193,6 @@ def test_executors_keep_the_files_of_buckets(reader: DuckReader, ledger: Ledger)
 
 
 @needs_spark
-@pytest.mark.slow
 @pytest.mark.parametrize("alter", ["none", "remove", "twice", "exchange", "cut"])
 def test_buckets_that_were_altered_are_a_fault(alter: str, reader: DuckReader, copied: Path) -> None:
     first, second, _ = files(copied)
@@ -230,7 +220,6 @@ def test_buckets_that_were_altered_are_a_fault(alter: str, reader: DuckReader, c
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ReaderFault) as caught:
         collected(reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT error(\'person \' || "person_id") AS x FROM bucket."people"')
@@ -266,14 +255,12 @@ def test_pieces_come_in_any_order() -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_store_of_another_version_of_the_data_is_not_used(place: Path, tmp_path: Path, ledger: Ledger) -> None:
     other = world(seed=4).save(tmp_path / "world.duckdb")
     assert not read_again(other, ledger, place).stored
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: Ledger, tmp_path: Path) -> None:
     shutil.copytree(place / "store", tmp_path / "store")
     told = json.loads(manifest(tmp_path).read_text())
@@ -283,7 +270,6 @@ def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: Ledger, tm
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_store_is_that_of_its_entity_and_of_its_origin(place: Path, ledger: Ledger, tmp_path: Path) -> None:
     facts, told = FactsBesideLedger(ledger), json.loads(manifest(place).read_text())
     shutil.copytree(place / "store", tmp_path / "store")
@@ -302,14 +288,12 @@ def test_the_origin_in_spark_says_what_is_read_for_which_table() -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_store_that_went_away_is_told(reader: DuckReader, tmp_path: Path) -> None:
     with pytest.raises(OperationalError, match="Spark cannot read the prepared store"):
         buckets_in(tmp_path, reader)
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_store_that_is_prepared_anew_is_noticed_before_a_charge(place: Path, tmp_path: Path) -> None:
     with closing(open_ledger(tmp_path)) as ledger:
         before = uploaded(place / "world.duckdb", ledger, tmp_path, buckets=1)
@@ -333,7 +317,6 @@ def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPat
 
 
 @needs_spark
-@pytest.mark.slow
 def test_without_java_it_is_told(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", "from dpsql.backends.spark_cluster import SparkCluster; SparkCluster('local[1]')"],
                            env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
@@ -341,7 +324,6 @@ def test_without_java_it_is_told(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_another_master_than_that_of_the_process_is_refused() -> None:
     cluster()
     with pytest.raises(OperationalError, match=r"already has a Spark session, of local\[2\]"):
@@ -349,7 +331,6 @@ def test_another_master_than_that_of_the_process_is_refused() -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_executors_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch, reader: DuckReader) -> None:
     version = duckdb.__version__
     monkeypatch.setattr(duckdb, "__version__", "2.0.99")
@@ -360,7 +341,6 @@ def test_executors_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_cluster_that_runs_no_task_is_noticed_before_a_charge(reader: DuckReader, monkeypatch: pytest.MonkeyPatch) -> None:
     reader.check()
     monkeypatch.setattr("dpsql.backends.spark_cluster.PATIENCE", 0)
@@ -432,7 +412,6 @@ WHOLE = "SELECT COUNT(*) FROM (SELECT year FROM visits GROUP BY year)"  # not sp
 
 
 @needs_spark
-@pytest.mark.slow
 def test_spark_prepares_its_own_tables(tmp_path: Path) -> None:
     """Of persons, and of households, whose key is two foreign keys away from visits."""
     policy = in_spark(tmp_path)
@@ -462,7 +441,6 @@ def same_rows(policy: Path, budget: str, ledger: Ledger) -> dict[str, int]:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_store_that_spark_makes_is_the_one_that_is_made_here(tmp_path: Path) -> None:
     policy = in_spark(tmp_path, here=KINDS["orphans"](7))
     with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
@@ -498,7 +476,6 @@ epsilon = 1
 
 
 @needs_spark
-@pytest.mark.slow
 def test_texts_are_names_as_they_are_spelled(tmp_path: Path) -> None:
     """Along a foreign key of two columns, of which one may be NULL."""
     with duckdb.connect(str(tmp_path / "world.duckdb")) as connection:
@@ -517,7 +494,6 @@ def test_texts_are_names_as_they_are_spelled(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_tables_in_spark_are_prepared_first(tmp_path: Path) -> None:
     with pytest.raises(OperationalError, match="in Spark alone") as caught:
         dpsql.connect(policy=in_spark(tmp_path), budget="person")
@@ -525,7 +501,6 @@ def test_tables_in_spark_are_prepared_first(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_rows_in_spark_that_share_a_key_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"share the declared key \(person_id\)"):
         dpsql.prepare(policy=in_spark(tmp_path, policy=worlds.POLICY.replace("[tables.scores]\n", '[tables.scores]\nkey = "person_id"\n')),
@@ -534,7 +509,6 @@ def test_rows_in_spark_that_share_a_key_are_refused(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_check_shows_tables_in_spark_and_counts_no_rows_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = in_spark(tmp_path)
     assert main(["check", "--policy", str(policy), "--budget", "person"]) == 0
@@ -544,7 +518,6 @@ def test_check_shows_tables_in_spark_and_counts_no_rows_there(tmp_path: Path, ca
 
 
 @needs_spark
-@pytest.mark.slow
 def test_a_table_that_spark_does_not_find_is_told(tmp_path: Path) -> None:
     policy = in_spark(tmp_path)
     policy.write_text(policy.read_text().replace(f"spark:file://{tmp_path}/visits", "spark:no.such.table"))
@@ -554,7 +527,6 @@ def test_a_table_that_spark_does_not_find_is_told(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_rows_of_several_entities_are_refused(tmp_path: Path) -> None:
     policy = in_spark(tmp_path, policy=worlds.POLICY.replace(
         '[tables.scores]\nforeign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
@@ -565,7 +537,6 @@ def test_rows_of_several_entities_are_refused(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_dpsql_prepare_sends_a_store_that_a_connection_reads(tmp_path: Path) -> None:
     WORLD.save(tmp_path / "world.duckdb")
     policy = tmp_path / "dpsql.toml"

@@ -11,7 +11,6 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from support.clusters import needs_spark
 from support.sessions import open_ledger
 from support.standalone_spark import Standalone, children, standalone
@@ -44,7 +43,6 @@ print(json.dumps([list(map(int, row)) for row in found]), flush=True)
 
 
 @needs_spark
-@pytest.mark.slow
 def test_an_executor_that_is_lost_changes_nothing(tmp_path: Path) -> None:
     here = world(seed=3, people=40)
     here.save(tmp_path / "world.duckdb")

@@ -55,7 +55,6 @@ def test_scale(tmp_path: Path) -> None:
 
 
 @needs_spark
-@pytest.mark.slow
 def test_spark(tmp_path: Path) -> None:
     lines = printed("spark.py", "--rows", 3000, "--buckets", 2, "--runs", 1, "--memory", "500MB", "--data", tmp_path)
     assert lines[0] == ["3,000 visits in 2 buckets, local[2]: seconds"] and [line[0] for line in lines[3:]][-1] == "average by clinic"

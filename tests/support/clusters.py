@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from support import worlds
@@ -26,10 +27,15 @@ from dpsql.kernel.proven_facts import FactsBesideLedger
 MISSING = ("pyspark is not installed: pip install 'dpsql[spark]'" if importlib.util.find_spec("pyspark") is None else
            "there is no Java: apt-get install openjdk-17-jre-headless" if shutil.which("java") is None else "")
 MASTER = "local[2]"
+Test = TypeVar("Test", bound=Callable[..., Any])
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_conf")))
 
 
-needs_spark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def needs_spark(test: Test) -> Test:
+    """Marks a test that starts Spark: none is in the fast tier."""
+    for mark in (pytest.mark.slow, pytest.mark.spark, pytest.mark.skipif(bool(MISSING), reason=MISSING)):
+        test = mark(test)
+    return test
 
 
 @cache
