@@ -61,22 +61,22 @@ class Watched(Remembering):
 class Told(Ledger):
     """A ledger that tells when it writes."""
 
-    events: list[str]
+    told: list[str]
 
     def charge(self, *args: Any, **kwargs: Any) -> int:
         seq = super().charge(*args, **kwargs)
-        self.events.append("charge")
+        self.told.append("charge")
         return seq
 
     def answer(self, charged: int, body: str) -> None:
         super().answer(charged, body)
-        self.events.append("stored")
+        self.told.append("stored")
 
 
 def watched(folder: Path, events: list[str], **more: Any) -> Session:
     open_ledger(folder).close()
     ledger = Told(folder / "test.ledger")
-    ledger.events = events
+    ledger.told = events
     fault = more.pop("fault", None)
     return session_of(folder, ledger=ledger, around=lambda reader: Watched(reader, events, fault), **more)
 
