@@ -62,17 +62,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ledger(place: Path) -> Iterator[Ledger]:
     with closing(open_ledger(place)) as ledger:
         yield ledger
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reader(place: Path, ledger: Ledger) -> Iterator[DuckReader]:
     found = read_again(place / "world.duckdb", ledger, place)
     yield found
     found.close()
+
+
+@pytest.fixture
+def own_reader(place: Path, ledger: Ledger) -> DuckReader:
+    """One that a test may change."""
+    return read_again(place / "world.duckdb", ledger, place)
 
 
 @pytest.fixture
@@ -173,19 +179,19 @@ def test_nothing_is_left_where_it_was_made(place: Path) -> None:
 
 
 @needs_spark
-def test_executors_keep_the_files_of_buckets(reader: DuckReader, ledger: Ledger) -> None:
+def test_executors_keep_the_files_of_buckets(own_reader: DuckReader, ledger: Ledger) -> None:
     """One that keeps none reads them again."""
-    assert isinstance(reader.far, SparkBuckets)
-    first = exact(reader, ledger)
-    kept = [file for digest in reader.far.store.digests for file in kept_files(digest)]
+    assert isinstance(own_reader.far, SparkBuckets)
+    first = exact(own_reader, ledger)
+    kept = [file for digest in own_reader.far.store.digests for file in kept_files(digest)]
     assert len(kept) == 3 and not any(file.stat().st_mode & 0o077 for file in kept)
-    assert exact(reader, ledger) == first
+    assert exact(own_reader, ledger) == first
     kept[1].unlink()
-    assert exact(reader, ledger) == first and kept[1].exists()
-    with closing(reader):
+    assert exact(own_reader, ledger) == first and kept[1].exists()
+    with closing(own_reader):
         kept[0].write_bytes(b"")
         with pytest.raises(ReaderFault):
-            collected(reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."people"')
+            collected(own_reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."people"')
     kept[0].unlink()
 
 
@@ -194,7 +200,7 @@ def test_executors_keep_the_files_of_buckets(reader: DuckReader, ledger: Ledger)
 
 @needs_spark
 @pytest.mark.parametrize("alter", ["none", "remove", "twice", "exchange", "cut"])
-def test_buckets_that_were_altered_are_a_fault(alter: str, reader: DuckReader, copied: Path) -> None:
+def test_buckets_that_were_altered_are_a_fault(alter: str, own_reader: DuckReader, copied: Path) -> None:
     first, second, _ = files(copied)
     for file in copied.rglob("*.crc"):
         file.unlink()
@@ -208,15 +214,15 @@ def test_buckets_that_were_altered_are_a_fault(alter: str, reader: DuckReader, c
         case "cut":
             shutil.move(first, copied / "whole.parquet")
             duckdb.sql(f"COPY (SELECT * FROM '{copied}/whole.parquet' WHERE chunk > 0) TO '{first}' (FORMAT parquet)")
-    reader.far = buckets_in(copied, reader)
-    for digest in reader.far.store.digests:
+    own_reader.far = buckets_in(copied, own_reader)
+    for digest in own_reader.far.store.digests:
         for kept in kept_files(digest):
             kept.unlink()
     if alter == "none":
-        assert collected(reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."people"') == [(60,)]
+        assert collected(own_reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."people"') == [(60,)]
     else:
         with pytest.raises(ReaderFault):
-            collected(reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."people"')
+            collected(own_reader, 'SELECT COUNT(*) FROM {rows}', 'SELECT * FROM bucket."people"')
 
 
 @needs_spark
@@ -404,7 +410,7 @@ def reader_in_spark(policy: Path, ledger: Ledger, budget: str) -> DuckReader:
 
 
 STATEMENTS = (
-    MANY, "SELECT sex, AVG(income) FROM people GROUP BY sex", "SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) GROUP BY city", "SELECT MEDIAN(age) FROM people",
+    MANY, "SELECT city, COUNT(*) FROM visits JOIN clinics USING (clinic) GROUP BY city",
     "SELECT COUNT(DISTINCT note) FROM visits", "SELECT SUM(points) FROM scores",
     "SELECT COUNT(*) FROM visits JOIN people USING (person_id) WHERE age > 40",
 )
