@@ -1,7 +1,7 @@
 """Options of the whole test run, and its two tiers.
 
     pytest -m fast -n auto      one instance of nearly every test function: two minutes, while you write
-    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to eight times the effort
+    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to four times the effort
 
 Noise is drawn by the operating system and is never the same again, so what is asserted of it fails by chance now and then, in one of
 thousands of tests. So a test whose assertion failed is run a second time (`--reruns` in pyproject.toml), and fails if that fails too;
