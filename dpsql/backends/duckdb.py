@@ -223,7 +223,7 @@ def open_database(path: str | Path) -> DuckReader:
     if not path.is_file():
         raise missing_database(path)
     try:
-        connection = connected(str(path), read_only=True, config={"temp_directory": spill()})
+        connection = connected(str(path), read_only=True, config=with_memory(None))
         own = _own_functions(connection)
         if not own:
             attach_released(connection)
@@ -355,6 +355,8 @@ def check_version() -> None:
                                try_="pip install 'duckdb>=2.0,<2.1'")
 
 
-def spill() -> str:
-    """The folder in which the engine keeps what does not fit in memory."""
-    return str(Path(tempfile.gettempdir()) / "dpsql-spill")
+def with_memory(memory: str | None) -> dict[str, str | int]:
+    """The configuration of an engine that may use so much memory, such as "4GB" (None: as it chooses), and moves what does not
+    fit to a folder on the disk."""
+    spill = {"temp_directory": str(Path(tempfile.gettempdir()) / "dpsql-spill")}
+    return {**spill, **({} if memory is None else {"memory_limit": memory})}

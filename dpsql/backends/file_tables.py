@@ -37,7 +37,7 @@ from dpsql.backends.duckdb import (
     connected,
     group_densely,
     lock_down,
-    spill,
+    with_memory,
 )
 from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole
@@ -97,7 +97,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     """
     check_version()
     shown = [table for table in tables if table.source.is_parquet]
-    connection = connected(config={"temp_directory": spill(), **({} if memory is None else {"memory_limit": memory})})
+    connection = connected(config=with_memory(memory))
     for table in tables:
         if not table.source.is_parquet:
             load_csv(connection, table, empty=empty)
@@ -189,9 +189,9 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
                 fault = other_columns(table, path)
                 break
             if not empty:
-                connection.execute(f"INSERT INTO {quote(table.name)} SELECT * FROM {source} AS s WHERE {_has_key(table)}")
+                connection.execute(f"INSERT INTO {quote(table.name)} SELECT * FROM {source} AS s WHERE {has_key(table.key)}")
     except duckdb.ConstraintException:
-        fault = shared_key(table)
+        fault = shared_key(table.name, _where(table), table.key)
     except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
         fault = unreadable(table)
     if fault is not None:
@@ -218,7 +218,7 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
             shown += [f"{_folder(table, name, f'r.{quote(PLACE)}')} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
             rows = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
-            connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {_has_key(table)}")
+            connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
             columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
     except (duckdb.Error, UnicodeDecodeError):
         fault = unreadable(table)
@@ -227,10 +227,10 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
 
 
-def _has_key(table: FileTable) -> str:
+def has_key(key: Sequence[str]) -> str:
     """The condition that a row `s` has the key. One that lacks it belongs to nobody, and does not decide whether the others are
     served."""
-    return " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key) or "TRUE"
+    return " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in key) or "TRUE"
 
 
 def _listed(paths: Iterable[Path]) -> str:
@@ -312,7 +312,7 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
             tell(f"looking for rows of {table.name} that share a key ...")
             key = ", ".join(map(quote, view.key))
             if connection.execute(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1").fetchall():
-                fault = shared_key(table)
+                fault = shared_key(table.name, _where(table), table.key)
     except duckdb.OutOfMemoryException:
         fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
                                  try_='memory = "4GB" in [store], or more')
@@ -329,9 +329,9 @@ def fact_of(table: FileTable, view: FileView) -> str:
     return repr((duckdb.__version__, view.rows, table.source.files, table.columns, view.key))
 
 
-def shared_key(table: FileTable) -> IntegrityError:
-    return IntegrityError(f"table {table.name} in {_where(table)} has rows that share the declared key ({', '.join(table.key)})",
-                          subject=table.name, try_="a key that is unique, or no key in the policy")
+def shared_key(table: str, place: str, key: Sequence[str]) -> IntegrityError:
+    return IntegrityError(f"table {table} in {place} has rows that share the declared key ({', '.join(key)})", subject=table,
+                          try_="a key that is unique, or no key in the policy")
 
 
 def unreadable(table: FileTable) -> OperationalError:

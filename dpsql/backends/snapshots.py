@@ -27,7 +27,8 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.backends.dialects import Dialect, Reading
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
-from dpsql.backends.duckdb import connected, spill
+from dpsql.backends.duckdb import connected, with_memory
+from dpsql.backends.manifests import put_in_place
 from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import place_of
 from dpsql.errors import OperationalError
@@ -156,7 +157,8 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
         verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
                 for name, file in files.items()])
         tables = {table.name: {"file": files[table.name], **table.asked()} for one in databases for table in one.tables}
-        _put_in_force(folder, {"form": FORM, "folder": inside.name, "tables": tables})
+        manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
+        put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
     except BaseException:
         if _in_force(folder) != inside.name:  # it may come after the last step
             shutil.rmtree(inside, ignore_errors=True)
@@ -190,26 +192,6 @@ def _clear(folder: Path, *, but: str) -> None:
     for other in folder.iterdir():
         if OWN.fullmatch(other.name) and other.name != but:
             shutil.rmtree(other, ignore_errors=True)
-
-
-def _put_in_force(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Replace the manifest, after all that it names is on the disk."""
-    new = folder / f".{MANIFEST}"
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
-    for path in (*(folder / str(manifest["folder"])).iterdir(), folder / str(manifest["folder"]), new):
-        _sync(path)
-    new.replace(folder / MANIFEST)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # -- what is read
@@ -303,7 +285,7 @@ def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None)
     shown = ", ".join(f"{reading.made.format(f'c{i}')} AS {quote(name)}"
                       for i, (name, reading) in enumerate(found.readings.items()))
     fault: OperationalError | None = None
-    engine = connected(config={"temp_directory": spill(), **({} if memory is None else {"memory_limit": memory})})
+    engine = connected(config=with_memory(memory))
     try:
         engine.execute("SET preserve_insertion_order = false")  # so that little of a stream is held
         rows = engine.from_arrow(source.stream(sql))

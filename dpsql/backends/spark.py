@@ -34,7 +34,7 @@ from dpsql.backends import spark_task
 from dpsql.backends.reader import PARTS, ReaderFault
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_task import ABSENT, CHUNKS, FAILED, RESULTS, PartOfQuery
-from dpsql.backends.store import RememberedFacts, fact_of, manifest_of, tables_as_json, tables_of
+from dpsql.backends.store import RememberedFacts, manifest_of, remembered, tables_as_json, tables_of
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable, bucket_name, place_in_bucket
@@ -71,19 +71,16 @@ def manifest_in_spark(folder: Path, entity: str) -> Path:
     return manifest_of(folder, entity, "spark")
 
 
-def remembered(manifest: Path, facts: RememberedFacts) -> SparkStore | None:
+def store_of(manifest: Path, facts: RememberedFacts) -> SparkStore | None:
     """The store that a manifest tells of, if that is what is remembered of it."""
-    try:
-        text = manifest.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return SparkStore.from_json(text) if facts.known(fact_of(text)) else None
+    text = remembered(manifest, facts)
+    return None if text is None else SparkStore.from_json(text)
 
 
 def find_spark_store(folder: Path, entity: str, made_of: str, facts: RememberedFacts) -> SparkStore | None:
     """The store of a kind of entity that was made of these very tables by this version of the engine; None where there is
     none."""
-    store = remembered(manifest_in_spark(folder, entity), facts)
+    store = store_of(manifest_in_spark(folder, entity), facts)
     return store if store is not None and (store.entity, store.made_of) == (entity, made_of) else None
 
 

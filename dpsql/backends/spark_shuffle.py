@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpsql.backends.file_tables import shared_key
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark import SparkStore
 from dpsql.backends.spark_cluster import SparkCluster, run_job
-from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark, shared_key
+from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark
 from dpsql.backends.spark_task import BUCKET, CHUNKS, BucketTable, made_buckets
 from dpsql.backends.spark_writer import put_in_force, write_chunks, written
 from dpsql.backends.store import RememberedFacts
@@ -85,7 +86,7 @@ def _sent(spark: Any, source: SparkTable, table: Table) -> Sent:
         frame = frame.where(" AND ".join(f"{column} IS NOT NULL" for column in columns))
         counted = frame.groupBy(*columns).count()
         if run_job(lambda: counted.where("`count` > 1").limit(1).count()):
-            raise shared_key(source)
+            raise shared_key(source.name, source.source, source.key)
     return Sent(table=table, frame=frame, kinds=kinds)
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import duckdb
 
+from dpsql.backends.file_tables import has_key, shared_key
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark_cluster import SparkCluster, run_job
-from dpsql.errors import IntegrityError, OperationalError
+from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
 KINDS = {
@@ -91,19 +92,13 @@ def make_tables(connection: duckdb.DuckDBPyConnection, cluster: SparkCluster, ta
 
 def _filled(connection: duckdb.DuckDBPyConnection, table: SparkTable, rows: Any) -> object:
     """Fill a public table; returned is what identifies its rows."""
-    has_key = " AND ".join(f"s.{quote(column)} IS NOT NULL" for column in table.key) or "TRUE"
     name = f"public rows {secrets.token_hex(8)}"
     try:
         connection.register(name, rows)
-        connection.execute(f"INSERT INTO {quote(table.name)} SELECT s.* FROM {quote(name)} AS s WHERE {has_key}")
+        connection.execute(f"INSERT INTO {quote(table.name)} SELECT s.* FROM {quote(name)} AS s WHERE {has_key(table.key)}")
         connection.unregister(name)
         return connection.execute(f"SELECT COUNT(*), bit_xor(hash(t)) FROM {quote(table.name)} AS t").fetchall()
     except duckdb.ConstraintException:
-        raise shared_key(table) from None
+        raise shared_key(table.name, table.source, table.key) from None
     except duckdb.Error:
         raise OperationalError(f"the rows of {table.source} cannot be read", code="no-database", subject=table.name) from None
-
-
-def shared_key(table: SparkTable) -> IntegrityError:
-    return IntegrityError(f"table {table.name} in {table.source} has rows that share the declared key ({', '.join(table.key)})",
-                          subject=table.name, try_="a key that is unique, or no key in the policy")

@@ -16,12 +16,13 @@ from typing import Any
 
 from dpsql.backends import spark_task
 from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.manifests import put_in_place
 from dpsql.backends.reader import ReaderFault
-from dpsql.backends.spark import SparkBuckets, SparkStore, manifest_in_spark, remembered
+from dpsql.backends.spark import SparkBuckets, SparkStore, manifest_in_spark, store_of
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_task import CHUNKS
 from dpsql.backends.store import RememberedFacts, fact_of
-from dpsql.backends.store_writer import fresh_buckets, put, remove
+from dpsql.backends.store_writer import fresh_buckets, remove
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OperationalError
 
@@ -71,9 +72,9 @@ def put_in_force(cluster: SparkCluster, store: SparkStore, folder: Path, facts: 
     if counted != [table.rows for table in store.tables.values()]:
         raise ReaderFault
     manifest, text = manifest_in_spark(folder, store.entity), store.as_json()
-    before = remembered(manifest, facts)
+    before = store_of(manifest, facts)
     facts.keep(fact_of(text))
-    put(manifest, text)
+    put_in_place(manifest, text)
     if before is not None:
         _empty(cluster, before.folder)
 

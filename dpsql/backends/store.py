@@ -11,6 +11,7 @@ Otherwise the data are read where they are, as if there were no store.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -90,14 +91,19 @@ def manifest_of(folder: Path, entity: str, kind: str = "manifest") -> Path:
 
 def find_store(folder: Path, entity: str, origin: DataOrigin, facts: RememberedFacts) -> Store | None:
     """The store of a kind of entity that was made of these very files, read as the same tables; None where there is none."""
-    try:
-        text = manifest_of(folder, entity).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-    if not facts.known(fact_of(text)):
+    text = remembered(manifest_of(folder, entity), facts)
+    if text is None:
         return None
     store = Store.from_json(text)
     return store if (store.entity, store.made_of) == (entity, origin.read_as) and all(map(is_whole, store.buckets)) else None
+
+
+def remembered(manifest: Path, facts: RememberedFacts) -> str | None:
+    """What a manifest says, if that is remembered of a store, word by word."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = manifest.read_text(encoding="utf-8")
+        return text if facts.known(fact_of(text)) else None
+    return None
 
 
 def fact_of(manifest: str) -> str:

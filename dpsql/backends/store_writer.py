@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
 import secrets
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.manifests import put_in_place
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState
 from dpsql.backends.store import RememberedFacts, Store, fact_of, manifest_of
@@ -64,13 +64,13 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
             buckets: int | None, tell: Callable[[str], None]) -> Store:
     """Make the store of the entity of a catalog and put it in force, in place of the one before.
 
-    `reader` is not sealed. Raises OperationalError where no table can be prepared, or files cannot be
-    written; the store before then stays in force.
+    `reader` is not sealed. Raises OperationalError where no table can be prepared, or files cannot be written; the store before
+    then stays in force.
     """
     with fresh_buckets(reader, catalog, folder, salt=salt, buckets=buckets, tell=tell) as store:
         text = store.as_json()
         facts.keep(fact_of(text))
-        put(manifest_of(folder, catalog.entity.name), text)
+        put_in_place(manifest_of(folder, catalog.entity.name), text, [bucket.path for bucket in store.buckets])
     _tidy(folder)
     return store
 
@@ -221,17 +221,6 @@ def with_bucket(known: StoredTable, bucket: StoredTable) -> StoredTable:
         before = ends.get(column, found)
         ends[column] = None if found is None or before is None else (min(before[0], found[0]), max(before[1], found[1]))
     return replace(known, rows=known.rows + bucket.rows, most=max(known.most, bucket.most), ends=ends)
-
-
-def put(manifest: Path, text: str) -> None:
-    """Put a manifest in the place of the one before, at once."""
-    fresh = manifest.with_name(f"{secrets.token_hex(8)}.json")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(manifest)
 
 
 def _free(folder: Path) -> str:

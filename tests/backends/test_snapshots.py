@@ -22,7 +22,7 @@ from support.snapshots import in_sqlite
 
 import dpsql
 from dpsql import cli
-from dpsql.backends import snapshots
+from dpsql.backends import manifests, snapshots
 from dpsql.backends.drivers import SourceDatabase
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.reader import ReaderFault
@@ -279,10 +279,10 @@ def test_an_interruption_leaves_the_snapshot_before_in_force(clinic: Clinic, mon
     clinic.refresh()
     before = clinic.opened().version
 
-    def interrupt(folder: Path, manifest: Any) -> None:
+    def interrupt(manifest: Path, text: str, files: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(snapshots, "_put_in_force", interrupt)
+    monkeypatch.setattr(snapshots, "put_in_place", interrupt)
     with pytest.raises(KeyboardInterrupt):
         clinic.refresh()
     assert len(clinic.snapshots) == 1 and clinic.opened().version == before
@@ -291,14 +291,14 @@ def test_an_interruption_leaves_the_snapshot_before_in_force(clinic: Clinic, mon
 def test_an_interruption_after_the_last_step_leaves_the_new_one(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic.refresh()
     clinic.run("INSERT INTO people VALUES (1000, 5)")
-    synced = snapshots._sync
+    synced = manifests._sync
 
     def interrupt(path: Path) -> None:
         synced(path)
         if path.name == "dpsql.ledger.snapshots":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(snapshots, "_sync", interrupt)
+    monkeypatch.setattr(manifests, "_sync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         clinic.refresh()
     assert clinic.rows("SELECT COUNT(*) FROM people") == [(101,)]
@@ -308,7 +308,7 @@ KILLED = """
 import sys, os, signal
 import dpsql
 from dpsql.backends import snapshots
-snapshots._put_in_force = lambda folder, manifest: os.kill(os.getpid(), signal.SIGKILL)
+snapshots.put_in_place = lambda manifest, text, files: os.kill(os.getpid(), signal.SIGKILL)
 dpsql.refresh(policy=sys.argv[1])
 """
 

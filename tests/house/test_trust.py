@@ -163,7 +163,7 @@ INNERMOST = {
     "checker": ["dpsql.kernel.checker"],
 }
 SPARK = sorted(module for module in HANDED if module.startswith("dpsql.backends.spark"))
-SNAPSHOTS = ["dpsql.backends.dialects", "dpsql.backends.drivers", "dpsql.backends.snapshots"]
+SNAPSHOTS = [f"dpsql.backends.{module}" for module in ("dialects", "drivers", "manifests", "snapshots")]
 CHECKER = 200  # lines that are read in one sitting
 ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
