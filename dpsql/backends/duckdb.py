@@ -235,7 +235,7 @@ def open_database(path: str | Path) -> DuckReader:
         raise redefining(path, own)
     files = files_of_database(path)
     return DuckReader(connection, fingerprint([files]), origin=DataOrigin(
-        files=files.files, read_as=repr((duckdb.__version__, files))))
+        files=files.files, read_as=repr((duckdb.__version__, [files], []))))  # as `file_tables.open_files` reads it without files
 
 
 def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 
@@ -44,6 +45,7 @@ from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
 LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in the time of some statements without it
+MakeStore: TypeAlias = Callable[[Policy, str | Path | None, Budget, Ledger, DataOrigin], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +110,10 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
 
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
-                 make_store: Callable[[Policy, str | Path | None, Budget, Ledger], None] | None = None) -> Session:
+                 make_store: MakeStore | None = None) -> Session:
     """Open the policy, the database and the ledger. `make_store` is called where the data are large and no store of them is in
-    force, unless the policy says otherwise. Raises PolicyError, OptionError, OperationalError or LedgerError."""
+    force, unless the policy says otherwise; if it says that there may be one now, the data are opened again. Raises PolicyError,
+    OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -138,8 +141,8 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     if declared.spark is not None and isinstance(reader, DuckReader):
         with told_by(declared, ("spark",)):
             read_by_spark(declared, reader, folder, budget.entity, facts, alone)
-    elif make_store is not None and declared.prepare and is_large(reader):
-        make_store(declared, database, budget, book)
+    elif (make_store is not None and declared.prepare and isinstance(reader, DuckReader) and _is_large(reader)
+          and make_store(declared, database, budget, book, reader.origin)):
         reader.close()
         reader = opened()
     catalog = fitted(declared, budget.name, reader)
@@ -154,9 +157,9 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
                    policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
 
 
-def is_large(reader: Reader) -> bool:
+def _is_large(reader: DuckReader) -> bool:
     """Whether the data are so many that a store pays, and there is none."""
-    return isinstance(reader, DuckReader) and not reader.stored and reader.largest() >= LARGE
+    return not reader.stored and reader.largest() >= LARGE
 
 
 def store_folder(policy: Policy, ledger: Ledger) -> Path:

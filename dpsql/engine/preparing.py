@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.source_files import FileState
+from dpsql.backends.source_files import DataOrigin, FileState
 from dpsql.backends.spark_shuffle import shuffle
 from dpsql.backends.spark_writer import upload
 from dpsql.backends.store import RememberedFacts, find_store
 from dpsql.backends.store_writer import prepare as prepare_store
 from dpsql.catalog.model import Budget, Catalog, Policy
 from dpsql.catalog.policy import read_policy
-from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, is_large, open_reader, store_folder, told_by
+from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
 from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
 from dpsql.errors import OperationalError, OptionError
 from dpsql.kernel.ledger import Ledger
@@ -56,17 +56,18 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
                 for first in {one.entity: one for one in reversed(chosen)}.values()]
 
 
-def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger) -> None:
-    """Make the store of one budget's entity while its data are opened, unless another process has just done so. Where that is
-    impossible, the data are read where they are. Nothing is told: whoever connects may be an analyst, and whether data are large,
-    and into how many buckets they go, is decided by private rows."""
-    with ledger.alone("prepare"), contextlib.suppress(OperationalError):
-        folder, facts = store_folder(policy, ledger), FactsBesideLedger(ledger)
-        reader = open_reader(policy, database, facts, lambda origin: find_store(folder, budget.entity, origin, facts))
-        large = is_large(reader) and isinstance(reader, DuckReader) and _fits(folder, reader.origin.files)
-        reader.close()
-        if large:
+def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, origin: DataOrigin) -> bool:
+    """Make the store of one budget's entity while its data are opened, which come from `origin`. Returns whether there may be one
+    now: where that is impossible, the data are read where they are. Nothing is told: whoever connects may be an analyst, and
+    whether data are large, and into how many buckets they go, is decided by private rows."""
+    folder = store_folder(policy, ledger)
+    if not _fits(folder, origin.files):
+        return False
+    with contextlib.suppress(OperationalError), ledger.alone("prepare"):
+        if find_store(folder, budget.entity, origin, FactsBesideLedger(ledger)) is None:  # no other process has just made one
             _prepared(policy, database, budget, ledger, None, tell=lambda line: None)
+        return True
+    return False
 
 
 def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
@@ -90,7 +91,7 @@ def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledge
 
 
 def _in_spark(policy: Policy, reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, facts: RememberedFacts,
-                      buckets: int | None) -> Prepared:
+              buckets: int | None) -> Prepared:
     """A store in a file system of Spark, which Spark makes where the data are there, too."""
     assert policy.spark is not None
     with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:

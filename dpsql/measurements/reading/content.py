@@ -83,7 +83,7 @@ class Learned:
 
 
 class RememberedAnswers(Protocol):
-    """RememberedAnswers to questions about rows, remembered for as long as the files are the same."""
+    """Answers to questions about rows, remembered for as long as the files are the same."""
 
     def recall(self, question: str) -> str | None: ...
 
@@ -124,23 +124,24 @@ class Content:
 
     def sql(self, plan: Node, printing: Printing) -> str:
         """The SQL text of a plan, as it is executed on this content."""
-        stored = {name: table for name, table in self._all_stored(plan).items() if table.at_once}
-        return printed(plan, self.learned(plan), replace(printing, stored=stored))
+        return self._whole(plan, self._all_stored(plan), printing)
 
     def query(self, plan: Summary, printing: Printing, by_entity: Callable[[Summary], bool]) -> Query:
         """The same, bucket by bucket where all private tables of the plan are in a store, and it is split by entity."""
         stored = self._all_stored(plan)
-        private = {scan.table.name for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
-        merged = plan.merge_sql(PARTS) if stored and stored.keys() == private and by_entity(plan) else None
+        merged = plan.merge_sql(PARTS) if stored and stored.keys() == _private(plan).keys() and by_entity(plan) else None
         if merged is None:
-            return (self.sql(plan, printing),)
+            return (self._whole(plan, stored, printing),)
         learned, buckets = self.learned(plan), range(next(iter(stored.values())).buckets)
         return merged, [printed(plan, learned, replace(printing, stored=stored, bucket=number, hold=False)) for number in buckets]
 
+    def _whole(self, plan: Node, stored: Mapping[str, StoredTable], printing: Printing) -> str:
+        at_once = {name: table for name, table in stored.items() if table.at_once}
+        return printed(plan, self.learned(plan), replace(printing, stored=at_once))
+
     def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
         """The private tables of a plan that are in a store."""
-        tables = {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
-        return {name: found for name, table in tables.items() if (found := self._stored(table)) is not None}
+        return {name: found for name, table in _private(plan).items() if (found := self._stored(table)) is not None}
 
     def _stored(self, table: Table) -> StoredTable | None:
         """A table in the store, if that was prepared for this very table."""
@@ -242,6 +243,11 @@ def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]
 def _read(node: Project, wanted: Collection[str]) -> frozenset[str]:
     """The columns below that some columns of a projection read."""
     return frozenset[str]().union(*(columns(expr) for column, _, expr in node.columns if column in wanted))
+
+
+def _private(plan: Node) -> dict[str, Table]:
+    """The private tables that a plan reads, by name."""
+    return {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
 
 
 def _nodes(plan: Node) -> Iterator[Node]:

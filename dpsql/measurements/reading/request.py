@@ -67,7 +67,7 @@ class Context:
     last: Last = field(default_factory=Last)
 
     def sql(self, plan: Node) -> str:
-        """The SQL text of a plan, as it is executed on the database itself."""
+        """The SQL text of a plan, as it is executed in one statement."""
         return self.content.sql(plan, self.printing)
 
     def query(self, plan: Summary) -> Query:
