@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dpsql.answers.answer import Answer
     from dpsql.answers.listings import Listing
     from dpsql.audit.policy_on_rows import PolicyOnRows
+    from dpsql.audit.reading import TablesRead
     from dpsql.catalog.model import Budget, Catalog, Policy
     from dpsql.dbapi import Connection
 
@@ -133,6 +134,9 @@ def _parser() -> argparse.ArgumentParser:
         _add_place(made)
         _add_terms(made)
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
+        if name == "explain":
+            made.add_argument("--rows", action="store_true", help="also how many rows it reads, and about how long that takes: "
+                              "for the owner; it shows private facts on this screen and stores none")
         if name == "query":
             made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
     made = command("workload", _workload, "answer many COUNT and SUM statements together, for one price")
@@ -445,7 +449,24 @@ def _explain(options: argparse.Namespace) -> None:
         for text, told in _each(_statements(options), options):
             with told:
                 made = connection.explain(text, _parameters(options.param))
-            print(json.dumps(made.as_dict()) if options.json else made)
+            read = _reading(text, options) if options.rows else None
+            if options.json:
+                print(json.dumps(made.as_dict() | ({} if read is None else {"private": read.as_dict()})))
+            else:
+                print(made if read is None else f"{made}\n{read}")
+
+
+def _reading(text: str, options: argparse.Namespace) -> TablesRead:
+    """What a statement reads, for the owner's screen."""
+    from dpsql.audit.reading import reading
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.answering import tables_named
+    from dpsql.engine.opening import choose_budget, find_policy
+    from dpsql.sql.text.parse import parse
+
+    policy = read_policy(find_policy(options.database, options.policy))
+    return reading(policy, choose_budget(policy, options.budget), options.database, options.ledger,
+                   named=dict.fromkeys(tables_named(parse(text))))
 
 
 def _workload(options: argparse.Namespace) -> None:

@@ -70,22 +70,22 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
 def seen_by(session: Session, *statements: Statement) -> Session:
     """The session, with the account's synthetic tables beside the policy's where statements name tables that the policy does not
     have."""
-    named = {name for statement in statements for name in _tables_of(statement)}
+    named = {name for statement in statements for name in tables_named(statement)}
     return session if all(session.catalog.table(name) is not None for name in named) else beside(session)
 
 
-def _tables_of(statement: Statement) -> list[str]:
+def tables_named(statement: Statement) -> list[str]:
     """The tables that a statement names, without those that it makes in WITH."""
     match statement:
         case Explain(query=query) | Synthesize(query=query) | OpenModel(query=query):
-            return _tables_of(query)
+            return tables_named(query)
         case SynthesizeTables(tables=tables):
-            return [name for table in tables for name in _tables_of(table)]
+            return [name for table in tables for name in tables_named(table)]
         case Query(tree=tree):
             made = {part.alias.lower() for part in tree.find_all(exp.CTE)}
             return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in made or _defines(table)]
         case Validate(checks=checks, standing=standing):
-            return [*(stand.table for stand in standing), *(name for check in checks for name in _tables_of(check.query))]
+            return [*(stand.table for stand in standing), *(name for check in checks for name in tables_named(check.query))]
         case Describe(table=table):
             return [table]
     return []

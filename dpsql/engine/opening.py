@@ -119,32 +119,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     budget = choose_budget(declared, terms.budget)
     analyst = analyst_of(terms.analyst, budget)
     book = Ledger(*find_ledger(declared, ledger))
-    facts, folder = FactsBesideLedger(book), store_folder(declared, book)
-
-    def store(origin: DataOrigin) -> Store | None:
-        return find_store(folder, budget.entity, origin, facts)
-
-    with told_by(declared, ("spark",)):
-        alone = alone_in_spark(declared, folder, budget.entity, facts)
-
-    def opened(tries: int = 3) -> Reader:
-        there = alone is None and (
-            manifest_of(folder, budget.entity).is_file() or manifest_in_spark(folder, budget.entity).is_file())
-        try:
-            return open_reader(declared, database, facts, store if there else NO_STORE, far=alone)
-        except OperationalError as fault:
-            if fault.code not in ("store", "data-changed") or tries == 1:
-                raise
-        return opened(tries - 1)  # another store was put in its place while it was opened
-
-    reader = opened()
-    if declared.spark is not None and isinstance(reader, DuckReader):
-        with told_by(declared, ("spark",)):
-            read_by_spark(declared, reader, folder, budget.entity, facts, alone)
-    elif (make_store is not None and declared.prepare and isinstance(reader, DuckReader) and _is_large(reader)
-          and make_store(declared, database, budget, book, reader.origin)):
-        reader.close()
-        reader = opened()
+    reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
@@ -152,9 +127,42 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
-                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=facts),
+                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
+
+
+def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger,
+              make_store: MakeStore | None = None) -> Reader:
+    """The data as statements under a budget read them: from a store where one is in force, and otherwise where they are. See
+    `open_session` for `make_store` and for what is raised."""
+    facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
+
+    def store(origin: DataOrigin) -> Store | None:
+        return find_store(folder, budget.entity, origin, facts)
+
+    with told_by(policy, ("spark",)):
+        alone = alone_in_spark(policy, folder, budget.entity, facts)
+
+    def opened(tries: int = 3) -> Reader:
+        there = alone is None and (
+            manifest_of(folder, budget.entity).is_file() or manifest_in_spark(folder, budget.entity).is_file())
+        try:
+            return open_reader(policy, database, facts, store if there else NO_STORE, far=alone)
+        except OperationalError as fault:
+            if fault.code not in ("store", "data-changed") or tries == 1:
+                raise
+        return opened(tries - 1)  # another store was put in its place while it was opened
+
+    reader = opened()
+    if policy.spark is not None and isinstance(reader, DuckReader):
+        with told_by(policy, ("spark",)):
+            read_by_spark(policy, reader, folder, budget.entity, facts, alone)
+    elif (make_store is not None and policy.prepare and isinstance(reader, DuckReader) and _is_large(reader)
+          and make_store(policy, database, budget, ledger, reader.origin)):
+        reader.close()
+        reader = opened()
+    return reader
 
 
 def _is_large(reader: DuckReader) -> bool:
