@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
+from dpsql.catalog.database_uris import file_of
 from dpsql.catalog.policy import TYPES
 
 MOST_DIGITS = 38  # of a DECIMAL
@@ -58,7 +59,8 @@ class Dialect:
     module    the driver, which is in the package `package`, which the extra `extra` of dpsql installs
     options   what the driver is told: from the URI and the password, if there is one
     filters   the name of the dialect in sqlglot, which reads the owner's filters
-    columns   the statement for (column, type, whether it is of a view, then the parts of its name) of a relation, in order
+    columns   the statement for (column, type, whether its rows may be computed or elsewhere, then the parts of its name) of a
+              relation, in order
     ways      how types come, the first that fits
     mark      what quotes a name; it is doubled in names
     begin     statements that begin a transaction that sees one version of all tables
@@ -66,6 +68,9 @@ class Dialect:
     listed    the statement for (schema, table, column, type, NOT NULL) of all tables, to draft a policy; and
     keys      for (schema, table, 'p' or 'u' or 'f', columns as a list of JSON, and what they reference) of their keys; or neither
     usual     the schema whose tables need no schema in front
+    itself    a statement for a value that tells the database from all others, by whatever URI it is reached; or none
+    unfit     a statement for why the database cannot be read, without a row where it can; or none
+    locks     whether reading a table keeps others from replacing it until the transaction ends
     """
 
     module: str
@@ -82,6 +87,9 @@ class Dialect:
     listed: str = ""
     keys: str = ""
     usual: str = ""
+    itself: str = ""
+    unfit: str = ""
+    locks: bool = False
 
     def quoted(self, *parts: str) -> str:
         """A name, with what it is in."""
@@ -131,8 +139,14 @@ _POSTGRES_LIST = ("(SELECT json_agg(b.attname ORDER BY p.i)::text FROM unnest({0
                   "JOIN pg_attribute b ON b.attrelid = {1} AND b.attnum = p.n)")
 
 
+# A view, a foreign table, which may be a view where it is, or a table of which such a one is a part.
+_POSTGRES_ELSEWHERE = ("(WITH RECURSIVE parts(oid) AS (SELECT c.oid UNION SELECT i.inhrelid FROM pg_inherits i JOIN parts "
+                       "ON i.inhparent = parts.oid) SELECT bool_or(e.relkind IN ('v', 'm', 'f')) FROM parts "
+                       "JOIN pg_class e ON e.oid = parts.oid)")
+
+
 def _postgres_columns(relation: tuple[str, ...]) -> str:
-    return (f"SELECT a.attname::text, {_POSTGRES_TYPE}, c.relkind IN ('v', 'm'), n.nspname::text, c.relname::text "
+    return (f"SELECT a.attname::text, {_POSTGRES_TYPE}, {_POSTGRES_ELSEWHERE}, n.nspname::text, c.relname::text "
             f"FROM {_POSTGRES_FROM} WHERE c.oid = to_regclass({_string(POSTGRES.quoted(*relation))}) ORDER BY a.attnum")
 
 
@@ -151,7 +165,8 @@ _TIME = ("CASE {0} WHEN TIMESTAMP '294247-01-09 00:00:00' THEN TIMESTAMP 'infini
 
 POSTGRES = Dialect(
     module="adbc_driver_postgresql", package="adbc-driver-postgresql", extra="databases", options=_postgres_options,
-    filters="postgres", columns=_postgres_columns, usual="public",
+    filters="postgres", columns=_postgres_columns, usual="public", locks=True,
+    itself="SELECT pg_postmaster_start_time()::text || ' ' || current_database()",
     begin=(
         "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
         "SET LOCAL client_encoding = 'UTF8'", "SET LOCAL TimeZone = 'UTC'",
@@ -175,7 +190,7 @@ POSTGRES = Dialect(
         Way(of=r"(text|character varying|character|name)(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT),
         Way(of=".*", target="VARCHAR", asked=_AS_TEXT, by_itself=False)),
     listed=f"SELECT n.nspname::text, c.relname::text, a.attname::text, {_POSTGRES_TYPE}, a.attnotnull FROM {_POSTGRES_FROM} "
-           "WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition AND n.nspname NOT LIKE 'pg\\_%' "
+           "WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname NOT LIKE 'pg\\_%' "
            "AND n.nspname <> 'information_schema' ORDER BY n.nspname, c.relname, a.attnum",
     keys=f"SELECT n.nspname::text, c.relname::text, k.contype::text, {_POSTGRES_LIST.format('k.conkey', 'k.conrelid')}, "
          f"m.nspname::text, f.relname::text, {_POSTGRES_LIST.format('k.confkey', 'k.confrelid')} FROM pg_constraint k "
@@ -188,8 +203,7 @@ POSTGRES = Dialect(
 
 
 def _sqlite_options(uri: str, password: str | None) -> Mapping[str, str]:
-    path = unquote(uri.partition(":///")[2])
-    return {"uri": f"file:{quote(path)}?mode=ro"}
+    return {"uri": f"file:{quote(str(file_of(uri)))}?mode=ro"}
 
 
 def _sqlite_columns(relation: tuple[str, ...]) -> str:
@@ -198,7 +212,7 @@ def _sqlite_columns(relation: tuple[str, ...]) -> str:
             "ORDER BY p.cid")
 
 
-_TEXT = "CASE WHEN typeof({0}) <> 'blob' THEN CAST(CAST({0} AS TEXT) AS BLOB) END"
+_TEXT = "CASE WHEN typeof({0}) <> 'blob' THEN CAST(CAST({0} AS TEXT) AS BLOB) END"  # in the encoding of the database
 _REAL = "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) END"
 _DECODED = "TRY(decode({0}))"  # a text may hold what is not UTF-8, and is NULL then
 _CELLS = {  # by the type of DuckDB: what is asked for, a sample of it, and what is made of it
@@ -219,6 +233,7 @@ _TABLES = "m.type = 'table' AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 SQLITE = Dialect(
     module="adbc_driver_sqlite", package="adbc-driver-sqlite", extra="databases", options=_sqlite_options, filters="sqlite",
     columns=_sqlite_columns, begin=("BEGIN",),
+    unfit="SELECT 'it has its texts in ' || encoding FROM pragma_encoding WHERE encoding <> 'UTF-8'",
     ways=(
         _cells("BOOL.*", "BOOLEAN"), _cells(".*INT.*", "BIGINT"), _cells(".*CHAR.*|.*TEXT.*|.*CLOB.*", "VARCHAR"),
         _cells(".*REAL.*|.*DOUB.*|.*FLOA.*", "DOUBLE"),

@@ -10,15 +10,13 @@ import contextlib
 import importlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import duckdb
 
 from dpsql.backends.dialects import DIALECTS, Dialect
 from dpsql.backends.duckdb import connected
-from dpsql.catalog.database_uris import place_of, scheme_of
+from dpsql.catalog.database_uris import file_of, place_of, scheme_of
 from dpsql.errors import OperationalError
 
 WRONG = (  # what drivers say where no connection can be made, why that is, and what helps
@@ -70,6 +68,12 @@ class SourceDatabase:
             return rows
         raise DriverFault("")
 
+    def rows_or_none(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query of the catalog; none where it is refused."""
+        with contextlib.suppress(DriverFault):
+            return self.rows(sql)
+        return []
+
     def begin(self) -> None:
         """Begin to see one version of all tables. Raises DriverFault."""
         from adbc_driver_manager import AdbcStatement, Error
@@ -103,6 +107,10 @@ def opened(uri: str, password: str | None, subject: str) -> Iterator[SourceDatab
         if not begun:
             raise OperationalError(f"{place_of(uri)} does not begin to read", code="no-database", subject=subject,
                                    try_="a database that can be read, of a version that is maintained")
+        unfit = source.rows_or_none(dialect.unfit) if dialect.unfit else []
+        if unfit:
+            raise OperationalError(f"{place_of(uri)} cannot be read: {unfit[0][0]}", code="no-database", subject=subject,
+                                   try_="a copy of it in UTF-8")
         yield source
     finally:
         source.close()
@@ -117,8 +125,9 @@ def _begun(source: SourceDatabase) -> bool:
 
 def connection(dialect: Dialect, uri: str, password: str | None, subject: str) -> Any:
     """A connection of a driver. Raises OperationalError."""
-    if scheme_of(uri) == "sqlite" and not Path(unquote(uri.partition(":///")[2])).is_file():
-        raise OperationalError(f"there is no file {unquote(uri.partition(':///')[2])}", code="no-database", subject=subject,
+    file = file_of(uri)
+    if file is not None and not file.is_file():
+        raise OperationalError(f"there is no file {file}", code="no-database", subject=subject,
                                try_="its path: sqlite:///file.sqlite beside the policy, or sqlite:////whole/path.sqlite")
     driver = _driver(dialect, subject)
     told: str | None = None

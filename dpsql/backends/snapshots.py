@@ -30,7 +30,7 @@ from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.backends.duckdb import connected, with_memory
 from dpsql.backends.manifests import put_in_place
 from dpsql.backends.source_files import FileState, SourceFiles
-from dpsql.catalog.database_uris import place_of
+from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
@@ -148,7 +148,7 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
         for database in databases:
             with opened(database.uri, database.password, database.tables[0].name) as source:
                 described = _described(source, database)
-                seen += ((place_of(database.uri), found) for found in described)
+                seen += ((_identity(source, database.uri), found) for found in described)
                 _check_public(seen)
                 for found in described:
                     tell(f"reading {found.table.name} ...")
@@ -201,18 +201,42 @@ def _described(source: SourceDatabase, database: SnapshotDatabase) -> list[_Foun
     """All tables as the database has them, before any is read. Raises OperationalError where the policy does not fit."""
     moment: str | None = ""
     if source.dialect.moment:
-        moment = next((str(now) for now, in _rows_or_none(source, source.dialect.moment)), None)
+        moment = next((str(now) for now, in source.rows_or_none(source.dialect.moment)), None)
     if moment is None:
         raise OperationalError(f"{place_of(database.uri)} does not tell the time, as of which tables are read",
                                code="no-database", subject=database.tables[0].name, try_="a user who may run queries there")
-    return [_found(source, table, source.dialect.at.format(moment)) for table in database.tables]
+    described = [_found(source, table, source.dialect.at.format(moment)) for table in database.tables]
+    if source.dialect.locks:
+        for found in described:
+            _lock(source, found)
+        if [_found(source, table, "") for table in database.tables] != described:
+            raise OperationalError(f"tables of {place_of(database.uri)} were replaced just now", code="no-database",
+                                   subject=database.tables[0].name, try_="dpsql refresh again")
+    return described
 
 
-def _rows_or_none(source: SourceDatabase, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a query of the catalog; none where it is refused."""
-    with contextlib.suppress(DriverFault):
-        return source.rows(sql)
-    return []
+def _lock(source: SourceDatabase, found: _Found) -> None:
+    """Keep others from replacing or emptying a table before it is read, which no transaction would hide. Raises
+    OperationalError."""
+    code: str | None = None
+    try:
+        source.rows(f"{_query(source.dialect, found)} LIMIT 0")
+    except DriverFault as told:
+        code = told.code
+    if code is not None:
+        raise _not_read(found.table, code)
+
+
+def _identity(source: SourceDatabase, uri: str) -> str:
+    """What tells a database from all others, by whatever URI it is reached; the URI where nothing better is known."""
+    told = source.rows_or_none(source.dialect.itself) if source.dialect.itself else []
+    if told:
+        return str(told[0][0])
+    file = file_of(uri)
+    if file is None:
+        return place_of(uri)
+    state = FileState.of(file)
+    return f"{state.device} {state.number}"
 
 
 def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
@@ -226,16 +250,18 @@ def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
 
 
 def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
-    _check_filter(table, source.dialect)
+    named = _named_by_filter(table, source.dialect)
     shown = ".".join(table.relation)
-    rows = _rows_or_none(source, source.dialect.columns(table.relation))
+    rows = source.rows_or_none(source.dialect.columns(table.relation))
     if not rows:
         raise OperationalError(f"the database has no table {shown}, or it may not be seen", code="no-table", subject=table.name,
                                try_='relation = "schema.table", spelled as there')
     if rows[0][2] and not table.public:
-        raise OperationalError(f"{shown} is a view, and it is not known whose rows it shows", code="policy-schema",
-                               subject=table.name, try_="the table that it reads, with a filter, or a table made from it")
+        raise OperationalError(f"{shown} is a view or holds rows of elsewhere, and it is not known whose these are",
+                               code="policy-schema", subject=table.name,
+                               try_="the table that it reads, with a filter, or a table made from it")
     types = {str(column): str(kind) for column, kind, *_ in rows}
+    _check_names(table, named, types)
     readings = {name: _reading(table, name, declared, types, source.dialect) for name, declared in table.columns.items()}
     return _Found(table=table, name=tuple(map(str, rows[0][3:])), readings=readings, at=at)
 
@@ -257,11 +283,14 @@ def _reading(table: SnapshotTable, name: str, declared: str | None, types: Mappi
     return found
 
 
-def _check_filter(table: SnapshotTable, dialect: Dialect) -> None:
-    """Raises OperationalError unless a filter looks at each row by itself: if it looked at other rows, one person's rows would
-    decide over those of others, which no accounting knows of."""
+def _named_by_filter(table: SnapshotTable, dialect: Dialect) -> list[tuple[str, ...]]:
+    """The columns that a filter names, each with what is in front of it.
+
+    Raises OperationalError where a filter looks at other rows: one person's rows would decide over those of others, which no
+    accounting knows of. What its functions look at is not seen here.
+    """
     if table.filter is None:
-        return
+        return []
     parsed: list[Any] = []
     with contextlib.suppress(SqlglotError, ValueError, RecursionError):
         parsed = parse(f"SELECT 1 FROM t WHERE ({table.filter}\n)", dialect=dialect.filters, error_level=ErrorLevel.RAISE)
@@ -272,6 +301,16 @@ def _check_filter(table: SnapshotTable, dialect: Dialect) -> None:
         raise _wrong_filter(table, "is no condition")
     if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | exp.Rand | exp.Table) for part in where.walk()):
         raise _wrong_filter(table, "looks at more than the row itself")
+    return [tuple(part.name for part in column.parts) for column in where.find_all(exp.Column)]
+
+
+def _check_names(table: SnapshotTable, named: Sequence[tuple[str, ...]], types: Mapping[str, str]) -> None:
+    """Raises OperationalError where a filter names what is no column of the table: where a row is (`ctid`, `rowid`) depends on
+    others, and SQLite takes a quoted name that it does not know for a text."""
+    there = {column.lower() for column in types}
+    for parts in named:
+        if not any(part.lower() in there for part in parts):
+            raise _wrong_filter(table, f"names {'.'.join(parts)}, which is no column of the table")
 
 
 def _wrong_filter(table: SnapshotTable, why: str) -> OperationalError:

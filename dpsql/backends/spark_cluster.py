@@ -27,7 +27,10 @@ QUIET = {  # what Spark logs may tell of rows, and its pages are open to whoever
     "spark.log.level": "OFF", "spark.executor.syncLogLevel.enabled": "true", "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false", "spark.eventLog.enabled": "false",
 }
-CLOSED = {"spark.hadoop.fs.permissions.umask-mode": "077"}  # files are for their owner alone
+CLOSED = {  # files are for their owner alone, and what Spark puts down on the way, which others may read, is in secret writing
+    "spark.hadoop.fs.permissions.umask-mode": "077", "spark.io.encryption.enabled": "true",
+}
+BY_NAME_ALONE = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}  # or values would decide what analysts see
 READING = {
     "spark.sql.files.maxPartitionBytes": ONE_FILE, "spark.sql.files.openCostInBytes": ONE_FILE,
     "spark.sql.files.ignoreMissingFiles": "false", "spark.sql.files.ignoreCorruptFiles": "false",
@@ -63,8 +66,11 @@ class SparkCluster:
         return Engine(version=duckdb.__version__, config=(("threads", "1"), ("memory_limit", self._memory)), settings=settings)
 
     def session(self) -> Any:
-        """Another session, with Spark's own settings."""
-        return _session(self._master)
+        """Another session, with Spark's own settings; columns that are written in the names of folders are texts."""
+        spark = _session(self._master)
+        for name, value in BY_NAME_ALONE.items():
+            spark.conf.set(name, value)
+        return spark
 
     def check(self) -> None:
         """Raises OperationalError where the cluster runs no task at present."""
@@ -147,6 +153,10 @@ def _session(master: str) -> Any:
     if there != master:
         raise OperationalError(f"this process already has a Spark session, of {there}", code="spark",
                                try_=f'master = "{there}" in [spark], or another process')
+    there_set = dict(spark.sparkContext.getConf().getAll())
+    if any(there_set.get(name) != value for name, value in {**QUIET, **CLOSED}.items()):
+        raise OperationalError("this process already has a Spark session, whose logs, pages and files others may read",
+                               code="spark", try_="dpsql before any other use of Spark, or in another process")
     return spark.newSession()
 
 

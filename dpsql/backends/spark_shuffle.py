@@ -20,7 +20,7 @@ from typing import Any
 
 from dpsql.backends.file_tables import shared_key
 from dpsql.backends.reader import ReaderFault
-from dpsql.backends.spark import SparkStore
+from dpsql.backends.spark import SparkStore, manifest_in_spark
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark
 from dpsql.backends.spark_task import BUCKET, CHUNKS, BucketTable, made_buckets
@@ -62,7 +62,7 @@ def shuffle(cluster: SparkCluster, tables: Mapping[str, SparkTable], catalog: Ca
     sent = []
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    with written(cluster, address) as place:
+    with written(cluster, address, manifest_in_spark(folder, catalog.entity.name)) as place:
         for table in storable(catalog):
             tell(f"looking for rows of {table.name} that share a key ...")
             sent.append(_sent(spark, tables[table.name], table))

@@ -24,6 +24,7 @@ KINDS = {
     "double": "DOUBLE", "string": "VARCHAR", "date": "DATE", "timestamp_ntz": "TIMESTAMP",
 }
 """The types of Spark whose values are those of a type of DuckDB; so are decimals. Other columns cannot be declared."""
+STORED = ("MANAGED", "EXTERNAL")  # the kinds of tables, as catalogs of Spark call them, that hold their rows; not so views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +39,26 @@ class SparkTable:
     columns: tuple[str, ...]
 
     def frame(self, spark: Any) -> Any:
-        """Its declared columns, in a session. Raises OperationalError where Spark finds no such table."""
+        """Its declared columns, in a session. Raises OperationalError where Spark finds no such table, or where a private one is
+        a view: it is not known whose rows that shows, nor whether it shows the same ones twice."""
         try:
-            return run_job(lambda: _declared(self, spark.read.parquet(self.source) if "://" in self.source
+            is_view = not self.in_files and not self.public and run_job(
+                lambda: spark.catalog.getTable(self.source).tableType) not in STORED
+            frame = run_job(lambda: _declared(self, spark.read.parquet(self.source) if self.in_files
                                               else spark.table(self.source)))
         except ReaderFault:
             raise OperationalError(f"Spark cannot read {self.source} as table {self.name}", code="no-database", subject=self.name,
                                    try_='source = "spark:s3a://bucket/folder" of Parquet files, or "spark:catalog.schema.table"'
                                    ) from None
+        if is_view:
+            raise OperationalError(f"{self.source} is a view, and it is not known whose rows it shows", code="policy-schema",
+                                   subject=self.name, try_="the table that it reads, or a table made from it")
+        return frame
+
+    @property
+    def in_files(self) -> bool:
+        """Whether the source is the address of files."""
+        return "://" in self.source
 
     def kinds(self, frame: Any) -> dict[str, str]:
         """The types of its columns, as DuckDB's; those of Spark's that are not one are named as they are, and refused later."""

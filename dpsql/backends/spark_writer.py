@@ -35,7 +35,7 @@ def upload(cluster: SparkCluster, reader: DuckReader, catalog: Catalog, folder: 
     `store_writer.prepare`. What is here is removed."""
     with fresh_buckets(reader, catalog, folder, salt=salt, buckets=buckets, tell=tell) as store:
         paths = [bucket.path for bucket in store.buckets]
-        with written(cluster, address) as place:
+        with written(cluster, address, manifest_in_spark(folder, store.entity)) as place:
             tell(f"writing {len(paths)} buckets to {address} ...")
             _send(cluster, paths, place)
             digests = tuple(spark_task.digest_of(str(path)) for path in paths)
@@ -47,9 +47,9 @@ def upload(cluster: SparkCluster, reader: DuckReader, catalog: Catalog, folder: 
 
 
 @contextlib.contextmanager
-def written(cluster: SparkCluster, address: str) -> Iterator[str]:
-    """A new folder at an address, which is emptied if what is done with it is broken off. Raises OperationalError where Spark
-    cannot write there."""
+def written(cluster: SparkCluster, address: str, manifest: Path) -> Iterator[str]:
+    """A new folder at an address, which is emptied if what is done with it is broken off before the manifest names it. Raises
+    OperationalError where Spark cannot write there."""
     place = f"{address.rstrip('/')}/{secrets.token_hex(8)}"
     failed = False
     try:
@@ -58,7 +58,8 @@ def written(cluster: SparkCluster, address: str) -> Iterator[str]:
         failed = True
         _empty(cluster, place)
     except BaseException:
-        _empty(cluster, place)
+        if not _is_in_force(manifest, place):  # it may come after the last step
+            _empty(cluster, place)
         raise
     if failed:
         raise OperationalError(f"the store could not be written to {address} by Spark; the store before it is still used",
@@ -109,6 +110,12 @@ def _slices(paths: Sequence[Path]) -> Iterator[Any]:
                 batches = []
         if batches:
             yield pa.Table.from_batches(batches)
+
+
+def _is_in_force(manifest: Path, place: str) -> bool:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return SparkStore.from_json(manifest.read_text(encoding="utf-8")).folder == place
+    return False
 
 
 def _empty(cluster: SparkCluster, place: str) -> None:

@@ -7,7 +7,8 @@ whatever else is wrong with the text.
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, urlsplit
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES = {"postgresql": "postgresql://host/database", "postgres": "postgresql://host/database", "sqlite": "sqlite:///file.sqlite",
            "snowflake": "snowflake://user@account/database/schema", "bigquery": "bigquery://project/dataset"}
@@ -75,6 +76,11 @@ def place_of(source: str) -> str:
     scheme = "postgresql" if parts.scheme.lower() == "postgres" else parts.scheme.lower()
     named = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "hostaddr", "port", "dbname")]
     return f"{scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path}{'?' if named else ''}{'&'.join(named)}"
+
+
+def file_of(source: str) -> Path | None:
+    """The file of a database of SQLite; None for those of other kinds."""
+    return Path(unquote(source.partition(":///")[2])) if scheme_of(source) == "sqlite" else None
 
 
 def parts_of_relation(relation: str) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,10 +29,11 @@ from support.worlds import World, world
 
 import dpsql
 from dpsql.audit.exact import Exact
+from dpsql.backends import spark_writer
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
 from dpsql.backends.reader import PARTS, ReaderFault
-from dpsql.backends.spark import SparkBuckets, find_spark_store, whole
+from dpsql.backends.spark import SparkBuckets, find_spark_store, manifest_in_spark, whole
 from dpsql.backends.spark_cluster import SparkCluster
 from dpsql.backends.spark_tables import SparkTable, origin_in_spark
 from dpsql.backends.spark_task import ABSENT, FAILED
@@ -44,6 +46,7 @@ from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
+BEGAN = time.time()
 WORLD = world(seed=3, people=60, most_visits=9)
 
 
@@ -336,6 +339,29 @@ def test_another_master_than_that_of_the_process_is_refused() -> None:
         SparkCluster("spark://127.0.0.1:1")
 
 
+OTHERS = """
+from pyspark.sql import SparkSession
+from dpsql.backends.spark_cluster import SparkCluster
+SparkSession.builder.master("local[1]").getOrCreate()
+SparkCluster("local[1]")
+"""
+
+
+@needs_spark
+def test_a_session_of_others_which_keeps_nothing_to_itself_is_refused() -> None:
+    ended = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, text=True, check=False)
+    assert "already has a Spark session, whose logs, pages and files others may read" in ended.stderr
+
+
+@needs_spark
+def test_what_spark_puts_down_on_the_way_is_in_secret_writing() -> None:
+    """Its local folders can be read by everybody."""
+    spark = cluster().session()
+    spark.createDataFrame([("Cassandra of Troy",)], "name STRING").repartition(2, "name").collect()
+    files = [path for path in Path(tempfile.gettempdir()).glob("blockmgr-*/*/shuffle_*.data") if path.stat().st_mtime > BEGAN]
+    assert files and not any(b"Cassandra" in path.read_bytes() for path in files)
+
+
 @needs_spark
 def test_executors_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch, reader: DuckReader) -> None:
     version = duckdb.__version__
@@ -533,6 +559,30 @@ def test_a_table_that_spark_does_not_find_is_told(tmp_path: Path) -> None:
 
 
 @needs_spark
+def test_a_private_table_is_no_view_of_spark(tmp_path: Path) -> None:
+    """It may show the rows of one person because of those of another."""
+    spark = cluster().session()
+    spark.createDataFrame([(7,)], "person_id BIGINT").createGlobalTempView("seen")
+    with pytest.raises(OperationalError, match="is a view, and it is not known whose rows it shows") as caught:
+        SparkTable(name="visits", source="global_temp.seen", public=False, key=(), columns=("person_id",)).frame(spark)
+    assert caught.value.subject == "visits" and caught.value.__cause__ is None
+    assert SparkTable(name="visits", source="global_temp.seen", public=True, key=(), columns=("person_id",)).frame(spark).count() == 1
+
+
+@needs_spark
+def test_no_value_decides_the_type_of_a_column_in_the_names_of_folders(tmp_path: Path) -> None:
+    kinds = []
+    for values in ([7, 8], [7, "x"]):
+        folder = tmp_path / str(len(kinds))
+        for value in values:
+            (folder / f"zip={value}").mkdir(parents=True)
+            duckdb.sql("SELECT 1 AS id").write_parquet(str(folder / f"zip={value}" / "0.parquet"))
+        table, spark = SparkTable(name="t", source=f"file://{folder}", public=False, key=(), columns=("id", "zip")), cluster().session()
+        kinds.append(table.kinds(table.frame(spark)))
+    assert kinds[0] == kinds[1] == {"id": "INTEGER", "zip": "VARCHAR"}
+
+
+@needs_spark
 def test_rows_of_several_entities_are_refused(tmp_path: Path) -> None:
     policy = in_spark(tmp_path, policy=worlds.POLICY.replace(
         '[tables.scores]\nforeign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
@@ -543,11 +593,36 @@ def test_rows_of_several_entities_are_refused(tmp_path: Path) -> None:
 
 
 @needs_spark
+@pytest.mark.parametrize("alone", [True, False], ids=["made by Spark", "sent"])
+def test_an_interruption_after_the_last_step_leaves_the_new_store(alone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = in_spark(tmp_path) if alone else sent(tmp_path)
+    dpsql.prepare(policy=policy, budget="person", buckets=2)
+    first, emptied = json.loads(manifest_in_spark(tmp_path / "dpsql.ledger.store", "person").read_text())["folder"], spark_writer._empty
+
+    def interrupt(to: SparkCluster, place: str) -> None:
+        emptied(to, place)
+        if place == first:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(spark_writer, "_empty", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        dpsql.prepare(policy=policy, budget="person", buckets=2)
+    with dpsql.connect(policy=policy, budget="person", epsilon=1) as connection:
+        assert len(connection.execute(MANY).fetchall()) == 5
+
+
+def sent(folder: Path) -> Path:
+    """A policy of a DuckDB file, of which stores are sent to Spark, in a folder."""
+    WORLD.save(folder / "world.duckdb")
+    policy = folder / "dpsql.toml"
+    policy.write_text(spark_policy(folder, worlds.POLICY.replace("version = 1\n", 'version = 1\ndatabase = "world.duckdb"\n')))
+    Ledger.create(folder / "dpsql.ledger").close()
+    return policy
+
+
+@needs_spark
 def test_dpsql_prepare_sends_a_store_that_a_connection_reads(tmp_path: Path) -> None:
-    WORLD.save(tmp_path / "world.duckdb")
-    policy = tmp_path / "dpsql.toml"
-    policy.write_text(spark_policy(tmp_path, worlds.POLICY.replace("version = 1\n", 'version = 1\ndatabase = "world.duckdb"\n')))
-    Ledger.create(tmp_path / "dpsql.ledger").close()
+    policy = sent(tmp_path)
     made, = dpsql.prepare(policy=policy, budget="person", buckets=2)
     assert (made.buckets, made.place) == (2, f"file://{tmp_path}/far")
     with dpsql.connect(policy=policy, budget="person", epsilon=1) as connection:
