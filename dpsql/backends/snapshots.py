@@ -40,6 +40,7 @@ TURN = "refreshing"  # the file that is locked by whoever takes a snapshot
 FORM = 1  # of the manifest
 FIRST = "first"  # the column that tells rows from the one before them that shows their types
 CLAUSES = {"expressions", "from", "from_", "where"}  # of the query that a filter is put into, as sqlglot names them
+RANDOM = exp.Rand | exp.Seq1 | exp.Seq2 | exp.Seq4 | exp.Seq8
 FROM_SOURCE = "reading the Arrow source failed"  # how the engine begins what a driver told it
 
 
@@ -287,7 +288,7 @@ def _named_by_filter(table: SnapshotTable, dialect: Dialect) -> list[tuple[str, 
     """The columns that a filter names, each with what is in front of it.
 
     Raises OperationalError where a filter looks at other rows: one person's rows would decide over those of others, which no
-    accounting knows of. What its functions look at is not seen here.
+    accounting knows of. So may functions that sqlglot does not know, such as `query_to_xml` of PostgreSQL, which runs a query.
     """
     if table.filter is None:
         return []
@@ -299,8 +300,11 @@ def _named_by_filter(table: SnapshotTable, dialect: Dialect) -> list[tuple[str, 
     where = clauses.get("where")
     if where is None or not isinstance(where.this, exp.Paren) or not clauses.keys() <= CLAUSES:
         raise _wrong_filter(table, "is no condition")
-    if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | exp.Rand | exp.Table) for part in where.walk()):
+    if any(isinstance(part, exp.Query | exp.AggFunc | exp.Window | RANDOM | exp.Table) for part in where.walk()):
         raise _wrong_filter(table, "looks at more than the row itself")
+    unknown = next((part.name for part in where.find_all(exp.Anonymous)), None)
+    if unknown is not None:
+        raise _wrong_filter(table, f"calls {unknown}, of which it is not known that it looks at the row alone")
     return [tuple(part.name for part in column.parts) for column in where.find_all(exp.Column)]
 
 

@@ -14,10 +14,10 @@ SCHEMES = {"postgresql": "postgresql://host/database", "postgres": "postgresql:/
            "snowflake": "snowflake://user@account/database/schema", "bigquery": "bigquery://project/dataset"}
 """What begins the URI of a database, and the form of one."""
 
-SECRETS = ("password", "sslpassword", "passcode", "token", "privatekey", "auth_credentials")  # parameters that hold one
+SECRETS = r"[^=&\n]*(?:password|passcode|token|privatekey|secret|credentials)[^=&\n]*"  # the names of parameters that hold one
 _BEGINS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _AFTER_USER = re.compile(r"(?<=://)([^\s\"'/?#@:]*:)([^\n]*)(?=@)")  # to the last @ of the line: passwords hold any character
-_IN_PARAMETER = re.compile(rf"([?&](?:{'|'.join(SECRETS)})=)([^\n]*)", re.IGNORECASE)
+_IN_PARAMETER = re.compile(rf"([?&]{SECRETS}=)([^\n]*)", re.IGNORECASE)
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]*[^".\s]))\s*(?:\.|$)')
 
 
@@ -51,8 +51,8 @@ def fault_of_uri(source: str) -> tuple[str, str] | None:
 def _holds_password(source: str) -> bool:
     try:
         parts = urlsplit(source)
-        named = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-        return parts.password is not None or bool(named & set(SECRETS))
+        named = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        return parts.password is not None or any(re.fullmatch(SECRETS, name, re.IGNORECASE) for name in named)
     except ValueError:
         return True  # it cannot be told
 

@@ -390,8 +390,8 @@ def test_all_tables_of_a_file_are_of_one_moment(tmp_path: Path, monkeypatch: pyt
 
 
 def test_nothing_is_written_to_the_database(hospital: Clinic) -> None:
-    hospital.run("CREATE FUNCTION sneaky(i int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN DELETE FROM visits; RETURN true; END $$")
-    hospital.declare(("[tables.visits]", '[tables.visits]\nfilter = "sneaky(cost)"'))
+    hospital.run("CREATE FUNCTION lower(i int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN DELETE FROM visits; RETURN true; END $$")
+    hospital.declare(("[tables.visits]", '[tables.visits]\nfilter = "lower(cost)"'))
     assert "the database" in fault_of(hospital.refresh).reason
     hospital.declare()
     hospital.refresh()
@@ -549,7 +549,8 @@ def test_relations_and_filters(hospital: Clinic) -> None:
     ("true; DROP TABLE people", "is no condition"), ("true) LIMIT (5", "is no condition"), ("true) GROUP BY (cost", "is no condition"),
     ("cost = (SELECT MAX(cost) FROM visits)", "more than the row"), ("EXISTS (SELECT 1 FROM people p WHERE p.id = visits.id)", "more than the row"),
     ("id IN (SELECT id FROM people)", "more than the row"), ("row_number() OVER () < 5", "more than the row"), ("MAX(cost) > 5", "more than the row"),
-    ("random() < 0.5", "more than the row"), ("nothing > 5", "no column"), ("cost ~~~ 5", "is n")])
+    ("random() < 0.5", "more than the row"), ("query_to_xml('SELECT 1', true, true, '') IS NULL", "calls query_to_xml"),
+    ("lower(total_changes()) > '0'", "calls total_changes"), ("nothing > 5", "no column"), ("cost ~~~ 5", "is n")])
 def test_a_filter_is_a_condition_on_the_row(filter: str, told: str, clinic: Clinic) -> None:
     """One that looked at other rows would let one person's decide over another's."""
     clinic.declare(("[tables.visits]", f'[tables.visits]\nfilter = "{filter}"'))
@@ -711,7 +712,8 @@ def test_a_variable_that_the_policy_names_holds_the_password(hospital: Clinic, m
 
 
 @pytest.mark.parametrize("uri", [
-    "postgresql://ada:s3cret@host/db", "postgresql://ada:s3cret/@host/db", "postgresql://ada:s3 cret@host/db", "postgresql://host/db?password=s3cret",
+    "postgresql://ada:s3cret@host/db", "postgresql://ada:s3cret/@host/db", "postgresql://ada:s3 cret@host/db", "postgresql://host/db?password=s3cret", "snowflake://a@b/c/d?oauthClientSecret=s3cret",
+    "bigquery://p/d?adbc.bigquery.sql.auth_credentials=s3cret",
     "postgresql://host/db?sslmode=require&PASSWORD=s3cret", "postgresql://ada:s3%zzcret@host/db", "postgres://:s3cret@host/db",
     "snowflake://ada:s3cret@account/db/schema", "postgresql://ada:@host/db", "bigquery://p/d?auth_credentials=s3cret", "postgresql://ada:s3cret@[::1/db",
     "mysql://ada:s3cret@host/db"])
