@@ -35,7 +35,6 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     return high * (1 + MARGIN)
 
 
-@lru_cache(maxsize=64)
 def tight_epsilon(spent: Charge, prices: tuple[tuple[int | None, int], ...], delta: float) -> float | None:
     """The least epsilon at `delta` that dp-accounting derives for charges that are `spent` together; for reports only.
 
@@ -48,8 +47,13 @@ def tight_epsilon(spent: Charge, prices: tuple[tuple[int | None, int], ...], del
     Users wait for this number, so its running time is limited: distributions have `PLACES` points, with losses rounded up, one
     for each price; and above `WIDE`, where a distribution gives no smaller epsilon than the sum does, none is used.
     """
-    if not prices:
-        return 0.0
+    return _tight_epsilon(spent.epsilon, spent.rho, spent.renyi, prices, delta) if prices else 0.0
+
+
+@lru_cache(maxsize=64)  # until something more is charged
+def _tight_epsilon(epsilon: int | None, rho: int, renyi: tuple[int, ...], prices: tuple[tuple[int | None, int], ...],
+                   delta: float) -> float | None:
+    """The same, by the sums of the charges: those at the orders do not follow from the others."""
     try:
         from dp_accounting import dp_event
         from dp_accounting.pld import common, privacy_loss_distribution
@@ -58,9 +62,9 @@ def tight_epsilon(spent: Charge, prices: tuple[tuple[int | None, int], ...], del
         return None
     pure = {price / NANO: times for price, times in prices if price is not None}
     found = []
-    if spent.epsilon is not None:
-        found.append(spent.epsilon / NANO)
-    if spent.epsilon is not None and max(pure) <= WIDE:
+    if epsilon is not None:
+        found.append(epsilon / NANO)
+    if epsilon is not None and max(pure) <= WIDE:
         step = max(FINE, sum(price * times for price, times in pure.items()) / PLACES)
         worst = partial(privacy_loss_distribution.from_privacy_parameters, value_discretization_interval=step)
         losses = [worst(common.DifferentialPrivacyParameters(price, 0)).self_compose(times) for price, times in pure.items()]
@@ -68,7 +72,7 @@ def tight_epsilon(spent: Charge, prices: tuple[tuple[int | None, int], ...], del
         for loss in losses[1:]:
             together = together.compose(loss)
         found.append(float(together.get_epsilon_for_delta(delta)))
-    renyi = rdp_privacy_accountant.RdpAccountant()
-    renyi.compose(dp_event.ZCDpEvent(spent.rho / NANO))
-    at_orders, _ = rdp_privacy_accountant.compute_epsilon(ORDERS, [cost / NANO for cost in spent.renyi], delta)
-    return min([*found, float(renyi.get_epsilon(delta)), float(at_orders)])
+    accountant = rdp_privacy_accountant.RdpAccountant()
+    accountant.compose(dp_event.ZCDpEvent(rho / NANO))
+    at_orders, _ = rdp_privacy_accountant.compute_epsilon(ORDERS, [cost / NANO for cost in renyi], delta)
+    return min([*found, float(accountant.get_epsilon(delta)), float(at_orders)])

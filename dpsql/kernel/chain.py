@@ -232,7 +232,7 @@ class Chain:
         waypoint = self._agreed(event) if event.kind == "checkpoint" else None
         if waypoint is None:
             self._count(event)
-            self._between.update(link.encode())
+            self._between.update(f"{link}\n".encode())
         self.head = event.seq, link
         self.hashes[event.seq] = link
         if waypoint is not None:

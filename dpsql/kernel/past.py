@@ -87,7 +87,7 @@ class Past:
             raise Broken
         if waypoint.between is None:
             self._walk(connection, heads)
-        elif hashlib.sha256("".join(link for _, link in heads[1:-1]).encode()).hexdigest() != waypoint.between:
+        elif hashlib.sha256("".join(f"{link}\n" for _, link in heads[1:-1]).encode()).hexdigest() != waypoint.between:
             raise Broken
 
     def _walk(self, connection: sqlite3.Connection, heads: list[Head]) -> None:

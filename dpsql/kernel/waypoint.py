@@ -20,8 +20,8 @@ class Waypoint:
     """What a checkpoint states beside the sums. It is the `number`th one, from 1 on.
 
     `skips` are for 2, 4, 8, ... as far as there are such. `between` is the SHA-256 hash, in hexadecimal digits, of the hashes of
-    the events after `before` and before this one, one after the other. Earlier versions stated only `before`: there `between` is
-    None, and `number` 0.
+    the events after `before` and before this one, each with the end of a line. Earlier versions stated only `before`: there
+    `between` is None, and `number` 0.
     """
 
     number: int

@@ -316,6 +316,29 @@ def test_an_edited_event_of_the_past_is_not_shown(column: str, value: object, ag
         assert refuses(path, whole=True) == "ledger-damaged"
 
 
+def test_an_edited_hash_of_the_past_is_damage(path: Path) -> None:
+    filled(path)
+    whole, before, hashes = path.read_bytes(), rows(path), linked(path)
+    end = checkpoints(path)[1].seq
+    for seq in range(1, end):
+        path.write_bytes(whole)
+        connection = sqlite3.connect(path)
+        with connection:
+            if seq % 2:
+                connection.execute("UPDATE events SET hash = ? WHERE seq = ?", ("0" * 64, seq))
+            else:  # all of them in one text are the same
+                connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (hashes[seq - 1] + hashes[seq][:1], seq))
+                connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (hashes[seq][1:], seq + 1))
+        connection.close()
+        anchor_beside(path).write_text(f"\n{len(before)} {hashes[-1]}\n")
+        ledger = Ledger(path)
+        for each in (seq, seq + 1):
+            with pytest.raises(LedgerError):
+                ledger._events("seq = ?", each)
+        ledger.close()
+        del ledger
+
+
 def test_an_index_that_leads_to_another_answer_is_damage(path: Path) -> None:
     """Opening does not look at the pages of the past; so an index is not relied on."""
     filled(path)
