@@ -195,3 +195,16 @@ def test_a_wrong_declaration_of_accounts_is_told_at_its_line(declared: str, told
     with pytest.raises(dpsql.PolicyError) as caught:
         connect(folder)
     assert told in caught.value.reason and caught.value.span is not None and caught.value.try_
+
+
+def test_no_statement_is_looked_at_to_tell_what_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger may hold a million: what is told of a budget, and a refusal, follows from its sums."""
+    with connect(folder) as connection:
+        connection.execute(COUNT + "1")
+        entries = connection.session.ledger.entries("person")
+        monkeypatch.delattr(Ledger, "entries")
+        state = connection.budget()
+        assert state.statements == len(entries) and state.accounts[0].last == entries[-1].charge
+        assert connection.execute("SHOW BUDGET").fetchall() and connection.execute(f"EXPLAIN PRIVACY {COUNT}2").fetchall()
+        with pytest.raises(dpsql.Error, match="has left"):
+            connection.execute(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) {COUNT[7:]}3")

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 from dpsql.accounting.convert import MARGIN, delta_of
 from dpsql.accounting.cost import NANO, ORDERS, Charge, Cost
 from dpsql.catalog.price import short
 
-# For privacy loss distributions: the finest step, the approximate number of steps, the most that are composed one by one, and the
-# largest epsilon of one.
-FINE, PLACES, CLASSES, WIDE = 1e-4, 2**16, 16, 40.0
+# For privacy loss distributions: the finest step, the approximate number of steps, and the largest epsilon of one.
+FINE, PLACES, WIDE = 1e-4, 2**16, 40.0
 
 
 def amount(cost: Cost) -> str:
@@ -38,56 +35,44 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     return high * (1 + MARGIN)
 
 
-def tight_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
-    """The least epsilon at `delta` that dp-accounting derives for a sequence of charges; for reports only.
+def tight_epsilon(spent: Charge, prices: tuple[tuple[int | None, int], ...], delta: float) -> float | None:
+    """The least epsilon at `delta` that dp-accounting derives for charges that are `spent` together; for reports only.
 
-    Where every charge is a pure epsilon, their worst-case privacy loss distributions are composed: those of randomized
-    response (Kairouz, Oh and Viswanath 2015). Otherwise their costs at the Renyi orders of the ledger are added up, or their
-    rhos of zCDP are, whichever gives less. None where the library is not installed. The answer must not steer
+    `prices` are the pure epsilons in billionths, None for charges that have none, and how often each was charged; they may be
+    rounded up. Where every charge is a pure epsilon, their worst-case privacy loss distributions are composed: those of
+    randomized response (Kairouz, Oh and Viswanath 2015). Otherwise their costs at the Renyi orders of the ledger, or their
+    rhos of zCDP, are used, whichever give less. None where the library is not installed. The answer must not steer
     spending: stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
 
-    Users wait for this number, so its running time is limited whatever was charged: distributions have `PLACES` points, with
-    losses rounded up; many different prices are rounded up to `CLASSES` of them; and above `WIDE`, where a distribution gives no
-    smaller epsilon than the sum does, none is used.
+    Users wait for this number, so its running time is limited: distributions have `PLACES` points, with losses rounded up, one
+    for each price; and above `WIDE`, where a distribution gives no smaller epsilon than the sum does, none is used.
     """
-    if not charges:
-        return 0.0
+    return _tight_epsilon(spent.epsilon, spent.rho, spent.renyi, prices, delta) if prices else 0.0
+
+
+@lru_cache(maxsize=64)  # until something more is charged
+def _tight_epsilon(epsilon: int | None, rho: int, renyi: tuple[int, ...], prices: tuple[tuple[int | None, int], ...],
+                   delta: float) -> float | None:
+    """The same, by the sums of the charges: those at the orders do not follow from the others."""
     try:
         from dp_accounting import dp_event
         from dp_accounting.pld import common, privacy_loss_distribution
         from dp_accounting.rdp import rdp_privacy_accountant
     except ImportError:
         return None
-    pure = [charge.epsilon / NANO for charge in charges if charge.epsilon is not None]
+    pure = {price / NANO: times for price, times in prices if price is not None}
     found = []
-    if len(pure) == len(charges):
-        found.append(sum(pure))
-    if len(pure) == len(charges) and max(pure) <= WIDE:
-        worst = partial(privacy_loss_distribution.from_privacy_parameters,
-                        value_discretization_interval=max(FINE, sum(pure) / PLACES))
-        losses = [worst(common.DifferentialPrivacyParameters(epsilon, 0)).self_compose(times)
-                  for epsilon, times in _classes(pure).items()]
+    if epsilon is not None:
+        found.append(epsilon / NANO)
+    if epsilon is not None and max(pure) <= WIDE:
+        step = max(FINE, sum(price * times for price, times in pure.items()) / PLACES)
+        worst = partial(privacy_loss_distribution.from_privacy_parameters, value_discretization_interval=step)
+        losses = [worst(common.DifferentialPrivacyParameters(price, 0)).self_compose(times) for price, times in pure.items()]
         together = losses[0]
         for loss in losses[1:]:
             together = together.compose(loss)
         found.append(float(together.get_epsilon_for_delta(delta)))
-    renyi = rdp_privacy_accountant.RdpAccountant()
-    renyi.compose(dp_event.ZCDpEvent(sum(charge.rho for charge in charges) / NANO))
-    at_orders, _ = rdp_privacy_accountant.compute_epsilon(ORDERS, _renyi(charges), delta)
-    return min([*found, float(renyi.get_epsilon(delta)), float(at_orders)])
-
-
-def _renyi(charges: Sequence[Charge]) -> list[float]:
-    """The total cost of charges at each order, computed once for equal charges."""
-    counted = [[times * cost for cost in charge.renyi] for charge, times in Counter(charges).items()]
-    return [sum(costs) / NANO for costs in zip(*counted, strict=True)]
-
-
-def _classes(epsilons: Sequence[float]) -> Mapping[float, int]:
-    """How often each price was paid. If there are too many different prices, they are rounded up to powers of a number just
-    above 1, or of its square, or of the square of that, and so on."""
-    found, base = Counter(epsilons), 2 ** (1 / 16)
-    while len(found) > CLASSES:
-        found = Counter(base ** math.ceil(math.log(epsilon, base)) * (1 + MARGIN) if epsilon > 0 else 0.0 for epsilon in epsilons)
-        base *= base
-    return found
+    accountant = rdp_privacy_accountant.RdpAccountant()
+    accountant.compose(dp_event.ZCDpEvent(rho / NANO))
+    at_orders, _ = rdp_privacy_accountant.compute_epsilon(ORDERS, [cost / NANO for cost in renyi], delta)
+    return min([*found, float(accountant.get_epsilon(delta)), float(at_orders)])

@@ -13,10 +13,11 @@ from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.accounting.reports import tight_epsilon
 from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
-from dpsql.catalog.model import Budget
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
 from dpsql.types import Span
+
+REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +88,30 @@ def percent(share: Fraction) -> str:
 class Spending:
     """A budget with its accounts: the whole, and the analyst's own where there is one.
 
-    `tight` is the least epsilon known for everything released so far, at the delta `at`; it is for reading, not for the gate.
-    Of `incidents` statements of the analyst that may fail after their charge, `failed` did; then the account is closed.
+    `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). Of
+    `incidents` statements of the analyst that may fail after their charge, `failed` did; then the account is closed.
     """
 
     budget: str
     entity: str
     accounts: tuple[BudgetLine, ...]
-    statements: int
-    tight: float | None
+    spent: Charge
+    prices: tuple[tuple[int | None, int], ...]
     at: float
     analyst: str
     failed: int
     incidents: int
+
+    @property
+    def statements(self) -> int:
+        """How many statements were charged."""
+        return sum(times for _, times in self.prices)
+
+    @property
+    def tight(self) -> float | None:
+        """The least epsilon known for everything released so far, at the delta `at`; it is for reading, not for the gate. It is
+        computed when it is first asked for, which takes a moment."""
+        return tight_epsilon(self.spent, self.prices, self.at)
 
     @property
     def incidents_left(self) -> int:
@@ -110,24 +122,6 @@ class Spending:
                 "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts],
                 "incidents": {"analyst": self.analyst, "failed": self.failed, "limit": self.incidents,
                               "left": self.incidents_left}}
-
-
-REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
-
-
-def spending(budget: Budget, analyst: str, spent: dict[str | None, Charge], charges: Sequence[Charge], failed: int, *,
-             last: Charge | None = None) -> Spending:
-    """The state of a budget; `charges` are all that were made, one for each statement, and `failed` of the analyst's failed.
-
-    `last` is the analyst's newest charge.
-    """
-    accounts = [BudgetLine(whose=None, total=budget.total, spent=spent[None], last=last)]
-    mine = budget.of(analyst)
-    if mine is not None:
-        accounts.append(BudgetLine(whose=analyst, total=mine, spent=spent[analyst], last=last))
-    at = float(budget.total.delta / 2) or REPORT_DELTA
-    return Spending(budget=budget.name, entity=budget.entity, accounts=tuple(accounts), statements=len(charges),
-                    tight=tight_epsilon(charges, at), at=at, analyst=analyst, failed=failed, incidents=budget.incidents)
 
 
 def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None, *,

@@ -31,8 +31,6 @@ from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Tota
 MOST_NUMBERS = 300_000  # entries of matrices and answers of one record; larger measurements are not kept
 SHORT = (Identity, Total, Prefix, Ranges)  # factors that are stored by their parameters
 EVERY_ROW = "every row is in a cell"  # part of every digest: records in which this does not hold never match
-MARK = '"measured"'
-"""What the text of an answer with records contains."""
 
 
 @dataclass(frozen=True, kw_only=True)

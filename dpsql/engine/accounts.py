@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dpsql.accounting.cost import NOTHING
-from dpsql.answers.spending import Spending, spending
+from dpsql.answers.spending import REPORT_DELTA, BudgetLine, Spending
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Entry
 
 
 def budget_of(session: Session) -> Spending:
     """The state of the session's budget, with the ledger read anew."""
-    session.ledger.refresh()
-    names = (None, session.analyst)
-    entries = [entry for entry in session.ledger.entries(session.budget.name) if entry.charge != NOTHING]  # not of online models
-    last = next((entry.charge for entry in reversed(entries) if entry.account == session.account.named), None)
-    return spending(session.budget, session.analyst, {name: session.ledger.spent(session.budget.name, name) for name in names},
-                    [entry.charge for entry in entries], len(session.ledger.failed(session.account)), last=last)
+    ledger, budget = session.ledger, session.budget
+    return Spending(budget=budget.name, entity=budget.entity, accounts=accounts_of(session), spent=ledger.spent(budget.name),
+                    prices=ledger.prices(budget.name), at=float(budget.total.delta / 2) or REPORT_DELTA,
+                    analyst=session.analyst, failed=len(ledger.failed(session.account)), incidents=budget.incidents)
+
+
+def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
+    """The accounts of the session's budget, with the ledger read anew: the whole, and the analyst's own where there is one."""
+    ledger, budget, analyst = session.ledger, session.budget, session.analyst
+    ledger.refresh()
+    totals = {None: budget.total, analyst: budget.of(analyst)}
+    return tuple(BudgetLine(whose=whose, total=total, spent=ledger.spent(budget.name, whose), last=ledger.last(session.account))
+                 for whose, total in totals.items() if total is not None)
 
 
 def left_in_budget(session: Session) -> list[str]:
     """What is left of the total and of this analyst's share, as text."""
-    return [f"{account.left()} ({account.whose or 'all'})" for account in budget_of(session).accounts]
+    return [f"{account.left()} ({account.whose or 'all'})" for account in accounts_of(session)]
 
 
 def releases_of(session: Session) -> list[Entry]:

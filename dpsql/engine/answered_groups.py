@@ -11,7 +11,6 @@ import numpy as np
 
 from dpsql.answers.answer import Answer
 from dpsql.batch.counted_keys import CountedKeys, counted_keys
-from dpsql.engine.accounts import releases_of
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import Error
@@ -37,8 +36,7 @@ class AnsweredGroups:
 
 def group_marginals(counted: CountedKeys, names: Mapping[str, str], session: Session) -> Iterator[MarginalMeasurement]:
     """The marginals of these keys, under these names, that were counts by groups of the same rows."""
-    texts = list(dict.fromkeys(entry.sql for entry in releases_of(session) if "GROUP" in entry.sql.upper()))
-    for text in texts[-MOST_BOUND:]:
+    for text in session.ledger.texts(session.account, "GROUP", MOST_BOUND):
         found = _answered(text, session)
         marginal = _marginal(found, counted, names) if found is not None and found.keys.rows == counted.rows else None
         if marginal is not None:

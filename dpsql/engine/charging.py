@@ -13,7 +13,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.answers.answer import Answer, compose
 from dpsql.answers.spending import busy, closed, exhausted
 from dpsql.catalog.price import Price
-from dpsql.engine.accounts import budget_of
+from dpsql.engine.accounts import accounts_of
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
@@ -140,7 +140,7 @@ def finished(question: Question, options: Options, released: Released, session: 
 
 def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhausted:
     """The refusal of a charge that a budget cannot pay, which states what is left."""
-    accounts = {account.whose: account for account in budget_of(session).accounts}
+    accounts = {account.whose: account for account in accounts_of(session)}
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))
     return exhausted(account, options.price, place, others=tuple(accounts.values()))

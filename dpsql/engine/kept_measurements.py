@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpsql.batch.counted_keys import CountedKeys
-from dpsql.batch.records import MARK, Record, decoded
+from dpsql.batch.records import Record, decoded
 from dpsql.engine.answered_groups import group_marginals
 from dpsql.engine.session import Session
+from dpsql.kernel.marks import MEASURED
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import TableDomain
@@ -16,7 +17,8 @@ from dpsql.synthesis.methods.aim import MOST_CELLS
 
 def kept_records(session: Session) -> list[Record]:
     """The records of all stored answers, oldest first."""
-    return [record for body in session.ledger.holding(session.account, session.kernel.version, MARK) for record in decoded(body)]
+    bodies = session.ledger.holding(session.account, session.kernel.version, MEASURED)
+    return [record for body in bodies for record in decoded(body)]
 
 
 def known_marginals(counted: CountedKeys, names: Mapping[str, str], domain: TableDomain, session: Session) -> tuple[

@@ -20,6 +20,7 @@ from dpsql.answers.listings import Listing
 from dpsql.engine.charging import open_account
 from dpsql.engine.session import Session
 from dpsql.errors import SqlError
+from dpsql.kernel.marks import SYNTHETIC
 from dpsql.measurements import Request
 from dpsql.plan.identity import digest
 from dpsql.sql.text.statement import Drop
@@ -27,8 +28,7 @@ from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
 from dpsql.synthesis.synthetic_table import MARK
 from dpsql.types import Type
 
-COMMON = '{"synthetic table'  # with which tables, several together, and notes begin
-BEGINNING = f'{COMMON} note": '  # of notes, which hold no table
+BEGINNING = f'{SYNTHETIC} note": '  # of notes, which hold no table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def standing(session: Session) -> dict[str, str]:
     """The stored forms of the account's synthetic tables, by their names in lower case."""
     made: dict[str, str] = {}
     found: dict[str, str] = {}
-    for body in session.ledger.holding(session.account, session.kernel.version, COMMON):
+    for body in session.ledger.holding(session.account, session.kernel.version, SYNTHETIC):
         if body.startswith(MARK):
             name, _ = json.JSONDecoder().raw_decode(body, len(MARK))
             made[content_of(body)] = found[name.lower()] = body

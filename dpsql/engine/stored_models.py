@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dpsql.engine.session import Session
-from dpsql.synthesis.online_model import ONLINE_MARK, OnlineModel, model_of_json
+from dpsql.kernel.marks import ONLINE
+from dpsql.synthesis.online_model import OnlineModel, model_of_json
 
 
 def models(session: Session) -> dict[str, OnlineModel]:
     """The online models of the session's account, by name, oldest first."""
-    bodies = session.ledger.holding(session.account, session.kernel.version, ONLINE_MARK)
-    return {made.name: made for made in map(model_of_json, (body for body in bodies if body.startswith(ONLINE_MARK)))}
+    bodies = session.ledger.holding(session.account, session.kernel.version, ONLINE)
+    return {made.name: made for made in map(model_of_json, (body for body in bodies if body.startswith(ONLINE)))}

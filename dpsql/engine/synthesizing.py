@@ -27,6 +27,7 @@ from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
+from dpsql.kernel.marks import ONLINE
 from dpsql.measurements import Request
 from dpsql.plan.certificate import stabilities, stability
 from dpsql.plan.expr.nodes import Value
@@ -48,7 +49,6 @@ from dpsql.synthesis.method import CodedColumn, CodedTable, Method, SynthesisTas
 from dpsql.synthesis.method_choice import chosen, in_best_account
 from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.named_workload import read_workload
-from dpsql.synthesis.online_model import ONLINE_MARK
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
@@ -239,7 +239,7 @@ def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[
     form the table is a `part`."""
     session, whole = made.session, made.stored_form
     stored = None if whole is None else part(whole)
-    online = name.lower() in {model.lower() for model in models(session)} and not (stored or "").startswith(ONLINE_MARK)
+    online = name.lower() in {model.lower() for model in models(session)} and not (stored or "").startswith(ONLINE)
     table = standing(session).get(name.lower())
     if online or (table is not None and table != stored) or (stored is None and name.lower() in _names(session.catalog)):
         raise SqlError(f"there is {'an online model' if online else 'a table'} {name} already", code="synthesis", span=span,

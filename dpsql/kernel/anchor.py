@@ -13,6 +13,11 @@ settled no earlier than its answer is shown, and the answer itself not at all:
   answered   If power is lost and the ledger is rolled back as well, answers alone may be missing that this file has not
              seen. Their charges are there, and count as failed: no sum and no number of failures ever goes down.
 
+The charge's own sync stays, although nothing is shown before the answer's: what a statement needs may exhaust a machine, which
+then loses what was not on disk, as a virtual one does that is stopped for its memory. So a failure that private rows decide would
+leave neither charge nor incident, and could be had again and again. A record here may also reach the disk by itself, and would
+then be ahead of the ledger.
+
 So after a crash the anchor is behind the ledger, or level with it, and never ahead: a record is written when its events are on
 disk in the ledger. An anchor that is ahead therefore means that the ledger was rolled back.
 

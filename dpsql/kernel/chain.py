@@ -35,6 +35,11 @@ was written by a chain that had these sums, in its turn, as an event like all ot
 with sums of their own. The first hash, of the identity and the salt, is one of its parts. So to forge a checkpoint is exactly
 as hard as to forge any other event: the anchor would have to be forged too.
 
+A checkpoint of an earlier version states less: no hashes of what is between, no skips (`waypoint`), no reports (`reported`). None
+is resumed at; it is accepted for what it states, and the next event is followed by one that states everything. In turn, earlier
+versions accept ours without comparing those parts: these decide no charge, and whoever has the file alone could as well add
+events that nobody can tell from others.
+
 *Names.* An account is identified by the normal form of its analyst's name (`catalog.names`), whatever form an event holds.
 """
 
@@ -43,15 +48,19 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from dpsql.accounting.cost import NOTHING, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
-from dpsql.kernel.sums import Account as Account
+from dpsql.kernel.account import Account as Account
 from dpsql.kernel.sums import ChainSums
+from dpsql.kernel.waypoint import Head, Waypoint
 
+LISTED = "charge", "answer"  # kinds of events that make a list of statements
 EVERY = 1000  # events, at least, between two checkpoints
 
 
@@ -121,6 +130,9 @@ class Chain:
         self.hashes = {0: genesis}  # of accepted events, from the checkpoint on at which the chain was resumed
         self.head = 0, genesis  # the number of the newest event (0 if there is none) and the hash up to it
         self.checkpoint = self.head  # the newest one
+        self._resumable = 0  # the newest one that states everything
+        self._checkpoints, self._skips = 0, tuple[Head, ...]()
+        self._between = hashlib.sha256()  # of the links since the newest checkpoint
         self._sums = ChainSums()
 
     @property
@@ -144,6 +156,19 @@ class Chain:
         """The charges of a budget that failed and are not forgiven."""
         accounts = {*self._sums.pending, *self._sums.failed}
         return {seq for account in accounts if account.budget == budget for seq in self.failed(account)}
+
+    def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
+        """How often each price was charged to a budget; see `reported`."""
+        return tuple(sorted(self._sums.reported.prices.get(budget, Counter()).items(), key=str))
+
+    def last(self, account: Account) -> Charge | None:
+        """The last charge of an account that was not of nothing."""
+        return self._sums.reported.last.get(account.named)
+
+    def listed(self, budget: str, account: Account | None = None) -> int:
+        """How many events of a budget, or of one account, lists of its statements show."""
+        return sum(number for each, number in self._sums.reported.listed.items()
+                   if each.budget == budget and (account is None or each == account.named))
 
     def kept(self, digest: str) -> int | None:
         """The newest charge of this name with which the kernel keeps something."""
@@ -174,12 +199,15 @@ class Chain:
 
     def checkpoint_due(self) -> Event | None:
         """A checkpoint, if enough events were written since the last one that it costs little beside them."""
-        if self.head[0] - self.checkpoint[0] < EVERY + self._sums.size:
+        if self.head[0] - self._resumable < EVERY + self._sums.size:
             return None
-        return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(self._told()))
+        told = {"ledger": self.genesis, **self._waypoint().as_values(), **self._sums.as_values()}
+        return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
 
-    def _told(self) -> dict[str, Any]:
-        return {"ledger": self.genesis, "before": list(self.checkpoint), **self._sums.as_values()}
+    def _waypoint(self) -> Waypoint:
+        """What a checkpoint states beside the sums, if it is the next event."""
+        return Waypoint(number=self._checkpoints + 1, before=self.checkpoint, skips=self._skips,
+                        between=self._between.hexdigest())
 
     def _check_open(self, account: Account, incidents: int) -> None:
         failed = self.failed(account)
@@ -201,39 +229,62 @@ class Chain:
         """Count an event that is in the file. Raises Broken if it is not the next one, exactly as it was made."""
         if event.seq != self.head[0] + 1 or event.link(self.head[1]) != link:
             raise Broken
-        self._count(event, link)
+        waypoint = self._agreed(event) if event.kind == "checkpoint" else None
+        if waypoint is None:
+            self._count(event)
+            self._between.update(f"{link}\n".encode())
         self.head = event.seq, link
         self.hashes[event.seq] = link
+        if waypoint is not None:
+            self._pass(waypoint)
+
+    def _agreed(self, checkpoint: Event) -> Waypoint:
+        """What a checkpoint states beside the sums, in full. Raises Broken where it, or a sum, is not as it is here."""
+        (told, sums), own = self._read(checkpoint), self._waypoint()
+        same = told == own if told.between is not None else told.before == own.before
+        if not same or not self._sums.agree(sums, checkpoint.seq):
+            raise Broken
+        return own if told.between is not None else replace(own, between=None)
 
     def resume(self, event: Event, link: str, previous: str) -> None:
         """Begin at a checkpoint that is in the file, after the hash before it, and which counts once a later head has proved to
-        be known. Raises Broken if it is not one of this ledger."""
+        be known. Raises Broken if it is not one of this ledger that states everything."""
         if event.kind != "checkpoint" or event.link(previous) != link:
             raise Broken
-        _, self._sums = self._read(event)
-        self.checkpoint = self.head = event.seq, link
+        waypoint, self._sums = self._read(event)
+        if waypoint.between is None:
+            raise Broken
+        self.head = event.seq, link
         self.hashes = {event.seq: link}
+        self._pass(waypoint)
 
-    def _read(self, checkpoint: Event) -> tuple[tuple[int, str], ChainSums]:
-        """The checkpoint before, and the sums. Raises Broken if it is one of another ledger, or none."""
+    def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
+        """What a checkpoint states; where it is of an earlier version, with the reports from here, which it does not state.
+        Raises Broken if it is one of another ledger, or none."""
         try:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
-                return (told["before"][0], told["before"][1]), ChainSums.from_values(told)
-        except (LookupError, TypeError, ValueError):
+                waypoint = Waypoint.from_values(told)
+                silent = self._sums.reported.as_values() if waypoint.between is None else {}
+                return waypoint, ChainSums.from_values(silent | told)
+        except (AttributeError, LookupError, TypeError, ValueError):
             pass
         raise Broken
 
-    def _count(self, event: Event, link: str) -> None:
-        if event.kind == "checkpoint":
-            before, told = self._read(event)
-            if before != self.checkpoint or not self._sums.agree(told, event.seq):
-                raise Broken
-            self.checkpoint = event.seq, link
-            return
+    def _pass(self, waypoint: Waypoint) -> None:
+        """Go on after a checkpoint, which is the head."""
+        self.checkpoint = self.head
+        if waypoint.between is not None:
+            self._resumable = self.head[0]
+        self._checkpoints, self._skips, self._between = waypoint.number, waypoint.skips_after(self.head), hashlib.sha256()
+
+    def _count(self, event: Event) -> None:
         sums, account = self._sums, event.account.named
+        if event.kind in LISTED:
+            sums.reported.listed[account] += 1
         self._follow(event, sums.pending[account], sums.failed[account])
         if (charge := event.cost) != NOTHING:
+            sums.reported.count(account, charge)
             for key in ((account.budget, None), (account.budget, account.analyst)):
                 sums.spent[key] = sums.spent.get(key, NOTHING) + charge
 

@@ -21,8 +21,12 @@ reading all of them. Events before it are verified when one of them is read (`pa
 So damage there is noticed when it matters; what it can do until then is to hide a stored answer, which is paid for again. Sums,
 failures and what is kept with a charge do not depend on what can be found.
 
-*Versions.* A ledger whose file has no room for `reopened` events or checkpoints is converted when the first one is written, in
-the same transaction: rows, hashes and the head of the chain stay unchanged, so both files are valid before and after.
+Nothing that is asked often reads all events. Reports follow from sums; lists and stored answers are found by an index, verified
+one by one, and a list is whole if it has as many events as the chain counted.
+
+*Versions.* A ledger that has no room for `reopened` events or checkpoints, or lacks an index, is converted when a checkpoint is
+written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so both files are valid before and
+after. A ledger without a checkpoint that states all that this version needs is read from the beginning, until there is one.
 """
 
 from __future__ import annotations
@@ -51,9 +55,11 @@ from dpsql.kernel.chain import Broken, Chain, Event, genesis
 from dpsql.kernel.chain import Busy as Busy
 from dpsql.kernel.chain import Closed as Closed
 from dpsql.kernel.chain import Refused as Refused
-from dpsql.kernel.past import COLUMNS, Past
+from dpsql.kernel.marks import MARKS
+from dpsql.kernel.past import COLUMNS, LINKED, Past
 from dpsql.kernel.running_statements import Running
 from dpsql.kernel.turns import Step, Turns, Waiting
+from dpsql.kernel.waypoint import RESUMABLE
 
 EVENTS = """
 CREATE TABLE events (
@@ -63,9 +69,19 @@ CREATE TABLE events (
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
 CREATE INDEX asked ON events (digest, budget, analyst, data) WHERE kind = 'answer';
 """
+LISTS = "kind IN ('charge', 'answer')"  # as `chain.LISTED` says
+INDEXES = {"listed": f"(budget, analyst) WHERE {LISTS}", **{
+    f"marked_{name}": f"(budget, analyst, data) WHERE kind = 'answer' AND instr(body, '{mark}') > 0"
+    for name, mark in MARKS.items()}}
+"""Those that a ledger of an earlier version does not have. Without them the same is found, by reading all events."""
 SCHEMA = f"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT; {EVENTS}"
-MAKE_ROOM = ("DROP INDEX asked", "ALTER TABLE events RENAME TO older", *EVENTS.strip().rstrip(";").split(";"),
-             "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
+NAMES = f"""WITH RECURSIVE names (name) AS (
+    SELECT (SELECT MIN(analyst) FROM events WHERE {LISTS} AND budget = :budget) UNION ALL
+    SELECT (SELECT MIN(analyst) FROM events WHERE {LISTS} AND budget = :budget AND analyst > name) FROM names
+    WHERE name IS NOT NULL) SELECT name FROM names WHERE normal(name) = normal(:analyst)"""
+"""The forms of an analyst's name that events of a budget have, one look in an index for each name there is."""
+MAKE_ROOM = (*(f"DROP INDEX IF EXISTS {name}" for name in ("asked", *INDEXES)), "ALTER TABLE events RENAME TO older",
+             *EVENTS.strip().rstrip(";").split(";"), "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
 PATIENCE = 60.0  # seconds a writer waits for its turn, or a statement for others of its account, before it gives up
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
 UNWRITABLE = "the right to write it, room on its disk, and no other program that locks it"
@@ -127,6 +143,7 @@ class Ledger:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.executescript(SCHEMA)
+                connection.executescript("".join(f"CREATE INDEX {name} ON events {what};" for name, what in INDEXES.items()))
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             Anchor(anchor).create((0, genesis(meta)))
         except (OSError, sqlite3.Error):
@@ -216,8 +233,9 @@ class Ledger:
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
         """The stored answers of an account, on the same data, whose text contains `mark`, oldest first."""
-        return self._bodies("kind = 'answer' AND budget = ? AND normal(analyst) = ? AND data = ? AND instr(body, ?) > 0 "
-                            "ORDER BY seq", account.budget, account.named.analyst, data, mark)
+        told = mark.replace("'", "''")  # no parameter, which would fit no index
+        return self._bodies(f"kind = 'answer' AND budget = :budget AND analyst IN ({NAMES}) AND data = :data AND "
+                            f"instr(body, '{told}') > 0 ORDER BY seq", budget=account.budget, analyst=account.analyst, data=data)
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
         """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
@@ -259,17 +277,40 @@ class Ledger:
         with self._reading() as chain:
             return chain.spent(budget, analyst)
 
+    def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
+        """How often each price was charged to a budget, up to the newest event this process has verified: a pure epsilon in
+        billionths, or None for charges without one; rounded up where there are many (`kernel.reported`)."""
+        with self._reading() as chain:
+            return chain.prices(budget)
+
+    def last(self, account: Account) -> Charge | None:
+        """The last charge of an account that was not of nothing, up to the newest event this process has verified."""
+        with self._reading() as chain:
+            return chain.last(account)
+
     def refresh(self) -> None:
         """Read what other processes have written."""
         self._catch_up(self._ready())
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
-        """Every charged statement of a budget, oldest first."""
-        charged = self._events("kind = 'charge' AND budget = ? AND (? IS NULL OR normal(analyst) = normal(?)) ORDER BY seq",
-                               budget, analyst, analyst)
-        bodies = {event.answers: event.body for event in self._events("kind = 'answer' AND budget = ?", budget)}
+        """Every charged statement of a budget, or of one analyst, oldest first."""
+        account = None if analyst is None else Account(budget=budget, analyst=analyst)
+        whose = "" if account is None else f" AND analyst IN ({NAMES})"
+        with self._unchanging() as chain:
+            found = self._events(f"{LISTS} AND budget = :budget{whose} ORDER BY seq", budget=budget, analyst=analyst)
+            if len(found) != chain.listed(budget, account):
+                raise self._damaged()
+        bodies = {event.answers: event.body for event in found if event.kind == "answer"}
         return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
-                      body=bodies.get(event.seq)) for event in charged]
+                      body=bodies.get(event.seq)) for event in found if event.kind == "charge"]
+
+    def texts(self, account: Account, word: str, most: int) -> list[str]:
+        """The different statements with a word, in letters of either case, that an account was charged for: the newest ones,
+        oldest first."""
+        found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {LISTS} AND kind = 'charge' AND budget = :budget AND "
+                             f"analyst IN ({NAMES}) AND instr(upper(sql), upper(:word)) > 0 GROUP BY sql ORDER BY 1 DESC "
+                             "LIMIT :most) ORDER BY seq", budget=account.budget, analyst=account.analyst, word=word, most=most)
+        return [event.sql for event in found]
 
     # -- the file, its chain and its anchor
 
@@ -319,19 +360,19 @@ class Ledger:
         self._settle(chain.head[0])
 
     def _begun(self, connection: sqlite3.Connection, first: str, vouched: int) -> tuple[Chain, Past]:
-        """A chain that begins at the newest checkpoint that is no later than an event that is known to be right, or at the first
-        event; then every page of the file is checked too."""
+        """A chain that begins at the newest checkpoint from which one can and that is no later than an event that is known to be
+        right, or at the first event; then every page of the file is checked too."""
         chain = Chain(first, Running(self.path).is_running)
-        row = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE kind = 'checkpoint' AND seq <= ? "
-                                 "ORDER BY seq DESC LIMIT 1", (vouched,)).fetchone() if vouched else None
+        row = connection.execute(f"SELECT {LINKED} FROM events WHERE kind = 'checkpoint' AND seq <= ? AND instr(body, ?) > 0 "
+                                 "ORDER BY seq DESC LIMIT 1", (vouched, RESUMABLE)).fetchone() if vouched else None
         if row is None:
             if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
                 raise self._damaged()
         else:
-            event, link = Event(*row[:-1]), row[-1]
-            previous = connection.execute("SELECT hash FROM events WHERE seq = ?", (event.seq - 1,)).fetchone()
+            *values, link, previous = row
+            event = Event(*values)
             try:
-                chain.resume(event, link, previous[0] if previous else "")
+                chain.resume(event, link, previous or "")
             except Broken:
                 raise self._damaged(f" at event {event.seq}") from None
         return chain, Past(chain.checkpoint, first)
@@ -499,7 +540,7 @@ class Ledger:
                            try_="the right to write its folder, and room on its disk")
 
     def _make_room(self) -> None:
-        """Convert an older ledger so that it accepts the current kinds of events; its rows stay unchanged."""
+        """Convert an older ledger so that it accepts the current kinds of events and has all indexes; its rows stay unchanged."""
         connection = self._ready()
         (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
         if "'checkpoint'" not in made:
@@ -511,6 +552,8 @@ class Ledger:
                 connection.execute("ROLLBACK TO room")
                 raise
             connection.execute("RELEASE room")
+        for name, what in INDEXES.items():
+            connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON events {what}")
 
     def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
@@ -552,21 +595,34 @@ class Ledger:
             raise self._damaged(f" at event {found[0].seq}")
         return found[0] if found else None
 
-    def _bodies(self, where: str, *values: str | int | None) -> list[str]:
-        return [event.body or "" for event in self._events(where, *values)]
+    def _bodies(self, where: str, *values: str | int, **named: str) -> list[str]:
+        return [event.body or "" for event in self._events(where, *values, **named)]
 
-    def _events(self, where: str, *values: str | int | None) -> list[Event]:
+    @contextlib.contextmanager
+    def _unchanging(self) -> Iterator[Chain]:
+        """A context in which the file has the events of the chain, and no others."""
+        connection = self._ready()
+        with self._shared.lock:
+            connection.execute("BEGIN")
+            try:
+                self._catch_up(connection)
+                yield self._chain
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _events(self, where: str, *values: str | int, **named: str | int | None) -> list[Event]:
         """The events for which a condition holds, in a verified state of the ledger. Before answers are given away, the anchor
         has their charges on disk."""
         connection = self._ready()
         self._catch_up(connection)
         try:
-            found = [Event(*row) for row in self._patiently(
-                lambda: connection.execute(f"SELECT {COLUMNS} FROM events WHERE {where}", values).fetchall())]
+            rows = [(Event(*row), link, previous) for *row, link, previous in self._patiently(
+                lambda: connection.execute(f"SELECT {LINKED} FROM events WHERE {where}", named or values).fetchall())]
+            found = [event for event, _, _ in rows]
             with self._shared.lock:
                 if found and max(event.seq for event in found) > self._chain.head[0]:  # written since, by another process
                     self._catch_up(connection)
-                self._shared.past.verify(connection, [event.seq for event in found])
+                self._shared.past.verify(connection, rows)
         except (sqlite3.Error, Broken):
             raise self._damaged() from None
         answered = [event.answers or 0 for event in found if event.kind == "answer"]
@@ -583,8 +639,13 @@ class Ledger:
             raise self._damaged() from None
 
     def _read_on(self, connection: sqlite3.Connection) -> None:
+        seq, _ = self._chain.head
+        read = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq >= ? ORDER BY seq", (seq or 1,))
+        with contextlib.closing(read) as rows:  # or a fault would keep the file open
+            self._accept(connection, rows)
+
+    def _accept(self, connection: sqlite3.Connection, rows: sqlite3.Cursor) -> None:
         seq, link = self._chain.head
-        rows = connection.execute(f"SELECT {COLUMNS}, hash FROM events WHERE seq >= ? ORDER BY seq", (seq or 1,))
         newest = rows.fetchone() if seq else None
         if seq and (newest is None or (newest[0], newest[-1]) != (seq, link)):
             if connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0] < seq:

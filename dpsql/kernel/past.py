@@ -1,67 +1,100 @@
 """The events before the checkpoint from which a ledger was opened: not read then, and verified when one of them is.
 
-A checkpoint names the one before it and its hash. So from a checkpoint that is known to be right, all others are found, one
-after the other; and the events between two of them are right if their hashes lead from one to the other. Proof: the hash of a
-checkpoint is of everything before it, so other events that led to it would be a collision of SHA-256. Events are verified as they
-were when this was done; as with those after the checkpoint, a change under an open ledger need not be noticed.
+A checkpoint names earlier ones and their hashes (`waypoint`), so from one that is known to be right all others are found. Proof:
+its hash is of its text, so another text would be a collision of SHA-256. The hashes of the events between two checkpoints are
+those in the file if they have the hash that the later one states, as others would be a collision; and an event is right if it
+leads from the hash before it to its own, as another would be one. Checkpoints of earlier versions do not state that hash: there,
+all events between the two are read, and lead from one to the other.
+
+Hashes are verified as they were when this was done; as with events after the checkpoint, a change under an open ledger need not
+be noticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable
+from contextlib import closing
 
 from dpsql.kernel.chain import Broken, Event
+from dpsql.kernel.waypoint import Head, Waypoint
 
 COLUMNS = ", ".join(Event._fields)
-Head = tuple[int, str]
+LINKED = f"{COLUMNS}, hash, (SELECT hash FROM events AS earlier WHERE earlier.seq = events.seq - 1)"
 
 
 class Past:
     """What is known of the events up to a checkpoint, which was verified."""
 
     def __init__(self, checkpoint: Head, genesis: str) -> None:
-        self._marks = [checkpoint]  # all that were found, oldest first, down to the beginning
         self._genesis = genesis
-        self._verified: set[int] = set()  # marks whose events, from the mark before on, were verified
+        self._newest = checkpoint
+        self._found: list[Head] = []  # checkpoints, oldest first
+        self._waypoints: dict[Head, Waypoint] = {}  # what these state
+        self._sound: set[int] = set()  # those before which the hashes, from the checkpoint before on, were verified
 
-    def verify(self, connection: sqlite3.Connection, seqs: Iterable[int]) -> None:
-        """Verify these events, as far as they are of the past. Raises Broken where one is not as it was written."""
+    def verify(self, connection: sqlite3.Connection, rows: Iterable[tuple[Event, str, str | None]]) -> None:
+        """Verify events, each with the hash up to it and the one before it, as far as they are of the past. Raises Broken where
+        one is not as it was written."""
         try:
-            self._verify(connection, seqs)
-        except (LookupError, TypeError, ValueError):
+            for event, link, previous in rows:
+                if event.seq <= self._newest[0]:
+                    self._verify(connection, event.seq)
+                    if event.link(self._genesis if event.seq == 1 else previous or "") != link:
+                        raise Broken
+        except (AttributeError, LookupError, TypeError, ValueError):
             raise Broken from None
 
-    def _verify(self, connection: sqlite3.Connection, seqs: Iterable[int]) -> None:
-        first, last = 0, 0  # between which events were just verified
-        for seq in seqs:
-            if seq <= self._marks[-1][0] and not first < seq <= last:
-                self._find(connection, seq)
-                at = bisect_left(self._marks, (seq, ""))
-                (first, _), (last, _) = self._marks[at - 1 : at + 1]
-                if last not in self._verified:
-                    self._walk(connection, self._marks[at - 1], self._marks[at])
-                    self._verified.add(last)
+    def _verify(self, connection: sqlite3.Connection, seq: int) -> None:
+        """Verify the hashes around an event."""
+        head, waypoint = self._checkpoint_after(connection, seq)
+        if head[0] not in self._sound:
+            self._check(connection, head, waypoint)
+            self._sound.add(head[0])
 
-    def _find(self, connection: sqlite3.Connection, seq: int) -> None:
-        """Find the marks down to one before an event."""
-        while self._marks[0][0] >= seq:
-            at, link = self._marks[0]
-            row = connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq = ?", (at,)).fetchone()
-            before = connection.execute("SELECT hash FROM events WHERE seq = ?", (at - 1,)).fetchone()
-            if row is None or before is None or Event(*row).link(before[0]) != link:
-                raise Broken
-            found, its = json.loads(row[-1])["before"]
-            if not found < at or (found == 0 and its != self._genesis):
-                raise Broken
-            self._marks.insert(0, (found, its))
+    def _checkpoint_after(self, connection: sqlite3.Connection, seq: int) -> tuple[Head, Waypoint]:
+        """The first checkpoint that is not before an event."""
+        at = bisect_left(self._found, (seq, ""))
+        head = self._found[at] if at < len(self._found) else self._newest
+        while (waypoint := self._at(connection, head)).before[0] >= seq:
+            head = min(earlier for earlier in (waypoint.before, *waypoint.skips) if earlier[0] >= seq)
+        return head, waypoint
 
-    def _walk(self, connection: sqlite3.Connection, first: Head, last: Head) -> None:
-        seq, link = first
-        for row in connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", (seq, last[0])):
-            event = Event(*row)
-            seq, link = event.seq, event.link(link)
-        if (seq, link) != last:
+    def _at(self, connection: sqlite3.Connection, head: Head) -> Waypoint:
+        """What a checkpoint states, which is known by its number and hash."""
+        if head in self._waypoints:
+            return self._waypoints[head]
+        row = connection.execute(f"SELECT {LINKED} FROM events WHERE seq = ?", head[:1]).fetchone()
+        if row is None or Event(*row[:-2]).link(row[-1] or "") != head[1]:
             raise Broken
+        waypoint = Waypoint.from_values(json.loads(row[-3]))
+        if not all(seq < head[0] for seq, _ in (waypoint.before, *waypoint.skips)) or (
+                waypoint.before[0] == 0 and waypoint.before[1] != self._genesis):
+            raise Broken
+        self._waypoints[head] = waypoint
+        insort(self._found, head)
+        return waypoint
+
+    def _check(self, connection: sqlite3.Connection, head: Head, waypoint: Waypoint) -> None:
+        """Verify the hashes from the checkpoint before to this one."""
+        before = waypoint.before
+        heads = [before] if before[0] == 0 else []
+        heads += connection.execute("SELECT seq, hash FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq", (before[0], head[0]))
+        if [seq for seq, _ in heads] != [*range(before[0], head[0] + 1)] or heads[0] != before or heads[-1] != head:
+            raise Broken
+        if waypoint.between is None:
+            self._walk(connection, heads)
+        elif hashlib.sha256("".join(f"{link}\n" for _, link in heads[1:-1]).encode()).hexdigest() != waypoint.between:
+            raise Broken
+
+    def _walk(self, connection: sqlite3.Connection, heads: list[Head]) -> None:
+        """Verify hashes by the events that they are of; the first and the last are known to be right."""
+        rows = connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq",
+                                  (heads[0][0], heads[-1][0]))
+        with closing(rows):  # or a fault would keep the file open
+            for row, (_, previous), (_, link) in zip(rows, heads, heads[1:], strict=False):
+                if Event(*row).link(previous) != link:
+                    raise Broken

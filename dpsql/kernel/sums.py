@@ -5,28 +5,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.accounting.cost import Charge
-from dpsql.catalog.names import normal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """The account a charge belongs to: an analyst's, within a budget."""
-
-    budget: str
-    analyst: str
-
-    @property
-    def named(self) -> Account:
-        """The same account under its normal name, by which events are counted."""
-        return Account(budget=self.budget, analyst=normal(self.analyst))
+from dpsql.kernel.account import Account
+from dpsql.kernel.reported import Reported
 
 
 class ChainSums:
-    """What follows from the events up to some point: all that later events are decided by."""
+    """What follows from the events up to some point: all that later events are decided by, and what reports tell."""
 
     def __init__(self) -> None:
         self.spent: dict[tuple[str, str | None], Charge] = {}
@@ -34,12 +21,13 @@ class ChainSums:
         self.failed: defaultdict[Account, set[int]] = defaultdict(set)
         self.forgiven: set[int] = set()
         self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
+        self.reported = Reported()
 
     @property
     def size(self) -> int:
         """How many sums and numbers there are."""
         lists = [*self.pending.values(), *self.failed.values(), self.forgiven]
-        return len(self.spent) + len(self.kept) + sum(map(len, lists))
+        return len(self.spent) + len(self.kept) + sum(map(len, lists)) + self.reported.size
 
     def as_values(self) -> dict[str, Any]:
         """The same in values of JSON, in one order whatever the order of the events was."""
@@ -48,16 +36,17 @@ class ChainSums:
 
         spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
         return {"spent": sorted(spent, key=str), "pending": told(self.pending), "failed": told(self.failed),
-                "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items()))}
+                "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), **self.reported.as_values()}
 
     @classmethod
     def from_values(cls, told: Mapping[str, Any]) -> ChainSums:
-        """The inverse of `as_values`. Raises KeyError, TypeError or ValueError for anything else."""
+        """The inverse of `as_values`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
         made = cls()
         made.spent = {(budget, analyst): Charge.summed(*sums) for budget, analyst, *sums in told["spent"]}
         for name, lists in (("pending", made.pending), ("failed", made.failed)):
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
+        made.reported = Reported.from_values(told)
         return made
 
     def agree(self, others: ChainSums, slack: int) -> bool:

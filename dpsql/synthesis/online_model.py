@@ -28,7 +28,6 @@ from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.synthesis.released_table import SyntheticColumn, packed, unpacked
 
-ONLINE_MARK = '{"online model": '  # with which the stored form of each begins, and of nothing else
 PLAIN_FIELDS = ("price", "total", "limit", "shared", "gaussian", "scale", "updates", "queries", "identity", "singles", "cells",
                 "statement", "notes")
 START = Fraction(1, 10)  # of the price, for the columns by themselves

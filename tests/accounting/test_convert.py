@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
+from support.reports import report_of
 
 from dpsql.accounting.convert import delta_of, rho_of
 from dpsql.accounting.cost import Charge, concentrated, pure
-from dpsql.accounting.reports import epsilon_of, tight_epsilon
+from dpsql.accounting.reports import epsilon_of
 
 pytest.importorskip("dp_accounting", reason="the oracle of these tests")
 
@@ -174,13 +175,13 @@ def test_a_report_of_pure_charges_is_the_tight_composition() -> None:
     epsilons = [0.5, 0.1, 0.1, 0.3, 0.25]
     charges = [pure(Fraction(str(epsilon))).rounded() for epsilon in epsilons]
     for delta in (1e-2, 1e-6):
-        found = tight_epsilon(charges, delta)
+        found = report_of(charges, delta)
         assert found is not None and found <= sum(epsilons)
         assert found == pytest.approx(pld_of(epsilons, delta), abs=5e-3)
 
 
 def test_a_report_of_many_charges_is_far_below_their_sum() -> None:
-    found = tight_epsilon([pure(Fraction(1, 100)).rounded()] * 1000, 1e-6)
+    found = report_of([pure(Fraction(1, 100)).rounded()] * 1000, 1e-6)
     assert found is not None and found < 2.5
     rho = sum(Fraction(charge.rho, 10**9) for charge in [pure(Fraction(1, 100)).rounded()] * 1000)
     assert found <= epsilon_of(rho, Fraction(1, 10**6)) * 1.001
@@ -188,15 +189,15 @@ def test_a_report_of_many_charges_is_far_below_their_sum() -> None:
 
 def test_a_report_with_gaussian_noise_is_that_of_rho() -> None:
     charges = [concentrated(Fraction(1, 20)).rounded(), pure(Fraction(1, 10)).rounded()]
-    found = tight_epsilon(charges, 1e-6)
+    found = report_of(charges, 1e-6)
     assert found == pytest.approx(epsilon_of(Fraction(11, 200), Fraction(1, 10**6)), rel=0.02)
-    assert tight_epsilon([], 1e-6) == 0
-    assert tight_epsilon([Charge(epsilon=0, rho=0, delta=0)], 1e-6) == pytest.approx(0, abs=1e-9)
+    assert report_of([], 1e-6) == 0
+    assert report_of([Charge(epsilon=0, rho=0, delta=0)], 1e-6) == pytest.approx(0, abs=1e-9)
 
 
 def test_the_report_is_above_what_gaussian_noise_leaks() -> None:
     accountant = pld_privacy_accountant.PLDAccountant()
     for _ in range(10):
         accountant.compose(dp_event.GaussianDpEvent(5.0))
-    found = tight_epsilon([concentrated(Fraction(1, 50)).rounded()] * 10, 1e-6)
+    found = report_of([concentrated(Fraction(1, 50)).rounded()] * 10, 1e-6)
     assert found is not None and found >= accountant.get_epsilon(1e-6)

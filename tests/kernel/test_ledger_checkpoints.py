@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,10 @@ from dpsql.kernel import ledger as module
 from dpsql.kernel.anchor import TAIL
 from dpsql.kernel.chain import Chain, Event, genesis
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
+from dpsql.kernel.marks import MARKS, MEASURED, ONLINE, SYNTHETIC
+from dpsql.kernel.reported import MOST_PRICES, Reported
 from dpsql.kernel.sums import ChainSums
+from dpsql.kernel.waypoint import Waypoint
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 EVE = Account(budget="other", analyst="Eve")
@@ -70,7 +74,9 @@ def state(ledger: Ledger) -> object:
             [ledger.failed(account) for account in accounts], [ledger.failures(budget) for budget in ("main", "other")], ledger.budgets,
             [ledger.entries(budget) for budget in ("main", "other")], ledger.salt,
             [(ledger.stored(account, f"digest {i}", "v1"), ledger.answered(account, f"digest {i}", "v1")) for account in accounts for i in range(15)],
-            [(ledger.newest(f"digest {i}"), ledger.answers(f"digest {i}")) for i in range(15)], ledger.holding(ADA, "v1", "of 1"))
+            [(ledger.newest(f"digest {i}"), ledger.answers(f"digest {i}")) for i in range(15)], ledger.holding(ADA, "v1", "of 1"),
+            [ledger.prices(budget) for budget in ("main", "other")], [ledger.last(account) for account in accounts],
+            [ledger.entries(account.budget, account.analyst) for account in accounts])
 
 
 def opened(path: Path, whole: bool = False) -> object:
@@ -91,6 +97,15 @@ def rows(path: Path) -> list[Event]:
     connection = sqlite3.connect(path)
     try:
         return [Event(*row) for row in connection.execute(f"SELECT {module.COLUMNS} FROM events ORDER BY seq")]
+    finally:
+        connection.close()
+
+
+def linked(path: Path) -> list[str]:
+    """The hashes up to each event."""
+    connection = sqlite3.connect(path)
+    try:
+        return [link for link, in connection.execute("SELECT hash FROM events ORDER BY seq")]
     finally:
         connection.close()
 
@@ -186,6 +201,9 @@ def test_sums_come_back_from_their_values(path: Path) -> None:
 FORGED = {"nothing spent": lambda told: told | {"spent": []}, "nothing failed": lambda told: told | {"failed": [], "pending": []},
           "all forgiven": lambda told: told | {"forgiven": list(range(1, 200))}, "another ledger": lambda told: told | {"ledger": "0" * 64},
           "a shorter past": lambda told: told | {"before": [0, told["ledger"]]}, "nothing kept": lambda told: told | {"kept": {}},
+          "fewer prices": lambda told: told | {"prices": {}}, "another last charge": lambda told: told | {"last": [["main", "ada", 1, 1, 0]]},
+          "a list that hides events": lambda told: told | {"listed": []}, "no skips": lambda told: told | {"skips": []},
+          "another number": lambda told: told | {"number": told["number"] + 1}, "other hashes": lambda told: told | {"between": "0" * 64},
           "no object": lambda told: [], "half": lambda told: {"ledger": told["ledger"]},
           "less of an order": lambda told: told | {"spent": [[*row[:-1], [0] * len(ORDERS)] for row in told["spent"]]}}
 
@@ -298,6 +316,29 @@ def test_an_edited_event_of_the_past_is_not_shown(column: str, value: object, ag
         assert refuses(path, whole=True) == "ledger-damaged"
 
 
+def test_an_edited_hash_of_the_past_is_damage(path: Path) -> None:
+    filled(path)
+    whole, before, hashes = path.read_bytes(), rows(path), linked(path)
+    end = checkpoints(path)[1].seq
+    for seq in range(1, end):
+        path.write_bytes(whole)
+        connection = sqlite3.connect(path)
+        with connection:
+            if seq % 2:
+                connection.execute("UPDATE events SET hash = ? WHERE seq = ?", ("0" * 64, seq))
+            else:  # all of them in one text are the same
+                connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (hashes[seq - 1] + hashes[seq][:1], seq))
+                connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (hashes[seq][1:], seq + 1))
+        connection.close()
+        anchor_beside(path).write_text(f"\n{len(before)} {hashes[-1]}\n")
+        ledger = Ledger(path)
+        for each in (seq, seq + 1):
+            with pytest.raises(LedgerError):
+                ledger._events("seq = ?", each)
+        ledger.close()
+        del ledger
+
+
 def test_an_index_that_leads_to_another_answer_is_damage(path: Path) -> None:
     """Opening does not look at the pages of the past; so an index is not relied on."""
     filled(path)
@@ -344,7 +385,153 @@ def test_flipped_bits_never_change_what_is_shown_of_the_past(path: Path, effort:
             ledger.close()
 
 
+# -- what is quick however long a ledger is
+
+
+def test_checkpoints_are_found_in_few_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(path, 1500)
+    read, from_values = list[int](), Waypoint.from_values
+    marks = {event.seq for event in checkpoints(path)}
+    assert len(marks) > 200
+    for seq in (1, 2, 40, 700, 1500, 2300):
+        ledger = Ledger(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Waypoint, "from_values", lambda told: read.append(told["number"]) or from_values(told))
+            assert [event.seq for event in ledger._events("seq = ?", seq)] == [seq]
+        ledger.close()
+        del ledger  # what it knows is shared with those that are opened while it is there
+        assert 0 < len(read) <= 2 * len(marks).bit_length(), read
+        read.clear()
+
+
+def test_skips_lead_to_the_multiples_of_powers_of_two(path: Path) -> None:
+    filled(path, 300)
+    found = [Waypoint.from_values(json.loads(event.body or "")) for event in checkpoints(path)]
+    heads = [(event.seq, link) for event, link in zip(rows(path), linked(path), strict=True) if event.kind == "checkpoint"]
+    for number, each in enumerate(found, 1):
+        assert each.number == number and (number == 1 or each.before == heads[number - 2])
+        powers = [2**power for power in range(1, 20) if 2**power < number]
+        assert list(each.skips) == [heads[(number - 1) // power * power - 1] for power in powers]
+
+
+def test_nothing_that_is_asked_often_reads_all_events(path: Path) -> None:
+    ledger = filled(path, 60, close=False)
+    asked = list[str]()
+    ledger._ready().set_trace_callback(asked.append)
+    ledger.answer(charge(ledger, body="kept"), f"{ONLINE}1{MEASURED}{SYNTHETIC}")
+    uses = (ledger.entries("main"), ledger.entries("main", "Ada"), ledger.stored(ADA, "d", "v1"), ledger.answered(ADA, "d", "v1"),
+            ledger.newest("d"), ledger.answers("d"), ledger.texts(ADA, "select", 5), *(ledger.holding(ADA, "v1", mark) for mark in MARKS.values()))
+    assert all(uses) and len(asked) > 10
+    ledger._ready().set_trace_callback(None)
+    for text in {text for text in asked if text.startswith(("SELECT", "WITH"))}:
+        plan = [row[3] for row in ledger._ready().execute(f"EXPLAIN QUERY PLAN {text}")]
+        assert not any(step.startswith("SCAN events") and "INDEX" not in step for step in plan), (text, plan)
+
+
+def test_a_list_that_an_index_cuts_short_is_damage(path: Path) -> None:
+    filled(path)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, '(budget, analyst)', '(analyst, budget)') WHERE name = 'listed'")
+    connection.close()
+    ledger = Ledger(path)
+    with pytest.raises(LedgerError):
+        ledger.entries("main", "ada")
+
+
+def test_many_prices_are_told_as_few_that_are_no_lower() -> None:
+    draw, reported, exact = random.Random(6), Reported(), list[int]()
+    for _ in range(3000):
+        exact.append(draw.choice((draw.randrange(1, 10**9), draw.randrange(1, 50), 2**draw.randrange(60))))
+        reported.count(ADA, Charge(epsilon=exact[-1], rho=0, delta=0))
+        paid = reported.prices["main"]
+        assert len(paid) <= MOST_PRICES and sum(paid.values()) == len(exact)
+        assert Reported.from_values(json.loads(json.dumps(reported.as_values()))).as_values() == reported.as_values()
+    told = [price for price, times in sorted(paid.items()) for _ in range(times)]
+    assert all(price <= shown <= 2 * price for price, shown in zip(sorted(exact), told, strict=True))
+
+
+def test_the_newest_different_texts_with_a_word(path: Path) -> None:
+    ledger = filled(path, close=False)
+    texts = [entry.sql for entry in ledger.entries("main", "ada") if "DIGEST 1" in entry.sql.upper()]
+    newest = sorted(set(texts), key=lambda text: -texts[::-1].index(text))
+    assert len(newest) > 2 and ledger.texts(ADA, "Digest 1", 99) == newest and ledger.texts(ADA, "DIGEST 1", 2) == newest[-2:]
+
+
+def test_few_prices_are_told_as_they_are(path: Path) -> None:
+    ledger = filled(path, close=False)
+    assert dict(ledger.prices("main")) == Counter(entry.charge.epsilon for entry in ledger.entries("main"))
+    assert ledger.last(ADA) == next(entry.charge for entry in reversed(ledger.entries("main", "ada")))
+
+
 # -- ledgers from before, and long anchors
+
+
+def earlier(patch: pytest.MonkeyPatch) -> None:
+    """Writes checkpoints as an earlier version did, and no indexes."""
+    patch.setattr(Waypoint, "as_values", lambda self: {"before": list(self.before)})
+    patch.setattr(Reported, "as_values", lambda self: {})
+    patch.setattr(Reported, "from_values", lambda told: Reported())
+    patch.setattr(module, "INDEXES", {})
+
+
+def test_a_ledger_with_checkpoints_from_before_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        earlier(patch)
+        filled(path, 120)
+    older, many = rows(path), len(checkpoints(path))
+    assert many > 10 and set(json.loads(checkpoints(path)[-1].body or "")) == {"ledger", "before", "spent", "pending", "failed",
+                                                                             "forgiven", "kept"}
+    before = opened(path)
+    assert before == opened(path, whole=True) and rows(path) == older
+    ledger = Ledger(path)
+    charge(ledger, digest="new")
+    ledger.close()
+    assert rows(path)[:len(older)] == older and json.loads(checkpoints(path)[-1].body or "")["number"] == many + 1
+    assert {name for name, in sqlite3.connect(path).execute("SELECT name FROM sqlite_master WHERE type = 'index'")} >= set(module.INDEXES)
+    ledger = Ledger(path)
+    assert ledger._chain.checkpoint[0] > len(older) and state(ledger) == opened(path, whole=True)
+
+
+def test_others_of_an_earlier_version_may_write_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(path, 60)
+    number = json.loads(checkpoints(path)[-1].body or "")["number"]
+    with monkeypatch.context() as patch:
+        earlier(patch)
+        ledger = Ledger(path, whole=True)
+        for i in range(20):
+            ledger.answer(charge(ledger, BOB, digest=f"digest {i}"), "body")
+        ledger.close()
+    assert any("between" not in json.loads(event.body or "") for event in checkpoints(path))
+    before = opened(path)
+    ledger = Ledger(path)
+    for i in range(20):
+        ledger.answer(charge(ledger, EVE, digest=f"other {i}"), "body")
+    ledger.close()
+    assert json.loads(checkpoints(path)[-1].body or "")["number"] == len(checkpoints(path)) > number + 2
+    assert opened(path) == opened(path, whole=True) != before
+
+
+def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        earlier(patch)
+        filled(path)
+    ledger = Ledger(path)
+    charge(ledger, digest="new")
+    ledger.close()
+    del ledger
+    whole, end = path.read_bytes(), checkpoints(path)[1].seq
+    anchor_beside(path).write_text(anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1])  # it vouches for all before it
+    for again in (False, True):
+        for event in rows(path)[:end - 1]:
+            path.write_bytes(whole)
+            rewritten(path, edited(event.seq, at="2020"), until=end if again else 1)
+            ledger = Ledger(path)
+            with pytest.raises(LedgerError):
+                ledger._events("seq = ?", event.seq)
+            ledger.close()
+            del ledger
 
 
 OLD = module.SCHEMA.replace(", 'checkpoint'", "")

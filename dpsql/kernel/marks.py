@@ -1,0 +1,8 @@
+"""What the text of answers contains that are found again by it: the ledger has an index of the answers with each of these."""
+
+from __future__ import annotations
+
+MEASURED = '"measured"'  # answers with records of what was measured
+SYNTHETIC = '{"synthetic table'  # synthetic tables, several together, and notes about them begin with it
+ONLINE = '{"online model": '  # the stored form of each begins with it
+MARKS = {"measured": MEASURED, "synthetic": SYNTHETIC, "online": ONLINE}

@@ -1,0 +1,54 @@
+"""How a checkpoint leads to the checkpoints and events before it.
+
+Each names the one before it, with its hash, and for each power of two the newest earlier one whose number is a multiple of it. So
+any other one is found in steps whose number grows with the logarithm of theirs. It also states a hash of the links of the events
+since the one before: `past` says how a single event is verified by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Head = tuple[int, str]
+RESUMABLE = '"between": '  # what the text of a checkpoint contains, outside of its strings, from which a chain can be resumed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waypoint:
+    """What a checkpoint states beside the sums. It is the `number`th one, from 1 on.
+
+    `skips` are for 2, 4, 8, ... as far as there are such. `between` is the SHA-256 hash, in hexadecimal digits, of the hashes of
+    the events after `before` and before this one, each with the end of a line. Earlier versions stated only `before`: there
+    `between` is None, and `number` 0.
+    """
+
+    number: int
+    before: Head
+    skips: tuple[Head, ...]
+    between: str | None
+
+    def as_values(self) -> dict[str, Any]:
+        """The same in values of JSON."""
+        return {"number": self.number, "before": list(self.before), "skips": [list(skip) for skip in self.skips],
+                "between": self.between}
+
+    @classmethod
+    def from_values(cls, told: Mapping[str, Any]) -> Waypoint:
+        """The inverse of `as_values`. Raises LookupError, TypeError or ValueError for anything else."""
+        before = _head(told["before"])
+        if "between" not in told:
+            return cls(number=0, before=before, skips=(), between=None)
+        skips = tuple(map(_head, told["skips"]))
+        return cls(number=int(told["number"]), before=before, skips=skips, between=str(told["between"]))
+
+    def skips_after(self, own: Head) -> tuple[Head, ...]:
+        """What the next checkpoint states, where this one is at `own`."""
+        found = [own if self.number % 2**power == 0 else skip for power, skip in enumerate(self.skips, 1)]
+        return (*found, own) if self.number == 2 ** (len(found) + 1) else tuple(found)
+
+
+def _head(told: Any) -> Head:
+    seq, link = told
+    return int(seq), str(link)
