@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -329,6 +330,7 @@ def _check(options: argparse.Namespace) -> int:
     from dpsql.answers.listings import listed_tables
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
+    from dpsql.planning.groups import long_ranges
 
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
@@ -337,6 +339,8 @@ def _check(options: argparse.Namespace) -> int:
     reader = open_reader(policy, options.database)
     _tell_slips(policy, options, [budget.name for budget in chosen])
     catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
+    for text in dict.fromkeys(chain.from_iterable(map(long_ranges, catalogs))):
+        print(f"note: {text}", file=sys.stderr)
     found = [(budget, catalog, listed_tables(catalog)) for budget, catalog in zip(chosen, catalogs, strict=True)]
     if options.json:
         for budget, catalog, listing in found:
