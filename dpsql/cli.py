@@ -323,7 +323,8 @@ def _refresh(options: argparse.Namespace) -> None:
 
     with _waiting("reading the database ..."):
         tables = refresh(policy=options.policy, ledger=options.ledger)
-    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again")
+    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again" if tables else
+          "all tables are public and have the rows that they had, so the snapshot before stays in force")
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import getpass
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -176,7 +177,7 @@ def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> U
     named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
     own += [path for paths in _files_there(policy).values() for path in paths]
-    own += [snapshot_folder(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
+    own += [_snapshots_of(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
@@ -330,7 +331,15 @@ def in_other_database(table: TablePolicy) -> bool:
 
 
 def snapshot_folder(policy: Policy) -> Path:
-    """The folder of the snapshots of a policy: the one it names, or one beside its ledger."""
+    """The folder of the snapshots of a policy, which no other policy has: below the one where they are kept. It is called after
+    the way from there to the policy, so that both may be moved together."""
+    kept = _snapshots_of(policy)
+    way = os.path.relpath(os.path.realpath(policy.path), os.path.realpath(kept))
+    return kept / f"dpsql-snapshots-{hashlib.sha256(os.fsencode(way)).hexdigest()[:16]}"
+
+
+def _snapshots_of(policy: Policy) -> Path:
+    """The folder in which snapshots are kept, perhaps of several policies: the one the policy names, or one beside its ledger."""
     if policy.snapshots is not None:
         return file_named(Path(policy.path).parent / policy.snapshots)
     usual, _ = find_ledger(policy)
