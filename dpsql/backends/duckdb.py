@@ -238,31 +238,32 @@ def open_database(path: str | Path) -> DuckReader:
         files=files.files, read_as=repr((duckdb.__version__, [files], []))))  # as `file_tables.open_files` reads it without files
 
 
-def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
-    """Attach a database file, read-only. Raises OperationalError as `open_database` does."""
+def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str, subject: str = "") -> None:
+    """Attach a database file, read-only. Raises OperationalError as `open_database` does, about the table `subject`."""
     if not path.is_file():
         raise missing_database(path)
     try:
-        connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (READ_ONLY)")
+        connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (TYPE duckdb, READ_ONLY)")
         own = _own_functions(connection)
     except duckdb.Error:
-        raise unreadable_database(path) from None
+        raise unreadable_database(path, subject) from None
     if own:
-        raise redefining(path, own)
+        raise redefining(path, own, subject)
 
 
 def missing_database(path: Path) -> OperationalError:
     return OperationalError(f"there is no database {path}", code="no-database", try_="the path of a DuckDB, CSV or Parquet file")
 
 
-def unreadable_database(path: Path) -> OperationalError:
+def unreadable_database(path: Path, subject: str = "") -> OperationalError:
     return OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
-                            "opened it by itself, close that first", code="no-database", try_="a DuckDB file that you may read")
+                            "opened it by itself, close that first", code="no-database", subject=subject,
+                            try_="a DuckDB file that you may read")
 
 
-def redefining(path: Path, own: Sequence[str]) -> OperationalError:
+def redefining(path: Path, own: Sequence[str], subject: str = "") -> OperationalError:
     return OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
-                            code="own-functions", try_="other names for its macros")
+                            code="own-functions", subject=subject, try_="other names for its macros")
 
 
 def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:

@@ -1,5 +1,7 @@
 """Tables in CSV and Parquet files.
 
+*Tables of DuckDB files* are attached for reading, and shown by views, too; what the engine believes of these it wrote itself.
+
 *Parquet files are read where they are*, by views that name them. What the engine believes of a file without reading its rows must
 not decide which rows it reads. The least and the largest value of a block of rows leave out NaN, by the format's own rules, so a
 person's NaN was read or not depending on the values around it; old writers compared texts in another order, so that one person's
@@ -47,6 +49,7 @@ from dpsql.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
+ATTACHED = "database of a source"  # with a number behind it
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
 
@@ -96,12 +99,13 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     Both happen when the owner opens the data, before any statement.
     """
     check_version()
-    shown = [table for table in tables if table.source.is_parquet]
+    shown = [table for table in tables if table.source.is_parquet or table.source.relation is not None]
     connection = connected(config=with_memory(memory))
     for table in tables:
-        if not table.source.is_parquet:
+        if table not in shown:
             load_csv(connection, table, empty=empty)
-    views = {table.name: show_parquet(connection, table) for table in shown}
+    views = {table.name: show_parquet(connection, table) for table in shown if table.source.is_parquet}
+    views |= show_attached(connection, [table for table in shown if table.source.relation is not None])
     for table in shown if not empty else ():
         verify(connection, table, views[table.name], facts, tell)
     rest = others(connection)
@@ -109,7 +113,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         attach_database(connection, database, BESIDE)
         _check_names(connection)
     attach_released(connection)
-    rows = max((_rows_in(connection, table) for table in shown), default=0)
+    rows = max((_rows_in(connection, table) for table in shown if table.source.is_parquet), default=0)
     group_densely(connection, rows)
     files = [file for table in shown for file in table.source.files]
     whole = [] if database is None else [files_of_database(database)]
@@ -120,7 +124,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     if store is not None:
         attach_store(connection, store)
     if sealed:
-        connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
+        named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
+        connection.execute(f"SET GLOBAL allowed_paths = {_listed(named)}")
         lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
@@ -225,6 +230,38 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     if fault is not None:
         raise fault
     return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
+
+
+def show_attached(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> dict[str, FileView]:
+    """Make the views of tables in DuckDB files, each of which is attached once, for reading only.
+
+    A key is the one of the policy, as it is of other files. Columns that are worked out whenever they are read are left out.
+    Raises OperationalError where a file cannot be opened, has no such table or a view in its place, or where the table lacks a
+    column of the key.
+    """
+    attached: dict[Path, str] = {}
+    views: dict[str, FileView] = {}
+    for table in tables:
+        path, relation = table.source.paths[0], table.source.relation
+        if path not in attached:
+            attached[path] = f"{ATTACHED} {len(attached)}"
+            attach_database(connection, path, attached[path], table.name)
+        held = connection.execute(
+            "SELECT schema_name, table_name, column_name, is_generated FROM duckdb_columns() JOIN duckdb_tables() "
+            "USING (database_name, schema_name, table_name) WHERE database_name = ? AND lower(schema_name) = ? "
+            "AND lower(table_name) = ? ORDER BY column_index", [attached[path], *(relation or ())]).fetchall()
+        shown = [column for _, _, column, made in held if not made]
+        if not shown:
+            raise OperationalError(f"{path} has no table {'.'.join(relation or ())}, or a view of that name", code="no-table",
+                                   subject=table.name, try_='relation = "visits" or "schema.visits", a table that is stored')
+        place = ".".join(map(quote, (attached[path], *held[0][:2])))
+        rows = f"SELECT {', '.join(map(quote, shown))} FROM {place}"
+        spelled = {column.lower(): column for column in shown}
+        if not {name.lower() for name in table.key} <= spelled.keys():
+            raise unreadable(table)
+        connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
+        views[table.name] = FileView(rows=rows, key=tuple(spelled[name.lower()] for name in table.key))
+    return views
 
 
 def has_key(key: Sequence[str]) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dpsql.catalog.database_uris import is_duckdb_file
 from dpsql.errors import OperationalError
 
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
@@ -50,8 +51,9 @@ class FileState:
 class SourceFiles:
     """The files of a table, all of one kind, in the order of their paths.
 
-    root     the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
-    told_by  another file, which says that the table has these files
+    root      the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
+    told_by   another file, which says that the table has these files
+    relation  the schema and the name of the table in a DuckDB file, which ignores their case; None for files of rows
     """
 
     table: str
@@ -59,10 +61,16 @@ class SourceFiles:
     files: tuple[FileState, ...]
     root: Path | None = None
     told_by: FileState | None = None
+    relation: tuple[str, str] | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         return tuple(file.path for file in self.files)
+
+    @property
+    def places(self) -> list[tuple[object, ...]]:
+        """Where the rows are, by whatever name: in files, or in one table of a DuckDB file, which may have public ones too."""
+        return [(file.device, file.number, self.relation) for file in self.files]
 
     @property
     def is_parquet(self) -> bool:
@@ -86,8 +94,17 @@ class DataOrigin:
 NOWHERE = DataOrigin()
 
 
-def files_of(table: str, source: Path) -> SourceFiles:
-    """The files of a source. Raises OperationalError where there are none, of several kinds, or of names that are patterns."""
+def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) -> SourceFiles:
+    """The files of a source; `relation` is the name of the table in a DuckDB file, where it is another one.
+
+    Raises OperationalError where there are none, of several kinds, or of names that are patterns.
+    """
+    if is_duckdb_file(str(source)):
+        if not source.is_file():
+            raise _wrong(f"there is no file {source}", table, "its path")
+        *schema, name = relation or (table,)
+        whole = files_of_database(Path(os.path.realpath(source)))
+        return replace(whole, table=table, relation=((schema or ["main"])[0].lower(), name.lower()))
     named, root = _named(table, source)
     readers = {READERS[path.suffix.lower()] for path in named}
     if len(readers) > 1:

@@ -322,7 +322,7 @@ def _named_sources(policy: Policy) -> list[tuple[str, str]]:
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
     if in_other_database(policy.tables[table]):
         return snapshot_files(snapshot_folder(policy), snapshot_table(policy, policy.tables[table]))
-    return files_of(table, file_named(Path(policy.path).parent / source))
+    return files_of(table, file_named(Path(policy.path).parent / source), policy.tables[table].relation)
 
 
 def in_other_database(table: TablePolicy) -> bool:
@@ -428,10 +428,9 @@ def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
 
 def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
     """Raise OperationalError if a public table has a file of a private one, under whatever name."""
-    private = {(file.device, file.number): name for name, files in sources.items() if not policy.tables[name].public
-               for file in files.files}
+    private = {at: name for name, files in sources.items() if not policy.tables[name].public for at in files.places}
     for name, files in sources.items():
-        other = next((private[at] for file in files.files if (at := (file.device, file.number)) in private), None)
+        other = next((private[at] for at in files.places if at in private), None)
         if policy.tables[name].public and other is not None:
             raise OperationalError(f"the public table {name} has the file of {other}, which is private", code="policy-schema",
                                    subject=name, try_="a file without what is private")

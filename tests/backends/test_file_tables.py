@@ -409,3 +409,119 @@ def test_a_file_that_has_several_names_is_read_once(folder: Path) -> None:
         copy("SELECT 1::BIGINT AS id, 2::BIGINT AS cost", folder / "visits" / name)
     assert opened(folder).rows("SELECT COUNT(*) FROM visits") == [(300,)]
     assert opened(folder, POLICY.replace('"visits"', '"visits/**/*.parquet"')).rows("SELECT COUNT(*) FROM visits") == [(300,)]
+
+
+# -- DuckDB files as sources
+
+
+@pytest.fixture
+def several(folder: Path) -> Path:
+    """Visits and public ages in one DuckDB file, people in another; logs in Parquet files."""
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.execute("CREATE TABLE persons (id BIGINT, age BIGINT, twice BIGINT AS (age * 2)); "
+                           "INSERT INTO persons SELECT i, i % 90 FROM range(100) AS t(i); INSERT INTO persons VALUES (NULL, 5)")
+    with duckdb.connect(str(folder / "care.duckdb")) as connection:
+        connection.execute("CREATE SCHEMA billing; CREATE TABLE billing.Visits (id BIGINT, Cost BIGINT, year BIGINT); "
+                           "INSERT INTO billing.visits SELECT i % 100, i % 50, 2019 + i % 2 FROM range(300) AS t(i); "
+                           "CREATE TABLE ages (age BIGINT, decade BIGINT); INSERT INTO ages SELECT i, i // 10 FROM range(100) AS t(i); "
+                           "CREATE VIEW shown AS SELECT * FROM billing.visits")
+    text = POLICY.replace('"people.parquet"', '"people.duckdb"\nrelation = "persons"').replace(
+        'source = "visits"', 'source = "care.duckdb"\nrelation = "billing.visits"').replace('type = "BIGINT", ', "")
+    logs = '[tables.logs]\nsource = "logs.parquet"\nforeign_keys = [{ columns = "id", references = "people(id)" }]\n[tables.logs.columns]\nid = {}\n'
+    ages = '[tables.ages]\npublic = true\nsource = "care.duckdb"\nkey = "age"\n[tables.ages.columns]\nage = {}\ndecade = {}\n'
+    copy("SELECT i % 10 AS id FROM range(100) AS t(i)", folder / "logs.parquet")
+    (folder / "dpsql.toml").write_text(text + logs + ages, encoding="utf-8")
+    return folder
+
+
+def policy_in(folder: Path) -> str:
+    return (folder / "dpsql.toml").read_text(encoding="utf-8")
+
+
+def test_tables_may_be_in_several_duckdb_files(several: Path) -> None:
+    reader = opened(several, policy_in(several))
+    schema = reader.schema()
+    assert schema.keys() == {"people", "visits", "logs", "ages"} and all(table.view is None and table.fixed for table in schema.values())
+    assert schema["people"].unique == (frozenset({"id"}),) and dict(schema["people"].columns) == {"id": "BIGINT", "age": "BIGINT"}
+    assert reader.rows('SELECT COUNT(*) FROM "visits" JOIN "people" USING (id) JOIN "ages" USING (age)') == [(300,)]
+    assert reader.rows('SELECT COUNT(*) FROM "logs" JOIN "people" USING (id)') == [(100,)]
+    with duckdb.connect(str(several / "other.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (id BIGINT)")
+    for text in (f"ATTACH '{several}/other.duckdb' AS more (READ_ONLY)", f"SELECT * FROM read_blob('{several}/other.duckdb')",
+                 f"ATTACH '{several}/care.duckdb' AS more",
+                 'INSERT INTO "database of a source 0".persons VALUES (1000, 1)', f"SELECT * FROM '{several}/people.parquet'"):
+        with pytest.raises(ReaderFault):
+            reader.rows(text)
+    reader.close()
+    (answer,), = asked(several, "SELECT COUNT(*) FROM visits JOIN people USING (id) JOIN ages USING (age) WHERE decade < 9")
+    assert isinstance(answer, int) and abs(answer - 300) < 20
+
+
+def test_a_database_beside_them(several: Path) -> None:
+    text = policy_in(several).replace('source = "people.duckdb"\nrelation = "persons"', "").replace(
+        "version = 1", 'version = 1\ndatabase = "main.duckdb"')
+    with duckdb.connect(str(several / "main.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (id BIGINT PRIMARY KEY, age BIGINT); INSERT INTO people SELECT i, i FROM range(50) AS t(i)")
+    assert opened(several, text).rows('SELECT COUNT(*) FROM "visits" JOIN "people" USING (id)') == [(150,)]
+
+
+@pytest.mark.parametrize("how", ["write", "log", "replace"])
+def test_duckdb_files_that_change_are_another_version(how: str, several: Path) -> None:
+    path = several / "care.duckdb"
+    with dpsql.connect(policy=several / "dpsql.toml", analyst="ada", epsilon=1) as connection:
+        before = opened(several, policy_in(several))
+        version = before.version
+        if how == "replace":  # the engine holds the file that it has opened, so that no other process writes to it
+            (several / "new.duckdb").write_bytes(path.read_bytes())
+            (several / "new.duckdb").replace(path)
+            with pytest.raises(OperationalError) as caught:
+                connection.execute("SELECT COUNT(*) FROM logs")
+            assert caught.value.code == "data-changed"
+            with pytest.raises(ReaderFault):
+                before.rows("SELECT COUNT(*) FROM logs")
+        before.close()
+    if how != "replace":
+        with duckdb.connect(str(path)) as made:
+            made.execute("PRAGMA disable_checkpoint_on_shutdown; " * (how == "log") + "INSERT INTO billing.visits VALUES (1, 1, 2019)")
+    after = opened(several, policy_in(several))
+    assert path.with_name("care.duckdb.wal").exists() is (how == "log") and after.version != version
+    assert after.rows("SELECT COUNT(*) FROM visits") == [(300 + (how != "replace"),)]
+
+
+def test_keys_of_duckdb_files_are_verified_once(several: Path) -> None:
+    for known in (0, 4):
+        facts = Counting(Ledger(several / "dpsql.ledger"))
+        open_reader(read_policy(several / "dpsql.toml"), None, facts).close()
+        assert facts.found == known
+    with duckdb.connect(str(several / "people.duckdb")) as made:
+        made.execute("INSERT INTO persons VALUES (7, 1)")
+    with pytest.raises(IntegrityError, match="share the declared key") as caught:
+        opened(several, policy_in(several))
+    assert caught.value.as_dict()["line"] == 6
+
+
+@pytest.mark.parametrize(("change", "told", "line"), [
+    (('"people.duckdb"', '"none.duckdb"'), "there is no file", 7), (('"people.duckdb"', '"broken.db"'), "cannot be opened as a DuckDB", 7),
+    (('"people.duckdb"', '"own.duckdb"'), "defines round anew", 7), (('"persons"', '"nobody"'), "has no table main.nobody", 8),
+    (('"billing.visits"', '"shown"'), "or a view of that name", 14), (('"billing.visits"', '"a.b.visits"'), "relation is for tables of databases", 14),
+    (('source = "care.duckdb"\nrelation = "billing.visits"', 'source = "care.duckdb"\nfilter = "cost > 1"'), "filter is for tables of databases", 14),
+    (('relation = "persons"', 'relation = "persons"\nkey_ = 1'), "unknown", 9), (("age = { b", 'age = { type = "BIGINT", b'), "need types", 11),
+    (("age = { b", "twice = {}\nage = { b"), "no column twice", 11)])
+def test_mistakes_about_duckdb_files_are_told_at_their_line(change: tuple[str, str], told: str, line: int, several: Path) -> None:
+    (several / "broken.db").write_bytes(b"SQLite format 3\x00 not one of DuckDB")
+    with duckdb.connect(str(several / "own.duckdb")) as connection:
+        connection.execute("CREATE TABLE persons (id BIGINT, age BIGINT); CREATE MACRO round(x) AS x * 100")
+    assert change[0] in policy_in(several)
+    (several / "dpsql.toml").write_text(policy_in(several).replace(*change), encoding="utf-8")
+    with pytest.raises(DatabaseError, match=told) as caught:
+        asked(several, "SELECT COUNT(*) FROM people")
+    assert caught.value.as_dict()["line"] == line
+
+
+@pytest.mark.parametrize("relation", ["billing.visits", "BILLING.Visits", '"billing"."VISITS"'])
+def test_a_public_table_is_no_private_one_of_the_same_file(relation: str, several: Path) -> None:
+    text = policy_in(several).replace('key = "age"\n[tables.ages.columns]\nage = {}\ndecade = {}', "relation = '" + relation + "'\n[tables.ages.columns]\ncost = {}")
+    (several / "link.duckdb").symlink_to(several / "care.duckdb")
+    for name in ("care.duckdb", "link.duckdb"):
+        with pytest.raises(OperationalError, match="has the file of visits, which is private"):
+            opened(several, text.replace('public = true\nsource = "care.duckdb"', f'public = true\nsource = "{name}"'))
