@@ -288,7 +288,7 @@ def _drafted(files: Sequence[Path]) -> str:
     """The draft for a DuckDB file, or for CSV and Parquet files."""
     from dpsql.backends.duckdb import open_database
     from dpsql.backends.file_tables import FileTable, open_files
-    from dpsql.backends.source_files import READERS, files_of
+    from dpsql.backends.source_files import READERS, files_of, folder_columns
     from dpsql.catalog.draft import draft
 
     if all(file.suffix.lower() in READERS or file.is_dir() for file in files):
@@ -297,8 +297,13 @@ def _drafted(files: Sequence[Path]) -> str:
             if (other := sources.setdefault(_table_name(file), file)) is not file:
                 raise OperationalError(f"{other} and {file} would both be table {_table_name(file)}", code="argument",
                                        try_="files of different names")
-        reader = open_files([FileTable(source=files_of(name, file)) for name, file in sources.items()], empty=True)
-        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
+        tables = [FileTable(source=files_of(name, file)) for name, file in sources.items()]
+        held = open_files(tables, empty=True).schema()
+        types = {table.name: {column: kind for column, kind in folder_columns(table.source).items()
+                              if column.lower() not in {own.lower() for own, _ in held[table.name].columns}}
+                 for table in tables if table.source.is_parquet}
+        reader = open_files([replace(table, types=types.get(table.name, {})) for table in tables], empty=True)
+        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()}, types=types)
     if len(files) != 1:
         raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database",
                                try_="a draft for each, by two commands, or all tables in one database")

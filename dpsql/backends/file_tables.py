@@ -50,6 +50,7 @@ from dpsql.plan.stored import bucket_name, place_in_bucket
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
 ATTACHED = "database of a source"  # with a number behind it
+NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet files without any value
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
 
@@ -119,6 +120,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     whole = [] if database is None else [files_of_database(database)]
     sources = [*whole, *(table.source for table in tables)]
     origin = DataOrigin(files=tuple(file for source in sources for file in source.files), rows=rows,
+                        paths={table.name: table.source.paths for table in tables},
                         read_as=repr((duckdb.__version__, whole, tables, *([rest] if rest else []))))
     store = find_store(origin)
     if store is not None:
@@ -212,17 +214,16 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     columns: dict[str, str] = {}
     rows = ""
     try:
-        fault = _differing(connection, table)
-        if fault is None:
-            held = [column for column, *_ in connection.execute(f"DESCRIBE SELECT * FROM {_rows(table)}").fetchall()]
-            folders = _in_folders(table, held)
-            fault = _misplaced(table, folders)
+        model = _model(connection, table)
+        held = [column for column, *_ in connection.execute(f"DESCRIBE SELECT * FROM {_rows(table, model)}").fetchall()]
+        folders = _in_folders(table, held)
+        fault = _misplaced(table, folders)
         if fault is None:
             shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({read}) END AS {quote(column)}"
                      for column, read in ((column, f"r.{quote(column)}") for column in held)]
             shown += [f"{_folder(table, name, f'r.{quote(PLACE)}')} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
-            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
+            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, model, place)} AS r"
             connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
             columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
     except (duckdb.Error, UnicodeDecodeError):
@@ -283,10 +284,12 @@ def _rows_in(connection: duckdb.DuckDBPyConnection, table: FileTable) -> int:
     return 0
 
 
-def _rows(table: FileTable, more: str = "") -> str:
-    """The FROM item that reads the files, and takes no name of a folder for a column."""
+def _rows(table: FileTable, model: Path, more: str = "") -> str:
+    """The FROM item that reads the files, with the types of the one that is the model, and takes no name of a folder for a
+    column."""
+    paths = sorted(table.source.paths, key=lambda path: path != model)  # the engine takes the types of the first one
     options = f"hive_partitioning = false, union_by_name = false, can_have_nan = true{more}"
-    return f"read_parquet({_listed(table.source.paths)}, {options})"
+    return f"read_parquet({_listed(paths)}, {options})"
 
 
 def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
@@ -316,16 +319,28 @@ def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | N
     return None
 
 
-def _differing(connection: duckdb.DuckDBPyConnection, table: FileTable) -> OperationalError | None:
-    """Why files of one table do not go together: their columns have other names or types."""
-    if len(table.source.files) == 1:
-        return None
+def _model(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Path:
+    """The file that all others of a table agree with: they have its columns, of its types, or of the type that writers give a
+    column without any value. Raises OperationalError where there is none."""
+    paths = table.source.paths
+    if len(paths) == 1:
+        return paths[0]
     shapes = connection.execute(
-        "SELECT MIN(file_name), COUNT(*) AS files FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
+        "SELECT MIN(file_name), COUNT(*) AS files, shape FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
         "num_children::VARCHAR, scale::VARCHAR, precision::VARCHAR] ORDER BY name, type) AS shape "
-        f"FROM parquet_schema({_listed(table.source.paths)}) WHERE type IS NOT NULL GROUP BY file_name) "
+        f"FROM parquet_schema({_listed(paths)}) WHERE type IS NOT NULL GROUP BY file_name) "
         "GROUP BY shape ORDER BY files DESC, 1").fetchall()
-    return other_columns(table, Path(shapes[-1][0])) if len(shapes) > 1 else None
+    model, _, shape = next((one for one in shapes if not any(map(_is_empty, one[2]))), shapes[0])
+    for path, _, other in reversed(shapes):
+        if len(other) != len(shape) or any(
+                own != its and not (own[0] == its[0] and _is_empty(own)) for own, its in zip(other, shape, strict=True)):
+            raise other_columns(table, Path(path))
+    return Path(model)
+
+
+def _is_empty(column: Sequence[str | None]) -> bool:
+    """Whether a column, as `_model` describes it, has the type of columns without any value."""
+    return column[3] == NO_VALUE
 
 
 def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,

@@ -149,13 +149,14 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     catalog = fitted(declared, budget.name, reader)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
-    notes, fresh = noticed(declared, database, book, budget.name)
+    there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
+    notes, fresh = noticed(declared, database, book, budget.name, there)
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
                    kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=facts),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
-                   policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
+                   policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=tuple(notes))
 
 
 def _is_large(reader: DuckReader) -> bool:
@@ -171,12 +172,12 @@ def store_folder(policy: Policy, ledger: Ledger) -> Path:
     return Path(os.path.realpath(file_named(Path(policy.path).parent / policy.store / named if policy.store else beside)))
 
 
-def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
+def _uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger, there: Mapping[str, tuple[Path, ...]]) -> Uploads:
     """The folders from which the policy allows uploads, and its own files, which may not be uploaded."""
     folder = Path(policy.path).parent
     named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
-    own += [path for paths in _files_there(policy).values() for path in paths]
+    own += [path for paths in there.values() for path in paths]
     own += [_snapshots_of(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
@@ -206,12 +207,15 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
         return book.reopen(Account(budget=chosen.name, analyst=name))
 
 
-def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str) -> tuple[list[str], bool]:
-    """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before."""
+def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str,
+            there: Mapping[str, tuple[Path, ...]] | None = None) -> tuple[list[str], bool]:
+    """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before.
+    `there` are the files of its tables, where they were found already."""
     gone = [name for name in book.budgets if name not in declared.budgets]
     notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
              "in its budgets, so if a budget was renamed, give it its old name again"] if gone else []
-    now = Served(data=marks(_private_files(declared, database), _private_places(declared)),
+    there = _files_there(declared) if there is None else there
+    now = Served(data=marks(_private_files(declared, database, there), _private_places(declared)),
                  entity=declared.budgets[budget].entity, budget=budget, ledger=book.identity,
                  place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
     for old in others(now):
@@ -221,11 +225,11 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
     return notes, note(now)
 
 
-def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
+def _private_files(policy: Policy, database: str | Path | None, there: Mapping[str, tuple[Path, ...]]) -> list[Path]:
     folder = Path(policy.path).parent
     named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
     return [*([named] if named is not None else []),
-            *(path for name, paths in _files_there(policy).items() if not policy.tables[name].public
+            *(path for name, paths in there.items() if not policy.tables[name].public
               and not in_other_database(policy.tables[name]) for path in paths)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
 import struct
 from pathlib import Path
@@ -14,6 +16,8 @@ from support.files import opened_files
 from support.parquet_footers import altered, told, write
 
 import dpsql
+from dpsql import cli
+from dpsql.backends import source_files
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.policy import read_policy
@@ -409,6 +413,81 @@ def test_a_file_that_has_several_names_is_read_once(folder: Path) -> None:
         copy("SELECT 1::BIGINT AS id, 2::BIGINT AS cost", folder / "visits" / name)
     assert opened(folder).rows("SELECT COUNT(*) FROM visits") == [(300,)]
     assert opened(folder, POLICY.replace('"visits"', '"visits/**/*.parquet"')).rows("SELECT COUNT(*) FROM visits") == [(300,)]
+
+
+# -- columns without any value
+
+
+def written(target: Path, rows: str, *columns: str) -> None:
+    """A file in which columns have no values, and no type, as writers of data frames make it."""
+    target.parent.mkdir(exist_ok=True)
+    table = duckdb.sql(rows).to_arrow_table()
+    for column in columns:
+        table = table.set_column(table.column_names.index(column), column, pyarrow.nulls(len(table)))
+    pyarrow.parquet.write_table(table, target)
+
+
+@pytest.mark.parametrize("name", ["0", "9"])
+@pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "BOOLEAN", "DECIMAL(10, 2)", "INTEGER"])
+def test_a_file_may_have_a_column_without_any_value(name: str, kind: str, tmp_path: Path) -> None:
+    for other, part in (("5", "1 AS id, CASE WHEN TRUE THEN NULL END"), ("7", "2 AS id, NULL")):
+        written(tmp_path / "people" / f"{other}.parquet", f"SELECT {part}::{kind} AS x, 'a' AS t")
+    written(tmp_path / "people" / f"{name}.parquet", f"SELECT 3 AS id, NULL::{kind} AS x, 'b' AS t", "x")
+    with contextlib.closing(opened_files({"people": tmp_path / "people"})) as reader:
+        types = dict(reader.schema()["people"].columns)
+        assert types == {"id": "INTEGER", "x": kind.replace(" ", ""), "t": "VARCHAR"}
+        assert reader.rows("SELECT id, x, t FROM people ORDER BY id") == [(1, None, "a"), (2, None, "a"), (3, None, "b")]
+
+
+def test_values_are_those_of_the_file_that_has_them(tmp_path: Path) -> None:
+    written(tmp_path / "0.parquet", "SELECT 1::BIGINT AS id, NULL::DOUBLE AS x, NULL::VARCHAR AS t", "x", "t")
+    written(tmp_path / "1.parquet", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x, 'a' AS t")
+    written(tmp_path / "2.parquet", "SELECT 3::BIGINT AS id, 1.5::DOUBLE AS x, NULL::VARCHAR AS t", "t")
+    with contextlib.closing(opened_files({"people": tmp_path / "*.parquet"})) as reader:
+        assert reader.rows("SELECT id, x, t FROM people ORDER BY id") == [(1, None, None), (2, 0.5, "a"), (3, 1.5, None)]
+        assert reader.rows("SELECT id FROM people WHERE x > 1 OR t = 'a' ORDER BY id") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("other", ["SELECT 2::BIGINT AS id, 1::INTEGER AS x", "SELECT 2::BIGINT AS id", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x, 1 AS y"])
+def test_other_columns_are_refused_beside_such_a_file(other: str, tmp_path: Path) -> None:
+    written(tmp_path / "0.parquet", "SELECT 1::BIGINT AS id, NULL::DOUBLE AS x", "x")
+    written(tmp_path / "1.parquet", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x")
+    written(tmp_path / "2.parquet", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x")
+    written(tmp_path / "3.parquet", other)
+    with pytest.raises(OperationalError, match=r"3.parquet has other columns"):
+        opened_files({"people": tmp_path / "*.parquet"})
+
+
+def test_files_without_a_model_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "0.parquet", "SELECT 1::BIGINT AS id, NULL::DOUBLE AS x, 1.5::DOUBLE AS y", "x")
+    written(tmp_path / "1.parquet", "SELECT 1::BIGINT AS id, 1.5::DOUBLE AS x, NULL::DOUBLE AS y", "y")
+    with pytest.raises(OperationalError, match="has other columns"):
+        opened_files({"people": tmp_path / "*.parquet"})
+
+
+def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for: list[str] = []
+    listed = source_files._named
+    monkeypatch.setattr(source_files, "_named", lambda table, source: (asked_for.append(table), listed(table, source))[1])
+    (folder / "dpsql.toml").write_text(POLICY.replace("version = 1", 'version = 1\nuploads = ["."]'), encoding="utf-8")
+    with dpsql.connect(policy=folder / "dpsql.toml", analyst="ada", epsilon=1) as connection:
+        assert asked_for == ["people", "visits"]
+        for closed in ("people.parquet", "visits/year=2019/0.parquet"):
+            with pytest.raises(DatabaseError, match="or is a file of the policy"):
+                connection.validate("SELECT COUNT(*) FROM people", synthetic=folder / closed, within="5 PERCENT")
+
+
+def test_a_draft_lists_the_columns_in_the_names_of_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ("kept/day=2020-01-02/kind=a/n=7", "kept/day=2020-02-03/kind=7/n=8/more=1"):
+        copy("SELECT 1 AS id, 8 AS n", folder / path / "0.parquet")
+    assert cli.main(["init", str(folder / "visits"), str(folder / "kept"), str(folder / "people.parquet"), "--to", str(folder / "draft.toml")]) == 0
+    text = (folder / "draft.toml").read_text(encoding="utf-8")
+    kept = read_policy(folder / "draft.toml").tables
+    assert {name: column.type for name, column in kept["visits"].columns.items() if column.type} == {"year": "BIGINT"}, text
+    assert {name: column.type for name, column in kept["kept"].columns.items()} == {"id": None, "n": None, "day": "DATE", "kind": "VARCHAR"}
+    reader = open_reader(read_policy(folder / "draft.toml"), None)
+    assert reader.rows("SELECT day, kind, n FROM kept ORDER BY day") == [(dt.date(2020, 1, 2), "a", 8), (dt.date(2020, 2, 3), "7", 8)]
+    reader.close()
 
 
 # -- DuckDB files as sources
