@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -291,7 +292,7 @@ def _drafted(files: Sequence[Path]) -> str:
     """The draft for a DuckDB file, or for CSV and Parquet files."""
     from dpsql.backends.duckdb import open_database
     from dpsql.backends.file_tables import FileTable, open_files
-    from dpsql.backends.source_files import READERS, files_of
+    from dpsql.backends.source_files import READERS, files_of, folder_columns
     from dpsql.catalog.draft import draft
 
     if all(file.suffix.lower() in READERS or file.is_dir() for file in files):
@@ -300,8 +301,13 @@ def _drafted(files: Sequence[Path]) -> str:
             if (other := sources.setdefault(_table_name(file), file)) is not file:
                 raise OperationalError(f"{other} and {file} would both be table {_table_name(file)}", code="argument",
                                        try_="files of different names")
-        reader = open_files([FileTable(source=files_of(name, file)) for name, file in sources.items()], empty=True)
-        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()})
+        tables = [FileTable(source=files_of(name, file)) for name, file in sources.items()]
+        held = open_files(tables, empty=True).schema()
+        types = {table.name: {column: kind for column, kind in folder_columns(table.source).items()
+                              if column.lower() not in {own.lower() for own, _ in held[table.name].columns}}
+                 for table in tables if table.source.is_parquet}
+        reader = open_files([replace(table, types=types.get(table.name, {})) for table in tables], empty=True)
+        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()}, types=types)
     if len(files) != 1:
         raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database",
                                try_="a draft for each, by two commands, or all tables in one database")
@@ -326,13 +332,15 @@ def _refresh(options: argparse.Namespace) -> None:
 
     with _waiting("reading the database ..."):
         tables = refresh(policy=options.policy, ledger=options.ledger)
-    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again")
+    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again" if tables else
+          "all tables are public and have the rows that they had, so the snapshot before stays in force")
 
 
 def _check(options: argparse.Namespace) -> int:
     from dpsql.answers.listings import listed_tables
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
+    from dpsql.planning.groups import long_ranges
 
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
@@ -341,6 +349,8 @@ def _check(options: argparse.Namespace) -> int:
     reader = open_reader(policy, options.database)
     _tell_slips(policy, options, [budget.name for budget in chosen])
     catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
+    for text in dict.fromkeys(chain.from_iterable(map(long_ranges, catalogs))):
+        print(f"note: {text}", file=sys.stderr)
     found = [(budget, catalog, listed_tables(catalog)) for budget, catalog in zip(chosen, catalogs, strict=True)]
     if options.json:
         for budget, catalog, listing in found:

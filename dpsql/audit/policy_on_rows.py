@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.backends.reader import Reader, ReaderFault
+from dpsql.catalog.days import kept_by_ends
 from dpsql.catalog.model import (
     Budget,
     Catalog,
@@ -273,7 +274,7 @@ class _Count:
         others: list[tuple[str, int]] = []
         if column.domain is not None:
             used = {row[0] for row in self._reader.rows(f'SELECT DISTINCT t."v" FROM {source} {inside}')}
-            if not isinstance(column.domain.values, range):  # of which most numbers are unused
+            if not kept_by_ends(column.domain.values):  # most values of such are unused
                 unused = [str(value) for value in column.domain.values if value not in used]
             others = [(str(value), number) for value, number in self._reader.rows(
                 f'SELECT CAST(t."v" AS VARCHAR), COUNT(*) FROM {source} NOT ({inside}) GROUP BY t."v" '

@@ -6,7 +6,11 @@ That is the second wall; the first is that no text of an analyst ever reaches th
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -238,31 +242,32 @@ def open_database(path: str | Path) -> DuckReader:
         files=files.files, read_as=repr((duckdb.__version__, [files], []))))  # as `file_tables.open_files` reads it without files
 
 
-def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> None:
-    """Attach a database file, read-only. Raises OperationalError as `open_database` does."""
+def attach_database(connection: duckdb.DuckDBPyConnection, path: Path, name: str, subject: str = "") -> None:
+    """Attach a database file, read-only. Raises OperationalError as `open_database` does, about the table `subject`."""
     if not path.is_file():
         raise missing_database(path)
     try:
-        connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (READ_ONLY)")
+        connection.execute(f"ATTACH {text_literal(path)} AS {quote(name)} (TYPE duckdb, READ_ONLY)")
         own = _own_functions(connection)
     except duckdb.Error:
-        raise unreadable_database(path) from None
+        raise unreadable_database(path, subject) from None
     if own:
-        raise redefining(path, own)
+        raise redefining(path, own, subject)
 
 
 def missing_database(path: Path) -> OperationalError:
     return OperationalError(f"there is no database {path}", code="no-database", try_="the path of a DuckDB, CSV or Parquet file")
 
 
-def unreadable_database(path: Path) -> OperationalError:
+def unreadable_database(path: Path, subject: str = "") -> OperationalError:
     return OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
-                            "opened it by itself, close that first", code="no-database", try_="a DuckDB file that you may read")
+                            "opened it by itself, close that first", code="no-database", subject=subject,
+                            try_="a DuckDB file that you may read")
 
 
-def redefining(path: Path, own: Sequence[str]) -> OperationalError:
+def redefining(path: Path, own: Sequence[str], subject: str = "") -> OperationalError:
     return OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
-                            code="own-functions", try_="other names for its macros")
+                            code="own-functions", subject=subject, try_="other names for its macros")
 
 
 def _own_functions(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -358,5 +363,17 @@ def check_version() -> None:
 def with_memory(memory: str | None) -> dict[str, str | int]:
     """The configuration of an engine that may use so much memory, such as "4GB" (None: as it chooses), and moves what does not
     fit to a folder on the disk."""
-    spill = {"temp_directory": str(Path(tempfile.gettempdir()) / "dpsql-spill")}
-    return {**spill, **({} if memory is None else {"memory_limit": memory})}
+    return {"temp_directory": _spill_folder(), **({} if memory is None else {"memory_limit": memory})}
+
+
+@functools.cache
+def _spill_folder() -> str:
+    """A folder of this process, which nobody else may enter: rows are in it for as long as statements run."""
+    folder, made_by = tempfile.mkdtemp(prefix="dpsql-spill-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == made_by:  # a forked process shares it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder

@@ -1,5 +1,7 @@
 """Tables in CSV and Parquet files.
 
+*Tables of DuckDB files* are attached for reading, and shown by views, too; what the engine believes of these it wrote itself.
+
 *Parquet files are read where they are*, by views that name them. What the engine believes of a file without reading its rows must
 not decide which rows it reads. The least and the largest value of a block of rows leave out NaN, by the format's own rules, so a
 person's NaN was read or not depending on the values around it; old writers compared texts in another order, so that one person's
@@ -47,6 +49,8 @@ from dpsql.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
+ATTACHED = "database of a source"  # with a number behind it
+NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet files without any value
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
 
 
@@ -96,12 +100,13 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     Both happen when the owner opens the data, before any statement.
     """
     check_version()
-    shown = [table for table in tables if table.source.is_parquet]
+    shown = [table for table in tables if table.source.is_parquet or table.source.relation is not None]
     connection = connected(config=with_memory(memory))
     for table in tables:
-        if not table.source.is_parquet:
+        if table not in shown:
             load_csv(connection, table, empty=empty)
-    views = {table.name: show_parquet(connection, table) for table in shown}
+    views = {table.name: show_parquet(connection, table) for table in shown if table.source.is_parquet}
+    views |= show_attached(connection, [table for table in shown if table.source.relation is not None])
     for table in shown if not empty else ():
         verify(connection, table, views[table.name], facts, tell)
     rest = others(connection)
@@ -109,18 +114,20 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         attach_database(connection, database, BESIDE)
         _check_names(connection)
     attach_released(connection)
-    rows = max((_rows_in(connection, table) for table in shown), default=0)
+    rows = max((_rows_in(connection, table) for table in shown if table.source.is_parquet), default=0)
     group_densely(connection, rows)
     files = [file for table in shown for file in table.source.files]
     whole = [] if database is None else [files_of_database(database)]
     sources = [*whole, *(table.source for table in tables)]
     origin = DataOrigin(files=tuple(file for source in sources for file in source.files), rows=rows,
+                        paths={table.name: table.source.paths for table in tables},
                         read_as=repr((duckdb.__version__, whole, tables, *([rest] if rest else []))))
     store = find_store(origin)
     if store is not None:
         attach_store(connection, store)
     if sealed:
-        connection.execute(f"SET GLOBAL allowed_paths = {_listed(file.path for file in files)}")
+        named = [path for table in shown if table.source.is_parquet for path in table.source.paths]
+        connection.execute(f"SET GLOBAL allowed_paths = {_listed(named)}")
         lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
@@ -207,17 +214,16 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     columns: dict[str, str] = {}
     rows = ""
     try:
-        fault = _differing(connection, table)
-        if fault is None:
-            held = [column for column, *_ in connection.execute(f"DESCRIBE SELECT * FROM {_rows(table)}").fetchall()]
-            folders = _in_folders(table, held)
-            fault = _misplaced(table, folders)
+        model = _model(connection, table)
+        held = [column for column, *_ in connection.execute(f"DESCRIBE SELECT * FROM {_rows(table, model)}").fetchall()]
+        folders = _in_folders(table, held)
+        fault = _misplaced(table, folders)
         if fault is None:
             shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({read}) END AS {quote(column)}"
                      for column, read in ((column, f"r.{quote(column)}") for column in held)]
             shown += [f"{_folder(table, name, f'r.{quote(PLACE)}')} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
-            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, place)} AS r"
+            rows = f"SELECT {', '.join(shown)} FROM {_rows(table, model, place)} AS r"
             connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
             columns = {name.lower(): name for name, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()}
     except (duckdb.Error, UnicodeDecodeError):
@@ -225,6 +231,38 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     if fault is not None:
         raise fault
     return FileView(rows=rows, key=tuple(columns[name.lower()] for name in table.key))
+
+
+def show_attached(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTable]) -> dict[str, FileView]:
+    """Make the views of tables in DuckDB files, each of which is attached once, for reading only.
+
+    A key is the one of the policy, as it is of other files. Columns that are worked out whenever they are read are left out.
+    Raises OperationalError where a file cannot be opened, has no such table or a view in its place, or where the table lacks a
+    column of the key.
+    """
+    attached: dict[Path, str] = {}
+    views: dict[str, FileView] = {}
+    for table in tables:
+        path, relation = table.source.paths[0], table.source.relation
+        if path not in attached:
+            attached[path] = f"{ATTACHED} {len(attached)}"
+            attach_database(connection, path, attached[path], table.name)
+        held = connection.execute(
+            "SELECT schema_name, table_name, column_name, is_generated FROM duckdb_columns() JOIN duckdb_tables() "
+            "USING (database_name, schema_name, table_name) WHERE database_name = ? AND lower(schema_name) = ? "
+            "AND lower(table_name) = ? ORDER BY column_index", [attached[path], *(relation or ())]).fetchall()
+        shown = [column for _, _, column, made in held if not made]
+        if not shown:
+            raise OperationalError(f"{path} has no table {'.'.join(relation or ())}, or a view of that name", code="no-table",
+                                   subject=table.name, try_='relation = "visits" or "schema.visits", a table that is stored')
+        place = ".".join(map(quote, (attached[path], *held[0][:2])))
+        rows = f"SELECT {', '.join(map(quote, shown))} FROM {place}"
+        spelled = {column.lower(): column for column in shown}
+        if not {name.lower() for name in table.key} <= spelled.keys():
+            raise unreadable(table)
+        connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
+        views[table.name] = FileView(rows=rows, key=tuple(spelled[name.lower()] for name in table.key))
+    return views
 
 
 def has_key(key: Sequence[str]) -> str:
@@ -246,10 +284,12 @@ def _rows_in(connection: duckdb.DuckDBPyConnection, table: FileTable) -> int:
     return 0
 
 
-def _rows(table: FileTable, more: str = "") -> str:
-    """The FROM item that reads the files, and takes no name of a folder for a column."""
+def _rows(table: FileTable, model: Path, more: str = "") -> str:
+    """The FROM item that reads the files, with the types of the one that is the model, and takes no name of a folder for a
+    column."""
+    paths = sorted(table.source.paths, key=lambda path: path != model)  # the engine takes the types of the first one
     options = f"hive_partitioning = false, union_by_name = false, can_have_nan = true{more}"
-    return f"read_parquet({_listed(table.source.paths)}, {options})"
+    return f"read_parquet({_listed(paths)}, {options})"
 
 
 def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
@@ -279,16 +319,28 @@ def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | N
     return None
 
 
-def _differing(connection: duckdb.DuckDBPyConnection, table: FileTable) -> OperationalError | None:
-    """Why files of one table do not go together: their columns have other names or types."""
-    if len(table.source.files) == 1:
-        return None
+def _model(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Path:
+    """The file that all others of a table agree with: they have its columns, of its types, or of the type that writers give a
+    column without any value. Raises OperationalError where there is none."""
+    paths = table.source.paths
+    if len(paths) == 1:
+        return paths[0]
     shapes = connection.execute(
-        "SELECT MIN(file_name), COUNT(*) AS files FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
+        "SELECT MIN(file_name), COUNT(*) AS files, shape FROM (SELECT file_name, list([name, type, converted_type, logical_type, "
         "num_children::VARCHAR, scale::VARCHAR, precision::VARCHAR] ORDER BY name, type) AS shape "
-        f"FROM parquet_schema({_listed(table.source.paths)}) WHERE type IS NOT NULL GROUP BY file_name) "
+        f"FROM parquet_schema({_listed(paths)}) WHERE type IS NOT NULL GROUP BY file_name) "
         "GROUP BY shape ORDER BY files DESC, 1").fetchall()
-    return other_columns(table, Path(shapes[-1][0])) if len(shapes) > 1 else None
+    model, _, shape = next((one for one in shapes if not any(map(_is_empty, one[2]))), shapes[0])
+    for path, _, other in reversed(shapes):
+        if len(other) != len(shape) or any(
+                own != its and not (own[0] == its[0] and _is_empty(own)) for own, its in zip(other, shape, strict=True)):
+            raise other_columns(table, Path(path))
+    return Path(model)
+
+
+def _is_empty(column: Sequence[str | None]) -> bool:
+    """Whether a column, as `_model` describes it, has the type of columns without any value."""
+    return column[3] == NO_VALUE
 
 
 def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView, facts: RememberedFacts,

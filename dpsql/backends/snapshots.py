@@ -5,6 +5,10 @@ own, which only the owner of the process may enter, and the file `manifest.json`
 asked for. The folder is written first, then its files are verified, and then the manifest is replaced at once: whatever
 interrupts this leaves the snapshot before in force. A connection that is open notices that the manifest is another one
 before it charges a statement; for those that run just then, the snapshot before stays until the next one is taken.
+
+Answers that were paid for are of one snapshot, and cost again after the next. So whether there is a next one shows, and must not
+depend on private rows: if one person's visit were all that is new, a statement that costs again would tell of it. Only where all
+tables are public, and all rows are the ones that were there, the snapshot before stays in force.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from dpsql.backends.manifests import put_in_place
 from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, text_literal
 
 MANIFEST = "manifest.json"
 OWN = re.compile(r"snapshot-[0-9a-f]{16}")  # the name of the folder of a snapshot
@@ -119,8 +123,9 @@ def _no_snapshot(reason: str, table: SnapshotTable) -> OperationalError:
 
 def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory: str | None = None,
                   tell: Callable[[str], None] = lambda line: None,
-                  verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> None:
-    """Read all tables, and put what was read in place of the snapshot before.
+                  verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
+    """Read all tables, and put what was read in place of the snapshot before. Returns whether it was: not where all tables are
+    public, and have the rows that they had.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
     (or `table.column`) where a database cannot be read as the policy says, or the files cannot be written.
@@ -129,8 +134,7 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _turn(folder):
-            _take(folder, databases, memory, tell, verify)
-            return
+            return _take(folder, databases, memory, tell, verify)
     except OSError as told:
         why = os.strerror(told.errno) if told.errno else "the system does not say why"
         fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
@@ -139,7 +143,7 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory
 
 
 def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | None, tell: Callable[[str], None],
-          verify: Callable[[Sequence[SourceFiles]], None]) -> None:
+          verify: Callable[[Sequence[SourceFiles]], None]) -> bool:
     _clear(folder, but=_in_force(folder))
     inside = folder / f"snapshot-{secrets.token_hex(8)}"
     inside.mkdir(mode=0o700)
@@ -155,15 +159,39 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
                     tell(f"reading {found.table.name} ...")
                     files[found.table.name] = f"{len(files)}.parquet"
                     _copy(source, found, inside / files[found.table.name], memory)
+        if all(table.public for one in databases for table in one.tables) and _is_as_before(
+                folder, databases, inside, files, memory):
+            shutil.rmtree(inside)
+            return False
         verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
                 for name, file in files.items()])
         tables = {table.name: {"file": files[table.name], **table.asked()} for one in databases for table in one.tables}
         manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
         put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
+        return True
     except BaseException:
         if _in_force(folder) != inside.name:  # it may come after the last step
             shutil.rmtree(inside, ignore_errors=True)
         raise
+
+
+def _is_as_before(folder: Path, databases: Sequence[SnapshotDatabase], inside: Path, files: Mapping[str, str],
+                  memory: str | None) -> bool:
+    """Whether the snapshot in force has the same rows in each of the tables, of the same types, in whatever order."""
+    with contextlib.suppress(OperationalError, duckdb.Error), contextlib.closing(connected(config=with_memory(memory))) as engine:
+        return all(_equal(engine, snapshot_files(folder, table).paths[0], inside / files[table.name])
+                   for one in databases for table in one.tables)
+    return False
+
+
+def _equal(engine: duckdb.DuckDBPyConnection, before: Path, now: Path) -> bool:
+    """Whether two files have the same columns and rows, each row as often: as many, and none too often in the first."""
+    old, new = (f"read_parquet({text_literal(path)})" for path in (before, now))
+    if engine.execute(f"DESCRIBE FROM {old}").fetchall() != engine.execute(f"DESCRIBE FROM {new}").fetchall():
+        return False
+    found = engine.execute(f"SELECT (SELECT COUNT(*) FROM {old}) = (SELECT COUNT(*) FROM {new}) "
+                           f"AND NOT EXISTS (FROM {old} EXCEPT ALL FROM {new})").fetchall()
+    return bool(found == [(True,)])
 
 
 @contextlib.contextmanager

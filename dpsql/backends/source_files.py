@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dpsql.catalog.database_uris import is_duckdb_file
 from dpsql.errors import OperationalError
 
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+FORMS = {"BIGINT": r"0|-?[1-9]\d{0,17}", "DATE": r"\d{4}-\d\d-\d\d"}  # of values in the names of folders, by their type
 WILD = frozenset("*?[")  # what the engine takes for a pattern
 
 
@@ -50,8 +53,9 @@ class FileState:
 class SourceFiles:
     """The files of a table, all of one kind, in the order of their paths.
 
-    root     the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
-    told_by  another file, which says that the table has these files
+    root      the folder below which they are, in whose subfolders `year=2019` a column may be written; None for a single file
+    told_by   another file, which says that the table has these files
+    relation  the schema and the name of the table in a DuckDB file, which ignores their case; None for files of rows
     """
 
     table: str
@@ -59,10 +63,16 @@ class SourceFiles:
     files: tuple[FileState, ...]
     root: Path | None = None
     told_by: FileState | None = None
+    relation: tuple[str, str] | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         return tuple(file.path for file in self.files)
+
+    @property
+    def places(self) -> list[tuple[object, ...]]:
+        """Where the rows are, by whatever name: in files, or in one table of a DuckDB file, which may have public ones too."""
+        return [(file.device, file.number, self.relation) for file in self.files]
 
     @property
     def is_parquet(self) -> bool:
@@ -76,18 +86,29 @@ class DataOrigin:
     files    all of the files
     read_as  which table each of them is read for, from which folder, and how: with the engine's version, what the rows rest on
     rows     about how many rows the largest table has
+    paths    the paths of the tables in files of their own
     """
 
     files: tuple[FileState, ...] = ()
     read_as: str = ""
     rows: int = 0
+    paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
 
 
 NOWHERE = DataOrigin()
 
 
-def files_of(table: str, source: Path) -> SourceFiles:
-    """The files of a source. Raises OperationalError where there are none, of several kinds, or of names that are patterns."""
+def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) -> SourceFiles:
+    """The files of a source; `relation` is the name of the table in a DuckDB file, where it is another one.
+
+    Raises OperationalError where there are none, of several kinds, or of names that are patterns.
+    """
+    if is_duckdb_file(str(source)):
+        if not source.is_file():
+            raise _wrong(f"there is no file {source}", table, "its path")
+        *schema, name = relation or (table,)
+        whole = files_of_database(Path(os.path.realpath(source)))
+        return replace(whole, table=table, relation=((schema or ["main"])[0].lower(), name.lower()))
     named, root = _named(table, source)
     readers = {READERS[path.suffix.lower()] for path in named}
     if len(readers) > 1:
@@ -106,6 +127,18 @@ def files_of_database(path: Path) -> SourceFiles:
     """A database file, which the engine opens by itself, with the log of what was written to it and is not yet in it."""
     log = path.with_name(f"{path.name}.wal")
     return SourceFiles(table="", reader="", files=(FileState.of(path), *([FileState.of(log)] if log.is_file() else [])))
+
+
+def folder_columns(source: SourceFiles) -> dict[str, str]:
+    """The columns that are written in the names of the folders of all files, each with the type that its values have there."""
+    found: dict[str, list[str]] = {}
+    for path in source.paths if source.root is not None else ():
+        for part in path.relative_to(source.root or path).parts[:-1] if path.is_relative_to(source.root or path) else ():
+            name, _, value = part.partition("=")
+            if name and value:
+                found.setdefault(name, []).append(value)
+    return {name: next((kind for kind, form in FORMS.items() if all(re.fullmatch(form, value) for value in values)), "VARCHAR")
+            for name, values in found.items() if len(values) == len(source.paths)}
 
 
 def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:

@@ -95,9 +95,10 @@ def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[
         cuts = _places(compared, known.type)
         if len(compared) == len(found) and cuts and len(cuts) < MOST_VALUES // 2:
             return _cut(name, ref, cuts)
-    raise Unsupported(f"the values of {name} are not declared, and a workload is over declared values", code="workload",
-                      span=next(iter(exprs)).span, subject=name, try_=f"values = [...] or range = [...] for {name} in the "
-                      "policy, or comparisons with constants")
+    why = f"the values of {name} are not declared, and a workload is over declared values" if known.domain is None else (
+        f"{name} has {len(known.domain):,} declared values, and a workload tells apart {MOST_VALUES:,} of a column at most")
+    raise Unsupported(why, code="workload", span=next(iter(exprs)).span, subject=name, try_="values = [...] or range = [...] "
+                      f"for {name} in the policy, or comparisons with constants")
 
 
 def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nulls_within: bool) -> AttributeColumn:

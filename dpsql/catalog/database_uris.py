@@ -14,6 +14,7 @@ SCHEMES = {"postgresql": "postgresql://host/database", "postgres": "postgresql:/
            "snowflake": "snowflake://user@account/database/schema", "bigquery": "bigquery://project/dataset"}
 """What begins the URI of a database, and the form of one."""
 
+DUCKDB_FILES = (".duckdb", ".ddb", ".db")
 SECRETS = r"[^=&\n]*(?:password|passcode|token|privatekey|secret|credentials)[^=&\n]*"  # the names of parameters that hold one
 _BEGINS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _AFTER_USER = re.compile(r"(?<=://)([^\s\"'/?#@:]*:)([^\n]*)(?=@)")  # to the last @ of the line: passwords hold any character
@@ -25,6 +26,11 @@ def scheme_of(source: str) -> str | None:
     """How the URI of a database begins, in lower case; None for the path of a file."""
     begins = _BEGINS.match(source)
     return begins[1].lower() if begins else None
+
+
+def is_duckdb_file(source: str) -> bool:
+    """Whether a source is called as files of DuckDB are."""
+    return scheme_of(source) is None and source.lower().endswith(DUCKDB_FILES)
 
 
 def hidden(text: str) -> str:

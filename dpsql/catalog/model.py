@@ -8,7 +8,7 @@ bounds, in contrast, are never trusted: they are enforced on the data.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -21,9 +21,9 @@ Scalar = bool | int | float | str | dt.date | dt.datetime
 @dataclass(frozen=True, slots=True)
 class Domain:
     """All the values, other than NULL, that a column may show in an answer; in order, without repetition. The whole numbers of a
-    long range are a range, which takes no memory."""
+    long range are a range, and the days of one `days.Days`, which take no memory."""
 
-    values: tuple[Scalar, ...] | range
+    values: Sequence[Scalar]
 
     def __len__(self) -> int:
         return len(self.values)

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpsql.catalog.database_uris import fault_of_uri, hidden, parts_of_relation, scheme_of
+from dpsql.catalog.database_uris import DUCKDB_FILES, fault_of_uri, hidden, is_duckdb_file, parts_of_relation, scheme_of
 from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, SparkPolicy, TablePolicy
 from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
@@ -615,10 +615,10 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
         return
     path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
     source = (table.source or ".csv").lower()
-    in_folders = not source.endswith((".csv", ".tsv", ".parquet")) or bool(set(source) & set("*?["))
+    in_folders = not source.endswith((".csv", ".tsv", ".parquet", *DUCKDB_FILES)) or bool(set(source) & set("*?["))
     if not in_database and in_folders and not table.in_spark and not source.endswith((".csv", ".tsv")):
         return  # which columns are in the names of folders is known when they are opened
-    if in_database or source.endswith(".parquet") or table.in_spark:
+    if in_database or source.endswith((".parquet", *DUCKDB_FILES)) or table.in_spark:
         fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types", "leaving it out")
     for name, column in table.columns.items():
         if column.type is None:
@@ -626,7 +626,10 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
 
 
 def _check_of_database(table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
-    """A relation and a filter are of tables in databases of other kinds, of which at least one column is read."""
+    """A relation and a filter are of tables in databases of other kinds, of which at least one column is read. A table
+    in a DuckDB file may have a relation, too."""
+    if is_duckdb_file(table.source or "") and table.filter is None and len(table.relation or ()) <= 2:
+        return
     if scheme_of(table.source or "") is None:
         for key, given in (("relation", table.relation), ("filter", table.filter)):
             if given is not None:

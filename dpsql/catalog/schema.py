@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from dpsql.catalog.days import Days
 from dpsql.catalog.foreign_keys import circle_of, graph_of, parents_first
 from dpsql.catalog.model import (
     GENERATED,
@@ -37,8 +38,7 @@ from dpsql.errors import PolicyError
 from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to
-MOST_DAYS = 100_000  # a range of days no longer than this is a domain as well as a bound
-MOST_LISTED = 100_000  # whole numbers of a range that are kept one by one; a longer range is kept by its ends
+MOST_LISTED = 100_000  # whole numbers or days of a range that are kept one by one; a longer range is kept by its ends
 
 
 Values = Callable[[str, str], Sequence[Scalar | None]]
@@ -313,11 +313,10 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
         if not (kind.numeric or kind.temporal) or kind.temporal != isinstance(declared.bounds[0], dt.date):
             raise _fault(policy, path, f"bounds of this kind do not fit the type {sql_type}", try_=BOUNDS.get(kind, "no bounds"))
         ends = _interval([_convert(policy, path, end, kind, sql_type) for end in declared.bounds])
-        if declared.complete and kind is Type.BIGINT:
+        if declared.complete and kind in (Type.BIGINT, Type.DATE):
             numbers = range(math.ceil(ends.low), math.floor(ends.high) + 1)
-            domain = Domain(tuple(numbers) if len(numbers) <= MOST_LISTED else numbers)
-        if declared.complete and kind is Type.DATE and ends.high - ends.low < MOST_DAYS:
-            domain = Domain(tuple(map(dt.date.fromordinal, range(int(ends.low), int(ends.high) + 1))))
+            between: Sequence[Scalar] = numbers if kind is Type.BIGINT else Days(numbers)
+            domain = Domain(tuple(between) if len(between) <= MOST_LISTED else between)
     elif domain is not None and kind is not Type.VARCHAR and kind is not Type.BOOLEAN and domain.values:
         ends = _interval(domain.values)
     for key, given in (("decimals", declared.step), ("bins", declared.bins), ("bounds", declared.search or None)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import getpass
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -123,13 +124,14 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     catalog = fitted(declared, budget.name, reader)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
-    notes, fresh = noticed(declared, database, book, budget.name)
+    there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
+    notes, fresh = noticed(declared, database, book, budget.name, there)
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
                    kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
-                   policy=declared.digest, uploads=uploads_of(declared, database, book), notes=tuple(notes))
+                   policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=tuple(notes))
 
 
 def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger,
@@ -178,13 +180,13 @@ def store_folder(policy: Policy, ledger: Ledger) -> Path:
     return Path(os.path.realpath(file_named(Path(policy.path).parent / policy.store / named if policy.store else beside)))
 
 
-def uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger) -> Uploads:
+def _uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger, there: Mapping[str, tuple[Path, ...]]) -> Uploads:
     """The folders from which the policy allows uploads, and its own files, which may not be uploaded."""
     folder = Path(policy.path).parent
     named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None]
-    own += [path for paths in _files_there(policy).values() for path in paths]
-    own += [snapshot_folder(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
+    own += [path for paths in there.values() for path in paths]
+    own += [_snapshots_of(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
@@ -213,12 +215,15 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
         return book.reopen(Account(budget=chosen.name, analyst=name))
 
 
-def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str) -> tuple[list[str], bool]:
-    """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before."""
+def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str,
+            there: Mapping[str, tuple[Path, ...]] | None = None) -> tuple[list[str], bool]:
+    """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before.
+    `there` are the files of its tables, where they were found already."""
     gone = [name for name in book.budgets if name not in declared.budgets]
     notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
              "in its budgets, so if a budget was renamed, give it its old name again"] if gone else []
-    now = Served(data=marks(_private_files(declared, database), _private_places(declared)),
+    there = _files_there(declared) if there is None else there
+    now = Served(data=marks(_private_files(declared, database, there), _private_places(declared)),
                  entity=declared.budgets[budget].entity, budget=budget, ledger=book.identity,
                  place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
     for old in others(now):
@@ -228,11 +233,11 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
     return notes, note(now)
 
 
-def _private_files(policy: Policy, database: str | Path | None) -> list[Path]:
+def _private_files(policy: Policy, database: str | Path | None, there: Mapping[str, tuple[Path, ...]]) -> list[Path]:
     folder = Path(policy.path).parent
     named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
     return [*([named] if named is not None else []),
-            *(path for name, paths in _files_there(policy).items() if not policy.tables[name].public
+            *(path for name, paths in there.items() if not policy.tables[name].public
               and not in_other_database(policy.tables[name]) for path in paths)]
 
 
@@ -329,7 +334,7 @@ def _named_sources(policy: Policy) -> list[tuple[str, str]]:
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
     if in_other_database(policy.tables[table]):
         return snapshot_files(snapshot_folder(policy), snapshot_table(policy, policy.tables[table]))
-    return files_of(table, file_named(Path(policy.path).parent / source))
+    return files_of(table, file_named(Path(policy.path).parent / source), policy.tables[table].relation)
 
 
 def in_other_database(table: TablePolicy) -> bool:
@@ -338,7 +343,15 @@ def in_other_database(table: TablePolicy) -> bool:
 
 
 def snapshot_folder(policy: Policy) -> Path:
-    """The folder of the snapshots of a policy: the one it names, or one beside its ledger."""
+    """The folder of the snapshots of a policy, which no other policy has: below the one where they are kept. It is called after
+    the way from there to the policy, so that both may be moved together."""
+    kept = _snapshots_of(policy)
+    way = os.path.relpath(os.path.realpath(policy.path), os.path.realpath(kept))
+    return kept / f"dpsql-snapshots-{hashlib.sha256(os.fsencode(way)).hexdigest()[:16]}"
+
+
+def _snapshots_of(policy: Policy) -> Path:
+    """The folder in which snapshots are kept, perhaps of several policies: the one the policy names, or one beside its ledger."""
     if policy.snapshots is not None:
         return file_named(Path(policy.path).parent / policy.snapshots)
     usual, _ = find_ledger(policy)
@@ -427,10 +440,9 @@ def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
 
 def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
     """Raise OperationalError if a public table has a file of a private one, under whatever name."""
-    private = {(file.device, file.number): name for name, files in sources.items() if not policy.tables[name].public
-               for file in files.files}
+    private = {at: name for name, files in sources.items() if not policy.tables[name].public for at in files.places}
     for name, files in sources.items():
-        other = next((private[at] for file in files.files if (at := (file.device, file.number)) in private), None)
+        other = next((private[at] for at in files.places if at in private), None)
         if policy.tables[name].public and other is not None:
             raise OperationalError(f"the public table {name} has the file of {other}, which is private", code="policy-schema",
                                    subject=name, try_="a file without what is private")

@@ -32,7 +32,8 @@ from dpsql.progress import tell
 def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
     """Take a new snapshot of all tables in other databases, in place of the one before.
 
-    Returns the names of these tables. A connection that is open refuses further statements, uncharged. Raises PolicyError, or
+    Returns the names of these tables; none where all are public, and have the rows that they had: then the snapshot before stays.
+    A connection that is open refuses further statements, uncharged. Raises PolicyError, or
     OperationalError or IntegrityError, located in the policy, where a database cannot be read as it says, or rows share a
     declared key; then the snapshot before stays in force.
     """
@@ -48,8 +49,8 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
             with _facts(declared, ledger) as facts:
                 open_files(tables, facts=facts, memory=declared.memory, tell=tell).close()
 
-        take_snapshot(snapshot_folder(declared), databases, memory=declared.memory, tell=tell, verify=verify)
-    return [table.name for database in databases for table in database.tables]
+        taken = take_snapshot(snapshot_folder(declared), databases, memory=declared.memory, tell=tell, verify=verify)
+    return [table.name for database in databases for table in database.tables] if taken else []
 
 
 def databases_of(policy: Policy) -> list[SnapshotDatabase]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from dpsql.catalog.model import Catalog
 from dpsql.plan.cells import MOST_CELLS, Cells, Grid
 from dpsql.plan.expr.nodes import Ref, Value
 from dpsql.plan.node import Node, bottom_up
@@ -41,15 +42,26 @@ def too_long(question: Question, key: Key) -> str | None:
     """What is told of a key whose values are known, but too many to be listed; None for others."""
     known = question.view.field(key.column).facts
     if known.domain is not None:
-        size, most = len(known.domain), MOST_CELLS
-        told = f"the declared range of {key.name} has {size:,} values, more than the {most:,} that are listed"
-    else:
-        ends = known.declared.within(known.returned)
-        if not (known.whole and ends.finite and _is_computed(question.view, key.column)):
-            return None
-        size, most = math.floor(ends.high) - math.ceil(ends.low) + 1, MOST_NUMBERS
-        told = f"{key.name} may be any of {size:,} whole numbers, more than the {most:,} that are listed of an expression"
-    return told if size > most else None
+        return _of_long_range(key.name, len(known.domain)) if len(known.domain) > MOST_CELLS else None
+    ends = known.declared.within(known.returned)
+    if not ((known.whole or known.type.temporal) and ends.finite and _is_computed(question.view, key.column)):
+        return None
+    size, of = math.floor(ends.high) - math.ceil(ends.low) + 1, "days" if known.type.temporal else "whole numbers"
+    told = f"{key.name} may be any of {size:,} {of}, more than the {MOST_NUMBERS:,} that are listed of an expression"
+    return told if size > MOST_NUMBERS else None
+
+
+def long_ranges(catalog: Catalog) -> Iterator[str]:
+    """What an owner is told of columns whose declared values are too many to be listed."""
+    for table in catalog.tables.values():
+        for column in table.columns.values() if not table.public else ():
+            if column.domain is not None and len(column.domain) > MOST_CELLS:
+                yield (f"{_of_long_range(f'{table.name}.{column.name}', len(column.domain))}, so only groups that are selected "
+                       "privately are shown of it, which needs a delta")
+
+
+def _of_long_range(name: str, size: int) -> str:
+    return f"the declared range of {name} has {size:,} values, more than the {MOST_CELLS:,} that are listed"
 
 
 def _is_computed(view: Node, column: str) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import duckdb
 import pytest
 from support.files import opened_files
 
-from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, scratch
+from dpsql.backends.duckdb import SETTINGS, DuckReader, open_database, scratch, with_memory
 from dpsql.errors import OperationalError
 
 
@@ -53,8 +52,7 @@ def test_connections_of_one_process_share_a_file(tmp_path: Path) -> None:
 
 def test_a_file_that_was_locked_otherwise_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path / "d.duckdb", 5)
-    spill = str(Path(tempfile.gettempdir()) / "dpsql-spill")
-    with duckdb.connect(str(path), read_only=True, config={"temp_directory": spill}) as other:
+    with duckdb.connect(str(path), read_only=True, config=with_memory(None)) as other:
         other.execute("SET lock_configuration = true")
         with pytest.raises(OperationalError):
             open_database(path)
@@ -89,3 +87,12 @@ def test_arrays_of_groups_grow_with_the_largest_table(rows: int, bits: int, tmp_
     assert int(setting(reader, "perfect_ht_threshold")) == bits
     assert reader.rows("SELECT COUNT(*), SUM(n) FROM (SELECT x % 1000, COUNT(*) AS n FROM t GROUP BY x % 1000)")[0][1] == rows
     reader.close()
+
+
+def test_each_process_spills_to_a_folder_of_its_own_and_removes_it() -> None:
+    told = subprocess.run([sys.executable, "-c", "from dpsql.backends.duckdb import with_memory; import os\n"
+                           "path = with_memory('1GB')['temp_directory']\n"
+                           "if not os.fork(): raise SystemExit\n"
+                           "os.wait()\nprint(path, oct(os.stat(path).st_mode & 0o777), with_memory(None)['temp_directory'] == path)"],
+                          capture_output=True, text=True, check=True).stdout.split()
+    assert told[1:] == ["0o700", "True"] and not Path(told[0]).exists()

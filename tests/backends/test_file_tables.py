@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
 import struct
 from pathlib import Path
@@ -14,6 +16,8 @@ from support.files import opened_files
 from support.parquet_footers import altered, told, write
 
 import dpsql
+from dpsql import cli
+from dpsql.backends import source_files
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.policy import read_policy
@@ -409,3 +413,194 @@ def test_a_file_that_has_several_names_is_read_once(folder: Path) -> None:
         copy("SELECT 1::BIGINT AS id, 2::BIGINT AS cost", folder / "visits" / name)
     assert opened(folder).rows("SELECT COUNT(*) FROM visits") == [(300,)]
     assert opened(folder, POLICY.replace('"visits"', '"visits/**/*.parquet"')).rows("SELECT COUNT(*) FROM visits") == [(300,)]
+
+
+# -- columns without any value
+
+
+def written(target: Path, rows: str, *columns: str) -> None:
+    """A file in which columns have no values, and no type, as writers of data frames make it."""
+    target.parent.mkdir(exist_ok=True)
+    table = duckdb.sql(rows).to_arrow_table()
+    for column in columns:
+        table = table.set_column(table.column_names.index(column), column, pyarrow.nulls(len(table)))
+    pyarrow.parquet.write_table(table, target)
+
+
+@pytest.mark.parametrize("name", ["0", "9"])
+@pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "BOOLEAN", "DECIMAL(10, 2)", "INTEGER"])
+def test_a_file_may_have_a_column_without_any_value(name: str, kind: str, tmp_path: Path) -> None:
+    for other, part in (("5", "1 AS id, CASE WHEN TRUE THEN NULL END"), ("7", "2 AS id, NULL")):
+        written(tmp_path / "people" / f"{other}.parquet", f"SELECT {part}::{kind} AS x, 'a' AS t")
+    written(tmp_path / "people" / f"{name}.parquet", f"SELECT 3 AS id, NULL::{kind} AS x, 'b' AS t", "x")
+    with contextlib.closing(opened_files({"people": tmp_path / "people"})) as reader:
+        types = dict(reader.schema()["people"].columns)
+        assert types == {"id": "INTEGER", "x": kind.replace(" ", ""), "t": "VARCHAR"}
+        assert reader.rows("SELECT id, x, t FROM people ORDER BY id") == [(1, None, "a"), (2, None, "a"), (3, None, "b")]
+
+
+def test_values_are_those_of_the_file_that_has_them(tmp_path: Path) -> None:
+    written(tmp_path / "0.parquet", "SELECT 1::BIGINT AS id, NULL::DOUBLE AS x, NULL::VARCHAR AS t", "x", "t")
+    written(tmp_path / "1.parquet", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x, 'a' AS t")
+    written(tmp_path / "2.parquet", "SELECT 3::BIGINT AS id, 1.5::DOUBLE AS x, NULL::VARCHAR AS t", "t")
+    with contextlib.closing(opened_files({"people": tmp_path / "*.parquet"})) as reader:
+        assert reader.rows("SELECT id, x, t FROM people ORDER BY id") == [(1, None, None), (2, 0.5, "a"), (3, 1.5, None)]
+        assert reader.rows("SELECT id FROM people WHERE x > 1 OR t = 'a' ORDER BY id") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("other", ["SELECT 2::BIGINT AS id, 1::INTEGER AS x", "SELECT 2::BIGINT AS id", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x, 1 AS y"])
+def test_other_columns_are_refused_beside_such_a_file(other: str, tmp_path: Path) -> None:
+    written(tmp_path / "0.parquet", "SELECT 1::BIGINT AS id, NULL::DOUBLE AS x", "x")
+    written(tmp_path / "1.parquet", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x")
+    written(tmp_path / "2.parquet", "SELECT 2::BIGINT AS id, 0.5::DOUBLE AS x")
+    written(tmp_path / "3.parquet", other)
+    with pytest.raises(OperationalError, match=r"3.parquet has other columns"):
+        opened_files({"people": tmp_path / "*.parquet"})
+
+
+def test_files_without_a_model_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "0.parquet", "SELECT 1::BIGINT AS id, NULL::DOUBLE AS x, 1.5::DOUBLE AS y", "x")
+    written(tmp_path / "1.parquet", "SELECT 1::BIGINT AS id, 1.5::DOUBLE AS x, NULL::DOUBLE AS y", "y")
+    with pytest.raises(OperationalError, match="has other columns"):
+        opened_files({"people": tmp_path / "*.parquet"})
+
+
+def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for: list[str] = []
+    listed = source_files._named
+    monkeypatch.setattr(source_files, "_named", lambda table, source: (asked_for.append(table), listed(table, source))[1])
+    (folder / "dpsql.toml").write_text(POLICY.replace("version = 1", 'version = 1\nuploads = ["."]'), encoding="utf-8")
+    with dpsql.connect(policy=folder / "dpsql.toml", analyst="ada", epsilon=1) as connection:
+        assert asked_for == ["people", "visits"]
+        for closed in ("people.parquet", "visits/year=2019/0.parquet"):
+            with pytest.raises(DatabaseError, match="or is a file of the policy"):
+                connection.validate("SELECT COUNT(*) FROM people", synthetic=folder / closed, within="5 PERCENT")
+
+
+def test_a_draft_lists_the_columns_in_the_names_of_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ("kept/day=2020-01-02/kind=a/n=7", "kept/day=2020-02-03/kind=7/n=8/more=1"):
+        copy("SELECT 1 AS id, 8 AS n", folder / path / "0.parquet")
+    assert cli.main(["init", str(folder / "visits"), str(folder / "kept"), str(folder / "people.parquet"), "--to", str(folder / "draft.toml")]) == 0
+    text = (folder / "draft.toml").read_text(encoding="utf-8")
+    kept = read_policy(folder / "draft.toml").tables
+    assert {name: column.type for name, column in kept["visits"].columns.items() if column.type} == {"year": "BIGINT"}, text
+    assert {name: column.type for name, column in kept["kept"].columns.items()} == {"id": None, "n": None, "day": "DATE", "kind": "VARCHAR"}
+    reader = open_reader(read_policy(folder / "draft.toml"), None)
+    assert reader.rows("SELECT day, kind, n FROM kept ORDER BY day") == [(dt.date(2020, 1, 2), "a", 8), (dt.date(2020, 2, 3), "7", 8)]
+    reader.close()
+
+
+# -- DuckDB files as sources
+
+
+@pytest.fixture
+def several(folder: Path) -> Path:
+    """Visits and public ages in one DuckDB file, people in another; logs in Parquet files."""
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.execute("CREATE TABLE persons (id BIGINT, age BIGINT, twice BIGINT AS (age * 2)); "
+                           "INSERT INTO persons SELECT i, i % 90 FROM range(100) AS t(i); INSERT INTO persons VALUES (NULL, 5)")
+    with duckdb.connect(str(folder / "care.duckdb")) as connection:
+        connection.execute("CREATE SCHEMA billing; CREATE TABLE billing.Visits (id BIGINT, Cost BIGINT, year BIGINT); "
+                           "INSERT INTO billing.visits SELECT i % 100, i % 50, 2019 + i % 2 FROM range(300) AS t(i); "
+                           "CREATE TABLE ages (age BIGINT, decade BIGINT); INSERT INTO ages SELECT i, i // 10 FROM range(100) AS t(i); "
+                           "CREATE VIEW shown AS SELECT * FROM billing.visits")
+    text = POLICY.replace('"people.parquet"', '"people.duckdb"\nrelation = "persons"').replace(
+        'source = "visits"', 'source = "care.duckdb"\nrelation = "billing.visits"').replace('type = "BIGINT", ', "")
+    logs = '[tables.logs]\nsource = "logs.parquet"\nforeign_keys = [{ columns = "id", references = "people(id)" }]\n[tables.logs.columns]\nid = {}\n'
+    ages = '[tables.ages]\npublic = true\nsource = "care.duckdb"\nkey = "age"\n[tables.ages.columns]\nage = {}\ndecade = {}\n'
+    copy("SELECT i % 10 AS id FROM range(100) AS t(i)", folder / "logs.parquet")
+    (folder / "dpsql.toml").write_text(text + logs + ages, encoding="utf-8")
+    return folder
+
+
+def policy_in(folder: Path) -> str:
+    return (folder / "dpsql.toml").read_text(encoding="utf-8")
+
+
+def test_tables_may_be_in_several_duckdb_files(several: Path) -> None:
+    reader = opened(several, policy_in(several))
+    schema = reader.schema()
+    assert schema.keys() == {"people", "visits", "logs", "ages"} and all(table.view is None and table.fixed for table in schema.values())
+    assert schema["people"].unique == (frozenset({"id"}),) and dict(schema["people"].columns) == {"id": "BIGINT", "age": "BIGINT"}
+    assert reader.rows('SELECT COUNT(*) FROM "visits" JOIN "people" USING (id) JOIN "ages" USING (age)') == [(300,)]
+    assert reader.rows('SELECT COUNT(*) FROM "logs" JOIN "people" USING (id)') == [(100,)]
+    with duckdb.connect(str(several / "other.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (id BIGINT)")
+    for text in (f"ATTACH '{several}/other.duckdb' AS more (READ_ONLY)", f"SELECT * FROM read_blob('{several}/other.duckdb')",
+                 f"ATTACH '{several}/care.duckdb' AS more",
+                 'INSERT INTO "database of a source 0".persons VALUES (1000, 1)', f"SELECT * FROM '{several}/people.parquet'"):
+        with pytest.raises(ReaderFault):
+            reader.rows(text)
+    reader.close()
+    (answer,), = asked(several, "SELECT COUNT(*) FROM visits JOIN people USING (id) JOIN ages USING (age) WHERE decade < 9")
+    assert isinstance(answer, int) and abs(answer - 300) < 20
+
+
+def test_a_database_beside_them(several: Path) -> None:
+    text = policy_in(several).replace('source = "people.duckdb"\nrelation = "persons"', "").replace(
+        "version = 1", 'version = 1\ndatabase = "main.duckdb"')
+    with duckdb.connect(str(several / "main.duckdb")) as connection:
+        connection.execute("CREATE TABLE people (id BIGINT PRIMARY KEY, age BIGINT); INSERT INTO people SELECT i, i FROM range(50) AS t(i)")
+    assert opened(several, text).rows('SELECT COUNT(*) FROM "visits" JOIN "people" USING (id)') == [(150,)]
+
+
+@pytest.mark.parametrize("how", ["write", "log", "replace"])
+def test_duckdb_files_that_change_are_another_version(how: str, several: Path) -> None:
+    path = several / "care.duckdb"
+    with dpsql.connect(policy=several / "dpsql.toml", analyst="ada", epsilon=1) as connection:
+        before = opened(several, policy_in(several))
+        version = before.version
+        if how == "replace":  # the engine holds the file that it has opened, so that no other process writes to it
+            (several / "new.duckdb").write_bytes(path.read_bytes())
+            (several / "new.duckdb").replace(path)
+            with pytest.raises(OperationalError) as caught:
+                connection.execute("SELECT COUNT(*) FROM logs")
+            assert caught.value.code == "data-changed"
+            with pytest.raises(ReaderFault):
+                before.rows("SELECT COUNT(*) FROM logs")
+        before.close()
+    if how != "replace":
+        with duckdb.connect(str(path)) as made:
+            made.execute("PRAGMA disable_checkpoint_on_shutdown; " * (how == "log") + "INSERT INTO billing.visits VALUES (1, 1, 2019)")
+    after = opened(several, policy_in(several))
+    assert path.with_name("care.duckdb.wal").exists() is (how == "log") and after.version != version
+    assert after.rows("SELECT COUNT(*) FROM visits") == [(300 + (how != "replace"),)]
+
+
+def test_keys_of_duckdb_files_are_verified_once(several: Path) -> None:
+    for known in (0, 4):
+        facts = Counting(Ledger(several / "dpsql.ledger"))
+        open_reader(read_policy(several / "dpsql.toml"), None, facts).close()
+        assert facts.found == known
+    with duckdb.connect(str(several / "people.duckdb")) as made:
+        made.execute("INSERT INTO persons VALUES (7, 1)")
+    with pytest.raises(IntegrityError, match="share the declared key") as caught:
+        opened(several, policy_in(several))
+    assert caught.value.as_dict()["line"] == 6
+
+
+@pytest.mark.parametrize(("change", "told", "line"), [
+    (('"people.duckdb"', '"none.duckdb"'), "there is no file", 7), (('"people.duckdb"', '"broken.db"'), "cannot be opened as a DuckDB", 7),
+    (('"people.duckdb"', '"own.duckdb"'), "defines round anew", 7), (('"persons"', '"nobody"'), "has no table main.nobody", 8),
+    (('"billing.visits"', '"shown"'), "or a view of that name", 14), (('"billing.visits"', '"a.b.visits"'), "relation is for tables of databases", 14),
+    (('source = "care.duckdb"\nrelation = "billing.visits"', 'source = "care.duckdb"\nfilter = "cost > 1"'), "filter is for tables of databases", 14),
+    (('relation = "persons"', 'relation = "persons"\nkey_ = 1'), "unknown", 9), (("age = { b", 'age = { type = "BIGINT", b'), "need types", 11),
+    (("age = { b", "twice = {}\nage = { b"), "no column twice", 11)])
+def test_mistakes_about_duckdb_files_are_told_at_their_line(change: tuple[str, str], told: str, line: int, several: Path) -> None:
+    (several / "broken.db").write_bytes(b"SQLite format 3\x00 not one of DuckDB")
+    with duckdb.connect(str(several / "own.duckdb")) as connection:
+        connection.execute("CREATE TABLE persons (id BIGINT, age BIGINT); CREATE MACRO round(x) AS x * 100")
+    assert change[0] in policy_in(several)
+    (several / "dpsql.toml").write_text(policy_in(several).replace(*change), encoding="utf-8")
+    with pytest.raises(DatabaseError, match=told) as caught:
+        asked(several, "SELECT COUNT(*) FROM people")
+    assert caught.value.as_dict()["line"] == line
+
+
+@pytest.mark.parametrize("relation", ["billing.visits", "BILLING.Visits", '"billing"."VISITS"'])
+def test_a_public_table_is_no_private_one_of_the_same_file(relation: str, several: Path) -> None:
+    text = policy_in(several).replace('key = "age"\n[tables.ages.columns]\nage = {}\ndecade = {}', "relation = '" + relation + "'\n[tables.ages.columns]\ncost = {}")
+    (several / "link.duckdb").symlink_to(several / "care.duckdb")
+    for name in ("care.duckdb", "link.duckdb"):
+        with pytest.raises(OperationalError, match="has the file of visits, which is private"):
+            opened(several, text.replace('public = true\nsource = "care.duckdb"', f'public = true\nsource = "{name}"'))

@@ -105,7 +105,7 @@ class Clinic:
 
     @property
     def snapshots(self) -> list[Path]:
-        return sorted(path for path in (self.folder / "dpsql.ledger.snapshots").glob("*") if path.is_dir())
+        return sorted(path for path in (self.folder / "dpsql.ledger.snapshots").glob("*/*") if path.is_dir())
 
 
 @pytest.fixture(params=KINDS)
@@ -172,6 +172,75 @@ def test_a_new_snapshot_replaces_the_old_one_and_is_noticed(clinic: Clinic) -> N
     assert clinic.rows("SELECT COUNT(*) FROM people") == [(101,)]
 
 
+@pytest.mark.parametrize("change", [(), ("INSERT INTO visits VALUES (7, 5)",)])
+def test_whether_private_rows_changed_is_not_seen(change: tuple[str, ...], clinic: Clinic) -> None:
+    """One person's visit may be all that is new: a statement that cost again only then would tell of it."""
+    clinic.refresh()
+    with clinic.connect() as connection:
+        connection.execute("SELECT COUNT(*) FROM people")
+        spent = str(connection.budget())
+        clinic.run(*change)
+        assert clinic.refresh() == ["people", "visits"]
+        assert fault_of(lambda: connection.execute("SELECT COUNT(*) FROM people")).code == "data-changed"
+    with clinic.connect() as connection:
+        connection.execute("SELECT COUNT(*) FROM people")
+        assert str(connection.budget()) != spent
+
+
+PLANS = """\
+[tables.plans]
+public = true
+source = "{uri}"
+[tables.plans.columns]
+plan = {{}}
+price = {{ type = "DOUBLE" }}
+"""
+
+
+@pytest.fixture
+def plans(clinic: Clinic) -> Clinic:
+    """Public plans in the database; people and their visits are in files."""
+    duckdb.sql("SELECT i AS id, i % 90 AS age FROM range(100) AS t(i)").write_parquet(str(clinic.folder / "people.parquet"))
+    duckdb.sql("SELECT i AS id, i % 50 AS cost FROM range(100) AS t(i)").write_parquet(str(clinic.folder / "visits.parquet"))
+    clinic.declare(text=POLICY.replace("{uri}", "people.parquet", 1).replace("{uri}", "visits.parquet", 1) + PLANS)
+    clinic.run("CREATE TABLE plans (plan TEXT, price DOUBLE PRECISION)",
+               "INSERT INTO plans VALUES ('a', 1.5), ('b', NULL), ('a', 1.5), (NULL, 2)")
+    return clinic
+
+
+@pytest.mark.parametrize(("change", "new"), [
+    ("UPDATE plans SET plan = plan", False), ("DELETE FROM plans WHERE price = 2; INSERT INTO plans VALUES (NULL, 2)", False),
+    ("INSERT INTO plans VALUES ('a', 1.5)", True), ("DELETE FROM plans WHERE plan IS NULL", True),
+    ("UPDATE plans SET price = 1.25 WHERE plan = 'b'", True), ("UPDATE plans SET plan = 'A' WHERE plan = 'a'", True),
+    ("DELETE FROM plans WHERE plan = 'a'; INSERT INTO plans VALUES ('a', 1.5), ('b', NULL)", True), ("DELETE FROM plans", True)])
+def test_public_rows_that_are_the_same_are_the_same_version(change: str, new: bool, plans: Clinic) -> None:
+    assert plans.refresh() == ["plans"]
+    before, there = plans.opened().version, plans.snapshots
+    plans.run(*change.split("; "))
+    with plans.connect() as connection:
+        connection.execute("SELECT COUNT(*) FROM people")
+        assert plans.refresh() == (["plans"] if new else [])
+        if new:
+            assert fault_of(lambda: connection.execute("SELECT COUNT(*) FROM people")).code == "data-changed"
+        else:
+            assert not connection.execute("SELECT COUNT(*) FROM people").cost and plans.snapshots == there
+    assert (plans.opened().version != before) is new
+
+
+def test_other_declarations_of_public_rows_are_another_version(plans: Clinic, capsys: pytest.CaptureFixture[str]) -> None:
+    plans.refresh()
+    text = plans.policy.read_text()
+    for change in (("plan = {}", 'plan = { type = "VARCHAR" }'), ("public = true", 'public = true\nfilter = "1 = 1"'), ("\nplan = {}", "")):
+        plans.policy.write_text(text.replace(*change), encoding="utf-8")
+        assert plans.refresh() == ["plans"] and plans.refresh() == []
+    for path in plans.snapshots:
+        if (path / "0.parquet").exists():
+            (path / "0.parquet").write_bytes(b"damaged")
+    assert plans.refresh() == ["plans"]
+    assert cli.main(["refresh", "--policy", str(plans.policy)]) == 0
+    assert capsys.readouterr().out == "all tables are public and have the rows that they had, so the snapshot before stays in force\n"
+
+
 def test_a_statement_that_runs_ends_with_what_it_began_with(clinic: Clinic) -> None:
     """It was charged already; it would be an incident otherwise, whenever a scheduler takes a snapshot."""
     clinic.refresh()
@@ -229,12 +298,38 @@ def test_files_are_verified_before_they_are_in_force_and_not_again(clinic: Clini
 
 
 def test_another_folder_is_named_by_the_policy(clinic: Clinic) -> None:
-    (clinic.folder / "kept" / ("x" * 25)).mkdir(parents=True)
+    (clinic.folder / "kept" / "snapshot-of-others").mkdir(parents=True)
     clinic.declare(("version = 1", 'version = 1\nstore = { snapshots = "kept" }'))
     clinic.refresh()
     clinic.refresh()
-    assert len([*(clinic.folder / "kept").glob("snapshot-*")]) == 2 and (clinic.folder / "kept" / ("x" * 25)).is_dir()
+    assert len([*(clinic.folder / "kept").glob("*/snapshot-*")]) == 2 and (clinic.folder / "kept" / "snapshot-of-others").is_dir()
     assert clinic.rows("SELECT COUNT(*) FROM visits") == [(200,)]
+
+
+@pytest.mark.parametrize("shared", ["version = 1\nledger = \"dpsql.ledger\"", 'version = 1\nstore = { snapshots = "kept" }'])
+def test_policies_that_share_a_folder_have_snapshots_of_their_own(shared: str, clinic: Clinic) -> None:
+    clinic.declare(("version = 1", shared))
+    other = clinic.folder / "other.toml"
+    other.write_text(clinic.policy.read_text().replace('key = "id"\nsource', 'key = "id"\nfilter = "age < 10"\nsource'), encoding="utf-8")
+    clinic.refresh()
+    with clinic.connect() as connection, contextlib.closing(clinic.opened()) as before:
+        for _ in range(3):
+            assert dpsql.refresh(policy=other) == ["people", "visits"]
+        connection.execute("SELECT COUNT(*) FROM people")
+        with contextlib.closing(open_reader(read_policy(other), None)) as reader:
+            assert reader.rows("SELECT COUNT(*) FROM people") == [(20,)] and before.rows("SELECT COUNT(*) FROM people") == [(100,)]
+    with pytest.MonkeyPatch.context() as patch:  # as somebody else names the same file
+        patch.chdir(clinic.folder)
+        os.symlink("dpsql.toml", "linked.toml")
+        for name in ("dpsql.toml", "./linked.toml"):
+            with contextlib.closing(open_reader(read_policy(name), None)) as reader:
+                assert reader.rows("SELECT COUNT(*) FROM people") == [(100,)]
+    if clinic.database is None:  # a file that moves is another source
+        return
+    moved = clinic.folder.with_name(f"{clinic.folder.name} moved")
+    clinic.folder.rename(moved)
+    with contextlib.closing(open_reader(read_policy(moved / "other.toml"), None)) as reader:
+        assert reader.rows("SELECT COUNT(*) FROM people") == [(20,)]
 
 
 def test_one_process_at_a_time_takes_a_snapshot(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +390,7 @@ def test_an_interruption_after_the_last_step_leaves_the_new_one(clinic: Clinic, 
 
     def interrupt(path: Path) -> None:
         synced(path)
-        if path.name == "dpsql.ledger.snapshots":
+        if path.parent.name == "dpsql.ledger.snapshots":
             raise KeyboardInterrupt
 
     monkeypatch.setattr(manifests, "_sync", interrupt)

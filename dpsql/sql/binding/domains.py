@@ -18,7 +18,8 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Protocol
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.days import Days, kept_by_ends
+from dpsql.catalog.model import Domain, Scalar
 from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import MEMBERSHIP
@@ -229,7 +230,9 @@ def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch,
     low, high = _ends(expr, node.env)
     null = nullable and not never_null(expr, node.env)
     filtered = any(isinstance(part, Filter) for part in bottom_up(node))
-    if isinstance(domain.values, range):
+    if kept_by_ends(domain.values):
+        if isinstance(domain.values, Days):
+            low, high = _days_compared(expr, node)
         domain = Domain(_between(domain.values, low, high))
         if not filtered or len(domain) > most:
             return domain if len(domain) <= most else None, null
@@ -241,11 +244,24 @@ def values_left(expr: Expr, node: Node, domain: Domain | None, scratch: Scratch,
     return Domain(tuple(value for value in values if value is not None)), None in values
 
 
-def _between(numbers: range, low: float, high: float) -> range:
-    """The whole numbers of a range that lie within ends, which may be infinite."""
+def _between(values: Sequence[Scalar], low: float, high: float) -> Sequence[Scalar]:
+    """The whole numbers of a range, or the days of one by their numbers, that lie within ends, which may be infinite."""
+    numbers = values.numbers if isinstance(values, Days) else values
+    assert isinstance(numbers, range)
     first = numbers.start if low <= numbers.start else math.ceil(min(low, numbers.stop))
     stop = numbers.stop if high >= numbers.stop else math.floor(max(high, numbers.start - 1)) + 1
-    return range(first, max(first, stop))
+    return values[first - numbers.start : max(first, stop) - numbers.start]
+
+
+def _days_compared(expr: Expr, node: Node) -> tuple[float, float]:
+    """The numbers of the first and the last day that conditions leave of a column of days, which they compare with constants;
+    infinite where they leave all, or the key is no column."""
+    below = lowered(node, [expr])
+    said = next((said for ref, said in where_true(below.common).items() if ref == below.exprs[0]), Said())
+    days = [day.toordinal() for _, day in said.places or ()]
+    low = said.ends.low[1].toordinal() if said.ends.low is not None else -math.inf
+    high = said.ends.high[1].toordinal() if said.ends.high is not None else math.inf
+    return max(low, min(days, default=low)), min(high, max(days, default=high))
 
 
 def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> list[Value]:
