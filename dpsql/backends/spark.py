@@ -45,7 +45,7 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable, bucket_name, place_in_bucket
 
 ARROW = f"rows from tasks {secrets.token_hex(8)}"  # what came back; a name that nobody else can give to a table
-MANY = 100_000  # rows of parts that are combined before they come to the driver
+MANY = 1_000_000  # rows of parts, beyond which they are combined before they come to the driver: below, that takes longer
 GROUPS = 32  # by a hash of their keys, at most, which tasks combine
 
 

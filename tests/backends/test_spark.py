@@ -41,7 +41,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
 from dpsql.engine.opening import open_reader
 from dpsql.engine.opening_spark import alone_in_spark, read_by_spark
-from dpsql.errors import IntegrityError, OperationalError, PolicyError
+from dpsql.errors import Incident, IntegrityError, OperationalError, PolicyError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 
@@ -307,6 +307,18 @@ def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pyt
     assert caught.value.__cause__ is caught.value.__context__ is None and not caught.value.args
     out, err = capfd.readouterr()
     assert "person" not in out + err
+
+
+@needs_spark
+def test_rows_for_which_there_is_no_room_fail_the_statement_without_a_word(reader: DuckReader, ledger: Ledger,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> None:
+        raise duckdb.OutOfMemoryException("no room for the visits of person 7")
+
+    monkeypatch.setattr("dpsql.backends.spark._put", full)
+    with pytest.raises(Incident) as caught:
+        exact(reader, ledger, analyst="full")
+    assert str(caught.value) == str(Incident()) and caught.value.__cause__ is caught.value.__context__ is None
 
 
 @pytest.mark.parametrize("rows", [
