@@ -88,7 +88,7 @@ def by_rows(request: Blocks, reader: DuckReader) -> Counter[tuple[int, ...]]:
     """The same cells, row by row."""
     places = [{cell_of((value,)): i for i, value in enumerate(axis.values)} for axis in request.axes]
     found: Counter[tuple[int, ...]] = Counter()
-    for *key, number in reader.rows(context(reader).sql(request.cells)):
+    for *key, number in reader.rows(*context(reader).query(request.cells)):
         codes = [place.get(cell_of((value,))) for place, value in zip(places, key, strict=True)]
         if None not in codes:
             found[tuple(codes)] += number  # type: ignore[arg-type]
