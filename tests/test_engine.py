@@ -39,15 +39,15 @@ class Watched(Remembering):
         super().__init__(reader)
         self._events, self._fault = events, fault
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Any = ()) -> list[tuple[Any, ...]]:
         self._tell(sql)
         return list(self._reader.rows(sql))
 
-    def arrays(self, sql: str) -> Any:
+    def arrays(self, sql: str, parts: Any = ()) -> Any:
         self._tell(sql)
         return self._reader.arrays(sql)
 
-    def columns(self, sql: str) -> Any:
+    def columns(self, sql: str, parts: Any = ()) -> Any:
         self._tell(sql)
         return self._reader.columns(sql)
 

@@ -17,16 +17,16 @@ from dpsql.backends.reader import Query
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Release, Request
 from dpsql.measurements.reading.request import Context
-from dpsql.plan.node import Summary
+from dpsql.plan.node import Node
 
 
 @dataclass(frozen=True, kw_only=True)
 class Printed(Context):
     """A context that prints each plan only once."""
 
-    texts: list[tuple[Summary, Query]] = field(default_factory=list)
+    texts: list[tuple[Node, Query]] = field(default_factory=list)
 
-    def query(self, plan: Summary) -> Query:
+    def query(self, plan: Node) -> Query:
         for known, text in self.texts:
             if known is plan or known == plan:
                 return text
@@ -40,7 +40,7 @@ class Looked:
     def __init__(self, request: Request, kernel: Kernel) -> None:
         at_hand = kernel._context()
         self._context = Printed(reader=at_hand.reader, noise=at_hand.noise, printing=at_hand.printing, content=at_hand.content,
-                                public=at_hand.public, by_entity=at_hand.by_entity)
+                                public=at_hand.public, split_parts=at_hand.split_parts)
         self._certificates, self._kernel = kernel._certificates(request), kernel
         self.request = request
         self.cost: Cost = request.cost(*self._certificates)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.reader import Parts, ReaderFault
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store
 from dpsql.backends.store_buckets import FarBuckets
@@ -76,17 +76,17 @@ class DuckReader:
             return self.far.tables
         return {} if self._store is None else self._store.tables
 
-    def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Sequence[Parts] = ()) -> list[tuple[Any, ...]]:
         with self._cursor(sql, parts) as cursor:
             rows: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
             return rows
 
-    def arrays(self, sql: str, parts: Sequence[str] = ()) -> Sequence[NDArray[Any]]:
+    def arrays(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[NDArray[Any]]:
         with self._cursor(sql, parts) as cursor:
             columns = cursor.execute(sql).fetchnumpy()
             return [np.ma.getdata(column) for column in columns.values()]
 
-    def columns(self, sql: str, parts: Sequence[str] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         with self._cursor(sql, parts) as cursor:
             found = cursor.execute(sql).fetchnumpy()
             days = [str(kind) == "DATE" for _, kind, *_ in cursor.description or ()]
@@ -177,20 +177,21 @@ class DuckReader:
         with self._cursor(sql) as cursor:
             cursor.execute(sql)
 
-    def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> None:
+    def _collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[Parts]) -> None:
         """Run the statements of the buckets, one after the other, so that memory holds the groups of one; and put the rows
         together.
 
         The engine uses all processors for one bucket: several buckets at a time took as long.
         """
-        if self.far is not None and parts:
-            self.far.collect(cursor, parts, self._held)
-            return
-        for number, part in enumerate(parts):
-            cursor.execute(f"INSERT INTO {PARTS} {part}" if number else f"CREATE TEMP TABLE {PARTS} AS {part}")
+        for table in parts:
+            if self.far is not None:
+                self.far.collect(cursor, table, self._held)
+                continue
+            for number, part in enumerate(table.statements):
+                cursor.execute(f"INSERT INTO {table.name} {part}" if number else f"CREATE TEMP TABLE {table.name} AS {part}")
 
     @contextlib.contextmanager
-    def _cursor(self, sql: str = "", parts: Sequence[str] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
         """One cursor for one query, guarded until all rows are fetched: some faults show only then. Of tables of released rows it
         sees those that the query names. What was read of files that are others now is not used."""
         failed = False
@@ -199,11 +200,10 @@ class DuckReader:
             if self._beside is not None:
                 cursor.execute(f"USE {quote(self._beside)}")
             for name, place in self._held.items():
-                if any(quote(name) in text for text in (sql, *parts[:1])):
+                if any(quote(name) in text for text in (sql, *(table.statements[0] for table in parts))):
                     cursor.execute(f"CREATE TEMP VIEW {quote(name)} AS SELECT * FROM {place}")
             self._collect(cursor, parts)
-            with contextlib.nullcontext() if self.far is None else self.far.brought(cursor, sql):
-                yield cursor
+            yield cursor
         except duckdb.Error:
             failed = True
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,10 +22,35 @@ class ReaderFault(Exception):
     """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
 
 
-PARTS = f'"rows of all buckets {secrets.token_hex(8)}"'  # as SQL; a name that nobody else can give to a table
-Query: TypeAlias = tuple[str] | tuple[str, Sequence[str]]
-"""A printed plan: its text, and perhaps statements, one for each bucket of a store, whose rows, put together, are the table
-`PARTS` of that text."""
+TOKEN = secrets.token_hex(8)
+
+
+def parts_name(number: int) -> str:
+    """The name, as SQL, of a table that is put together of parts; nobody else can give it to one."""
+    return f'"rows of all buckets {number} {TOKEN}"'
+
+
+PARTS = parts_name(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A table that a printed plan reads beside those of the database: the rows of some statements, put together.
+
+    name        of the table, as SQL; see `parts_name`
+    statements  one for each bucket of a store, in order
+    combined    a statement over a table of that name. Whichever of the rows it has, the printed plan gives the same for the rows
+                of this statement in their place, which are fewer where many agree on the `keys`, as SQL; or None
+    """
+
+    name: str = PARTS
+    statements: tuple[str, ...]
+    combined: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+Query: TypeAlias = tuple[str, tuple[Parts, ...]]
+"""A printed plan: its text, and the tables that are put together of parts."""
 
 
 class Reader(Protocol):
@@ -54,15 +80,15 @@ class Reader(Protocol):
         """The private tables of a prepared store, by name; none where there is none."""
         ...
 
-    def rows(self, sql: str, parts: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Sequence[Parts] = ()) -> list[tuple[Any, ...]]:
         """The rows of a printed plan; see `Query` for `parts`."""
         ...
 
-    def arrays(self, sql: str, parts: Sequence[str] = ()) -> Sequence[NDArray[Any]]:
+    def arrays(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[NDArray[Any]]:
         """The columns of a printed plan whose columns are integers without NULL."""
         ...
 
-    def columns(self, sql: str, parts: Sequence[str] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
         """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
         ...
 

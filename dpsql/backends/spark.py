@@ -11,36 +11,42 @@ twice, was exchanged or failed is a fault, and never a part of a sum, however of
 carries every type of the engine without loss (`arrow_lossless_conversion`), and tasks run the engine's very version under the
 same locked settings.
 
-Statements that are not split by entity are read in the database that the store was made of. Where the data are nowhere but in
-Spark, the driver has its private tables without a row, and a database in memory for each bucket, under the name that
-`plan.stored` gives it. Into these come the rows of the tables that such a statement names, for as long as it takes.
+Where many rows come of the parts, they are combined first, in tasks too: each row goes to one of several groups by a hash of
+its keys, a task wants for its group a share of every piece that the driver has seen, each once, and the driver wants the
+results of all groups as it wants those of buckets. Whichever rows are combined, the driver's text gives the same for the
+result (`reader.Parts`), so nothing rests on the hash.
+
+Statements that are not split by entity are read in the database that the store was made of, and their parts that are, here.
+Where the data are nowhere but in Spark, all that the driver has of private tables are rows of such parts
+(`measurements.reading.content`), in a temporary table, which goes to the disk where it exceeds the memory of the engine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import secrets
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import duckdb
 
 from dpsql.backends import spark_task
-from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.reader import PARTS, Parts, ReaderFault
 from dpsql.backends.spark_cluster import SparkCluster, run_job
-from dpsql.backends.spark_task import ABSENT, CHUNKS, FAILED, RESULTS, PartOfQuery
+from dpsql.backends.spark_results import Piece, Results, check_whole, results
+from dpsql.backends.spark_task import CHUNKS, RESULTS, SHARES, Combining, PartOfQuery
 from dpsql.backends.store import RememberedFacts, manifest_of, remembered, tables_as_json, tables_of
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable, bucket_name, place_in_bucket
 
-Piece: TypeAlias = tuple[int, int, bool, bytes]  # as in `RESULTS`
 ARROW = f"rows from tasks {secrets.token_hex(8)}"  # what came back; a name that nobody else can give to a table
+MANY = 1_000_000  # rows of parts, beyond which they are combined before they come to the driver: below, that takes longer
+GROUPS = 32  # by a hash of their keys, at most, which tasks combine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +91,14 @@ def find_spark_store(folder: Path, entity: str, made_of: str, facts: RememberedF
 
 
 class SparkBuckets:
-    """The buckets of a store, read by a cluster. `private` are the names of all private tables. Where the
-    rows are in Spark `alone`, the connection of the reader has a database in memory for each bucket (`attach_empty`)."""
+    """The buckets of a store, read by a cluster. `private` are the names of all private tables. `alone`: whether their rows are
+    nowhere else."""
 
     def __init__(self, cluster: SparkCluster, store: SparkStore, manifest: Path, *, public: Collection[str],
                  private: Collection[str], alone: bool = False) -> None:
-        self.store, self.tables = store, store.tables
+        self.store = store
+        self.tables = {name: replace(table, at_once=False, alone=alone) for name, table in store.tables.items()}
         self._cluster, self._public, self._private = cluster, public, private
-        self._alone, self._bringing = alone, threading.Lock()
         self.version = hashlib.sha256(store.as_json().encode()).hexdigest() if alone else ""
         self._manifest, self._text = manifest, store.as_json()
         try:
@@ -107,31 +113,20 @@ class SparkBuckets:
                                    try_="dpsql.connect(...) again; what was charged stays charged")
         self._cluster.check()
 
-    def collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[str], held: Collection[str]) -> None:
-        if len(parts) != len(self.store.digests):
+    def collect(self, cursor: duckdb.DuckDBPyConnection, parts: Parts, held: Collection[str]) -> None:
+        if len(parts.statements) != len(self.store.digests):
             raise ReaderFault
         beside = sorted({*self._public, *held} - {*self._private})
-        pieces = self._pieces(parts, [name for name in beside if quote(name) in parts[0]], cursor)
-        _put(cursor, f"TEMP TABLE {PARTS}", [piece for bucket in pieces for piece in bucket])
-
-    @contextlib.contextmanager
-    def brought(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> Iterator[None]:
-        named = [name for name in self.tables if place_in_bucket(name, 0) in sql] if self._alone else []
-        if not named:
-            yield
-            return
-        numbers = range(len(self.store.digests))
-        with self._bringing:  # of one statement at a time, so that memory holds its tables alone
-            try:
-                for name in named:
-                    pieces = self._pieces([f"SELECT * FROM {place_in_bucket(name, number)}" for number in numbers], [], cursor)
-                    for number in numbers:
-                        _put(cursor, f"TABLE {place_in_bucket(name, number)}", pieces[number])
-                yield
-            finally:
-                for name in named:
-                    for number in numbers:
-                        cursor.execute(f"DROP TABLE IF EXISTS {place_in_bucket(name, number)}")
+        with contextlib.ExitStack() as kept:
+            found = self._results(self._task(cursor, parts.statements, [
+                name for name in beside if quote(name) in parts.statements[0]]), kept)
+            pieces = [piece for one in found for piece in one.there]
+            check_whole(pieces, len(self.store.digests))
+            if parts.combined is not None and sum(piece.rows for piece in pieces) > MANY:
+                found = [self._combined(parts, found, pieces, kept)]
+            put = _put(cursor, parts.name, (data for one in found for data in one.data()))
+            if put != sum(piece.rows for one in found for piece in one.there):
+                raise ReaderFault
 
     def close(self) -> None:
         self._cluster.close()
@@ -143,61 +138,50 @@ class SparkBuckets:
         summed = ", ".join(f"CAST(SUM(n{at}) AS BIGINT)" for at in range(len(self.tables)))
         with duckdb.connect() as driver:
             cursor = driver.cursor()
-            self.collect(cursor, parts, ())
+            self.collect(cursor, Parts(statements=tuple(parts)), ())
             return [*cursor.execute(f"SELECT {summed} FROM {PARTS}").fetchall()[0]]
 
-    def _pieces(self, parts: Sequence[str], beside: Sequence[str], cursor: duckdb.DuckDBPyConnection) -> list[list[bytes]]:
-        """The pieces of the results of each bucket."""
-        task = PartOfQuery(
+    def _task(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[str], beside: Sequence[str]) -> PartOfQuery:
+        return PartOfQuery(
             engine=self._cluster.engine, digests=self.store.digests, parts=tuple(parts),
             databases=tuple(map(bucket_name, range(len(parts)))),
             beside=tuple((quote(name), _stream(cursor, f"SELECT * FROM {quote(name)}")) for name in beside))
 
-        return whole(run_job(lambda: self._results(task)), len(self.store.digests))
-
-    def _results(self, task: PartOfQuery) -> list[Piece]:
-        """The pieces of all buckets: from the executors that keep their files, and where these do not, from the store."""
+    def _results(self, task: PartOfQuery, kept: contextlib.ExitStack) -> list[Results]:
+        """The results of all buckets: from the executors that keep their files, and where these do not, from the store."""
         numbers = self._chunks.where("chunk = 0").select("bucket")
-        found = _ran(numbers, spark_task.part_where_kept(task))
-        absent = {bucket for bucket, piece, *_ in found if piece == ABSENT}
-        if not absent:
-            return found
-        rest = self._chunks.select("bucket", "bytes").where(f"bucket IN ({', '.join(map(str, sorted(absent)))})")
-        return [piece for piece in found if piece[1] != ABSENT] + _ran(rest, spark_task.part_of_query(task))
+        found = [kept.enter_context(results(numbers.mapInArrow(spark_task.part_where_kept(task), RESULTS)))]
+        if absent := found[0].absent:
+            rest = self._chunks.select("bucket", "bytes").where(f"bucket IN ({', '.join(map(str, sorted(absent)))})")
+            found.append(kept.enter_context(results(rest.mapInArrow(spark_task.part_of_query(task), RESULTS))))
+        return found
+
+    def _combined(self, parts: Parts, found: Sequence[Results], pieces: Sequence[Piece], kept: contextlib.ExitStack) -> Results:
+        """The rows of some results, combined by Spark. Raises ReaderFault unless all of them are in it."""
+        assert parts.combined is not None
+        groups = min(GROUPS, len(self.store.digests))
+        task = Combining(engine=self._cluster.engine, name=parts.name, keys=parts.keys, sql=parts.combined, groups=groups,
+                         pieces=frozenset((piece.bucket, piece.piece) for piece in pieces))
+        rows = functools.reduce(lambda one, other: one.union(other), [one.frame.where("piece >= 0") for one in found])
+        shares = rows.mapInArrow(spark_task.shares(task), SHARES).repartition(groups, "group").sortWithinPartitions("group")
+        combined = kept.enter_context(results(shares.mapInArrow(spark_task.combined(task), RESULTS)))
+        check_whole(combined.pieces, groups)
+        return combined
 
 
-def _ran(frame: Any, function: Callable[[Any], Iterator[Any]]) -> list[Piece]:
-    return [*zip(*frame.mapInArrow(function, RESULTS).toArrow().to_pydict().values(), strict=True)]
-
-
-def whole(found: Iterable[Piece], buckets: int) -> list[list[bytes]]:
-    """The pieces of the result of each of so many buckets. Raises ReaderFault unless each is there once, and whole."""
-    pieces: dict[int, dict[int, bytes]] = {bucket: {} for bucket in range(buckets)}
-    ends: dict[int, int] = {}
-    for bucket, piece, last, data in found:
-        if piece in (FAILED, ABSENT) or piece in pieces.get(bucket, {piece: b""}) or (last and bucket in ends):
-            raise ReaderFault
-        pieces[bucket][piece] = data
-        if last:
-            ends[bucket] = piece
-    if any(bucket not in ends or [*range(ends[bucket] + 1)] != sorted(known) for bucket, known in pieces.items()):
-        raise ReaderFault
-    return [[*pieces[bucket].values()] for bucket in range(buckets)]
-
-
-def attach_empty(connection: duckdb.DuckDBPyConnection, buckets: int) -> None:
-    """Attach databases in memory, into which rows are brought."""
-    for number in range(buckets):
-        connection.execute(f"ATTACH ':memory:' AS {bucket_name(number)} (READ_WRITE)")
-
-
-def _put(cursor: duckdb.DuckDBPyConnection, table: str, pieces: Sequence[bytes]) -> None:
-    """Make a table of pieces; `table` is how SQL calls it."""
+def _put(cursor: duckdb.DuckDBPyConnection, table: str, pieces: Iterable[bytes]) -> int:
+    """Make a temporary table of pieces, one after another, and return the number of rows; `table` is how SQL calls it."""
     import pyarrow as pa
 
-    cursor.register(ARROW, pa.concat_tables([pa.ipc.open_stream(piece).read_all() for piece in pieces]))
-    cursor.execute(f"CREATE {table} AS SELECT * FROM {quote(ARROW)}")
-    cursor.unregister(ARROW)
+    put = 0
+    for number, piece in enumerate(pieces):
+        found = pa.ipc.open_stream(piece).read_all()
+        put += found.num_rows
+        cursor.register(ARROW, found)
+        rows = f"SELECT * FROM {quote(ARROW)}"
+        cursor.execute(f"INSERT INTO {table} {rows}" if number else f"CREATE TEMP TABLE {table} AS {rows}")
+        cursor.unregister(ARROW)
+    return put
 
 
 def _stream(cursor: duckdb.DuckDBPyConnection, sql: str) -> bytes:

@@ -5,8 +5,10 @@ imports nothing of ours. Spark sees bytes only:
 
 * a *bucket* is a DuckDB file in rows of `CHUNKS`, in order: its number, that of the chunk, bytes, and the digest of all of them;
 * a *result* is a table as Arrow writes it in a stream, in rows of `RESULTS`: the number of the bucket, that of the piece,
-  whether it is the last one, and bytes. There is one at least for each bucket, so that the driver sees whether one is missing,
-  or is there twice.
+  whether it is the last one, how many rows it has, and bytes. There is one at least for each bucket, so that the driver sees
+  whether one is missing, or is there twice;
+* a *share* is what a piece has for one of some groups of keys, in rows of `SHARES`: the number of the group, those of the bucket
+  and the piece, and bytes. Each piece has one for every group, so that who combines them sees whether one is missing.
 
 An executor keeps the files of buckets, under their digests, where Spark keeps what is local and removes it with the executor.
 So a part is run first where the files are kept (`part_where_kept`); which of them are not, has the number `ABSENT`, and is
@@ -31,7 +33,8 @@ from dataclasses import dataclass
 from typing import Any
 
 CHUNKS = "bucket INT, chunk INT, bytes BINARY, digest STRING, told STRING"
-RESULTS = "bucket INT, piece INT, last BOOLEAN, bytes BINARY"
+RESULTS = "bucket INT, piece INT, last BOOLEAN, rows INT, bytes BINARY"
+SHARES = "group INT, bucket INT, piece INT, bytes BINARY"
 CHUNK = 1 << 20  # bytes
 PIECE = 200_000  # rows
 FAILED, ABSENT = -1, -2  # in place of the number of a piece
@@ -62,6 +65,23 @@ class PartOfQuery:
     databases: tuple[str, ...]
     parts: tuple[str, ...]
     beside: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combining:
+    """How rows of results are combined.
+
+    keys    the columns, as SQL, by a hash of which rows go to one of so many `groups`
+    sql     the statement that combines the rows of a group, which are in a table of this `name`, as SQL
+    pieces  those of all results, by the numbers of bucket and piece
+    """
+
+    engine: Engine
+    keys: tuple[str, ...]
+    groups: int
+    sql: str
+    name: str
+    pieces: frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +133,7 @@ def part_where_kept(task: PartOfQuery) -> Callable[[Any], Iterator[Any]]:
                 if place is not None and os.path.exists(place):
                     yield from _results(task, bucket, task.digests[bucket], place)
                 else:
-                    yield _batch(bucket, ABSENT, True, b"")
+                    yield _batch(bucket, ABSENT)
 
     return run
 
@@ -191,7 +211,15 @@ def _results(task: PartOfQuery, bucket: int, digest: str, path: str) -> Iterator
             connection.close()
         shutil.rmtree(spill, ignore_errors=True)
     if failed:
-        yield _batch(bucket, FAILED, True, b"")
+        yield _batch(bucket, FAILED)
+
+
+def _locked(engine: Engine, spill: str = "") -> Any:
+    """A connection without a file, whose settings are locked."""
+    connection = _opened(engine, spill)
+    for setting in engine.settings:
+        connection.execute(setting)
+    return connection
 
 
 def _opened(engine: Engine, spill: str) -> Any:
@@ -207,15 +235,17 @@ def _pieces(bucket: int, reader: Any) -> Iterator[Any]:
     """The rows of a result; the last piece is empty, and tells their columns where there are no others."""
     number = -1
     for number, rows in enumerate(reader):
-        yield _batch(bucket, number, False, _stream(reader.schema, [rows]))
-    yield _batch(bucket, number + 1, True, _stream(reader.schema, []))
+        yield _batch(bucket, number, last=False, rows=rows.num_rows, data=_stream(reader.schema, [rows]))
+    yield _batch(bucket, number + 1, data=_stream(reader.schema, []))
 
 
-def _batch(bucket: int, piece: int, last: bool, data: bytes) -> Any:
+def _batch(bucket: int, piece: int, *, last: bool = True, rows: int = 0, data: bytes = b"") -> Any:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_arrays([pa.array([bucket], pa.int32()), pa.array([piece], pa.int32()), pa.array([last]),
-                                       pa.array([data], pa.binary())], names=["bucket", "piece", "last", "bytes"])
+    whole = pa.int32()
+    return pa.RecordBatch.from_arrays(
+        [pa.array([bucket], whole), pa.array([piece], whole), pa.array([last]), pa.array([rows], whole),
+         pa.array([data], pa.binary())], names=["bucket", "piece", "last", "rows", "bytes"])
 
 
 def _stream(schema: Any, batches: Sequence[Any]) -> bytes:
@@ -242,6 +272,82 @@ def _nobodys_name() -> str:
 
 def _escaped(path: str) -> str:
     return path.replace("'", "''")
+
+
+# -- combining results
+
+
+def shares(task: Combining) -> Callable[[Any], Iterator[Any]]:
+    """What Spark maps batches of `RESULTS` by, to batches of `SHARES`. A piece that fails has no share."""
+
+    def run(batches: Any) -> Iterator[Any]:
+        with contextlib.closing(_locked(task.engine)) as connection:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    with contextlib.suppress(Exception):
+                        yield from _shares(task, connection, row["bucket"], row["piece"], _read(row["bytes"]))
+
+    return run
+
+
+def _shares(task: Combining, connection: Any, bucket: int, piece: int, rows: Any) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    name, whole = _nobodys_name(), pa.int32()
+    connection.register(name, rows)
+    places = connection.sql(
+        f'SELECT CAST(hash({", ".join(task.keys)}) % {task.groups} AS INTEGER) AS g FROM "{name}"').to_arrow_table().column("g")
+    connection.unregister(name)
+    found = [rows.filter(pc.equal(places, group)) for group in range(task.groups)]
+    if sum(share.num_rows for share in found) != rows.num_rows:
+        raise ValueError
+    for group, share in enumerate(found):
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([group], whole), pa.array([bucket], whole), pa.array([piece], whole),
+             pa.array([_stream(share.schema, share.to_batches())], pa.binary())], names=["group", "bucket", "piece", "bytes"])
+
+
+def combined(task: Combining) -> Callable[[Any], Iterator[Any]]:
+    """What Spark maps batches of `SHARES` by, which are in order of groups, to batches of `RESULTS` that have the number of a
+    group as that of a bucket."""
+
+    def run(batches: Any) -> Iterator[Any]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for group, found in itertools.groupby(rows, lambda row: row["group"]):
+            yield from _combined(task, group, found)
+
+    return run
+
+
+def _combined(task: Combining, group: int, found: Iterator[Any]) -> Iterator[Any]:
+    """What the shares of all pieces for one group give."""
+    seen: set[tuple[int, int]] = set()
+    spill = tempfile.mkdtemp(dir=_folder())
+    connection, failed = None, False
+    try:
+        connection = _locked(task.engine, spill)
+        for row in found:
+            here = row["bucket"], row["piece"]
+            if here in seen:
+                raise ValueError
+            name = _nobodys_name()
+            connection.register(name, _read(row["bytes"]))
+            rows = f'SELECT * FROM "{name}"'
+            connection.execute(f"INSERT INTO {task.name} {rows}" if seen else f"CREATE TEMP TABLE {task.name} AS {rows}")
+            connection.unregister(name)
+            seen.add(here)
+        if seen != task.pieces:
+            raise ValueError
+        yield from _pieces(group, connection.sql(task.sql).to_arrow_reader(PIECE))
+    except Exception:
+        failed = True
+    finally:
+        if connection is not None:
+            connection.close()
+        shutil.rmtree(spill, ignore_errors=True)
+    if failed:
+        yield _batch(group, FAILED)
 
 
 # -- making a bucket

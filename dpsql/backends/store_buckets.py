@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import duckdb
 
+from dpsql.backends.reader import Parts
 from dpsql.plan.stored import StoredTable
 
 
@@ -28,14 +28,10 @@ class FarBuckets(Protocol):
         """Raises OperationalError where buckets cannot be read at present."""
         ...
 
-    def collect(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[str], held: Collection[str]) -> None:
-        """Run one statement for each bucket, in order, and put the rows together in the table `PARTS`. They may also name public
-        tables, and those of released rows that are `held`, all of which the cursor sees. Raises duckdb.Error or
-        `reader.ReaderFault` where anything fails."""
-        ...
-
-    def brought(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> contextlib.AbstractContextManager[None]:
-        """A context in which the cursor can read the rows that a statement over all buckets names, where these are elsewhere."""
+    def collect(self, cursor: duckdb.DuckDBPyConnection, parts: Parts, held: Collection[str]) -> None:
+        """Run the statement of each bucket, and make a temporary table of the rows. They may also name public tables, and those
+        of released rows that are `held`, all of which the cursor sees. Where there are many rows, they may be combined. Raises
+        duckdb.Error or `reader.ReaderFault` where anything fails."""
         ...
 
     def close(self) -> None: ...

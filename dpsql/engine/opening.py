@@ -23,7 +23,7 @@ from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.snapshots import SnapshotTable, snapshot_files
 from dpsql.backends.source_files import READERS, DataOrigin, SourceFiles, files_of
-from dpsql.backends.spark import SparkStore, attach_empty, manifest_in_spark
+from dpsql.backends.spark import manifest_in_spark
 from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
@@ -150,7 +150,7 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
         there = alone is None and (
             manifest_of(folder, budget.entity).is_file() or manifest_in_spark(folder, budget.entity).is_file())
         try:
-            return open_reader(policy, database, facts, store if there else NO_STORE, far=alone)
+            return open_reader(policy, database, facts, store if there else NO_STORE)
         except OperationalError as fault:
             if fault.code not in ("store", "data-changed") or tries == 1:
                 raise
@@ -377,7 +377,7 @@ def source_of(policy: Policy, table: TablePolicy) -> str:
 
 
 def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFacts = NothingKnown(),
-                store: FindStore = NO_STORE, *, sealed: bool = True, far: SparkStore | None = None) -> Reader:
+                store: FindStore = NO_STORE, *, sealed: bool = True) -> Reader:
     """A reader of the database: usually a DuckDB file, another back end, or CSV and Parquet files.
 
     `facts` are what is remembered of files, `store` finds the store that was made from some; see `open_files`. Raises
@@ -415,18 +415,16 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         _check_sources(policy, sources)
         return open_files([file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
                           database=Path(database) if missing and database is not None else None, memory=policy.memory,
-                          find_store=store, sealed=sealed, tell=tell, others=_made_in_spark(policy, in_spark, far))
+                          find_store=store, sealed=sealed, tell=tell, others=_made_in_spark(policy, in_spark))
 
 
-def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable],
-                   alone: SparkStore | None) -> Callable[[duckdb.DuckDBPyConnection], str]:
-    """What makes the tables that only Spark can see, and room for the rows of the store that has them alone."""
+def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable[[duckdb.DuckDBPyConnection], str]:
+    """What makes the tables that only Spark can see."""
     if not tables:
         return lambda connection: ""
 
     def made(connection: duckdb.DuckDBPyConnection) -> str:
         with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
-            attach_empty(connection, 0 if alone is None else len(alone.digests))
             return make_tables(connection, cluster, list(tables.values()))
 
     return made

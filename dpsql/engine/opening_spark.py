@@ -46,8 +46,8 @@ def alone_in_spark(policy: Policy, folder: Path, entity: str, facts: RememberedF
 
 def read_by_spark(policy: Policy, reader: DuckReader, folder: Path, entity: str, facts: RememberedFacts,
                   alone: SparkStore | None) -> None:
-    """Let the cluster read the store of an entity: the one that has the data `alone`, for which the reader was opened, or else
-    one of the reader's data, where that is in force. Raises OperationalError where it cannot."""
+    """Let the cluster read the store of an entity: the one that has the data `alone`, or else one of the reader's data, where
+    that is in force. Raises OperationalError where it cannot."""
     store = alone if alone is not None else find_spark_store(folder, entity, reader.content, facts)
     if store is not None:
         public = frozenset(name for name, table in policy.tables.items() if table.public)

@@ -8,7 +8,7 @@ not executed. (A claim above it costs more than necessary, but is no fault.)
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Error, InternalError, OperationalError
@@ -55,15 +55,17 @@ class Claims:
             self._compare(plan.input, found.relations)
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
 
-    def by_entity(self, plan: Summary) -> bool:
-        """Whether the input of a summary over all entities is put together of those over disjoint sets of them. Raises
-        Disagreement where that is claimed and not derived."""
+    def split_parts(self, plan: Node) -> tuple[Node, ...]:
+        """The largest relations in a plan that are split by entity: each over all entities is put together of those over
+        disjoint sets of them. Raises Disagreement where that is claimed of one and not derived."""
+        relation = plan.input if isinstance(plan, Summary) else plan
         found: dict[int, Known] = {}
         with _refused():
-            claimed = splits(plan.input, stabilities(plan.input, self._public))[id(plan.input)] is SplitBy.ENTITIES
-            known(plan.input, self._meets, found)
-            _none(["split by entity"] if claimed and not split_by_entity(plan.input, found) else [])
-        return claimed
+            claimed = splits(relation, stabilities(relation, self._public))
+            parts = tuple(_first(relation, lambda node: claimed[id(node)] is SplitBy.ENTITIES))
+            known(relation, self._meets, found)
+            _none("split by entity" for part in parts if not split_by_entity(part, found))
+        return parts
 
     def forget(self) -> None:
         """Count anew from now on, as a name stands for other public rows."""
@@ -87,6 +89,15 @@ def _refused() -> Iterator[None]:
 def _none(found: Iterable[str]) -> None:
     if [*found]:
         raise Disagreement()
+
+
+def _first(plan: Node, holds: Callable[[Node], bool]) -> Iterator[Node]:
+    """The nodes of which something holds and of no node above."""
+    if holds(plan):
+        yield plan
+        return
+    for below in plan.inputs:
+        yield from _first(below, holds)
 
 
 def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[int, Known]) -> Iterator[str]:

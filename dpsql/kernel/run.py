@@ -223,7 +223,7 @@ class Kernel:
     def _context(self) -> Context:
         return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
                        content=self._content, public=self._publics, solvers=self._solvers,
-                       by_entity=self._claims.by_entity)
+                       split_parts=self._claims.split_parts)
 
     def _note(self, seq: int) -> None:
         """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""

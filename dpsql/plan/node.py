@@ -226,6 +226,16 @@ class Summary(Node):
         where the input is split by entity; the proof is in the class's docstring."""
         return None
 
+    @property
+    def merge_keys(self) -> tuple[str, ...]:
+        """The columns by which `merge_sql` groups its parts; none where it does not."""
+        return ()
+
+    def combine_sql(self, parts: str) -> str:
+        """The SELECT statement of rows that stand for those of `parts`, which are any of the rows that `merge_sql` is given: what
+        that gives is the same, and they are fewer where some agree on its keys. Asked only where it has any."""
+        raise NotImplementedError
+
 
 def known(expr: Expr, below: Node, *, kind: Type | None = None) -> Facts:
     """Facts of an expression over a relation; InvalidPlan where it is not total or of another type than `kind`."""

@@ -22,7 +22,8 @@ class StoredTable:
     most   the most rows of one owner
     ends   the least and the greatest value of each column of numbers; None where there is none, or one is not finite
     buckets  the number of buckets that the rows are in
-    at_once  whether a statement can read all buckets; otherwise the rows are in the database too
+    at_once  whether a statement can read all buckets; otherwise they are read one by one, elsewhere
+    alone    whether the rows are nowhere but in buckets that are elsewhere
     """
 
     shape: str
@@ -32,6 +33,7 @@ class StoredTable:
     ends: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
     buckets: int = 1
     at_once: bool = True
+    alone: bool = False
 
 
 def bucket_name(number: int) -> str:

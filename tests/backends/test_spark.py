@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,15 @@ from support.worlds import World, world
 
 import dpsql
 from dpsql.audit.exact import Exact
-from dpsql.backends import spark_writer
+from dpsql.backends import spark_task, spark_writer
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
-from dpsql.backends.reader import PARTS, ReaderFault
-from dpsql.backends.spark import SparkBuckets, find_spark_store, manifest_in_spark, whole
+from dpsql.backends.reader import PARTS, Parts, ReaderFault
+from dpsql.backends.spark import SparkBuckets, find_spark_store, manifest_in_spark
 from dpsql.backends.spark_cluster import SparkCluster
+from dpsql.backends.spark_results import Piece, Results, check_whole
 from dpsql.backends.spark_tables import SparkTable, origin_in_spark
-from dpsql.backends.spark_task import ABSENT, FAILED
+from dpsql.backends.spark_task import ABSENT, FAILED, Combining
 from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
 from dpsql.engine.opening import open_reader
@@ -99,9 +100,11 @@ def buckets_in(folder: Path, reader: DuckReader) -> SparkBuckets:
     return SparkBuckets(cluster(), replace(found.store, folder=f"file://{folder / 'far' / there}"), Path(), public=["clinics"], private=[])
 
 
-def collected(reader: DuckReader, sql: str, part: str) -> list[Any]:
-    """The rows of a statement over those of a part in each bucket, whose tables are named as in `bucket.visits`."""
-    return reader.rows(sql.format(rows=PARTS), [part.replace("bucket.", f'"bucket {number}".main.') for number in range(number_of(reader))])
+def collected(reader: DuckReader, sql: str, part: str, combined: str | None = None, keys: tuple[str, ...] = ()) -> list[Any]:
+    """The rows of a statement over those of a part in each bucket, whose tables are named as in `bucket.visits`; they may be combined."""
+    parts = [part.replace("bucket.", f'"bucket {number}".main.') for number in range(number_of(reader))]
+    combined = None if combined is None else combined.format(rows=PARTS)
+    return reader.rows(sql.format(rows=PARTS), [Parts(statements=tuple(parts), combined=combined, keys=keys)])
 
 
 def number_of(reader: DuckReader) -> int:
@@ -198,7 +201,78 @@ def test_executors_keep_the_files_of_buckets(own_reader: DuckReader, ledger: Led
     kept[0].unlink()
 
 
+GROUPED = 'SELECT i % 150000 AS k, \'a\' || i % 3 AS t, CAST(2 AS HUGEINT)**99 AS n FROM range(450000) AS t(i)'
+ADDED = 'SELECT k, t, CAST(SUM(n) AS HUGEINT) AS n FROM {rows} GROUP BY k, t'
+
+
+@needs_spark
+def test_many_groups_are_combined_by_spark(own_reader: DuckReader) -> None:
+    """Of 450,000 rows in each of three buckets come 150,000, each once, with the sums that the driver works out by itself."""
+    counted = "SELECT COUNT(*), COUNT(DISTINCT (k, t)), MIN(n), MAX(n) FROM {rows}"
+    assert collected(own_reader, counted, GROUPED, ADDED, ("k", "t")) == [(150000, 150000, 9 * 2**99, 9 * 2**99)]
+    assert collected(own_reader, counted.replace("{rows}", f"({ADDED})"), GROUPED) == [(150000, 150000, 9 * 2**99, 9 * 2**99)]
+
+
+@needs_spark
+@pytest.mark.parametrize("text", [MANY, "SELECT clinic, MEDIAN(cost) FROM visits GROUP BY clinic"])
+def test_answers_are_equal_where_groups_are_combined(text: str, reader: DuckReader, ledger: Ledger, place: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.backends.spark.MANY", 0)
+    combined, done = SparkBuckets._combined, list[int]()
+
+    def seen(self: SparkBuckets, *args: Any) -> Results:
+        done.append(1)
+        return combined(self, *args)
+
+    monkeypatch.setattr(SparkBuckets, "_combined", seen)
+    local = open_files([], database=place / "world.duckdb")
+    assert exact(reader, ledger, text, analyst="combined") == exact(local, ledger, text, analyst="local") and done
+
+
 # -- faults
+
+
+@needs_spark
+@pytest.mark.parametrize("fault", ["none", "lost", "twice"])
+def test_a_piece_that_is_lost_or_doubled_while_groups_are_combined_is_a_fault(fault: str, own_reader: DuckReader,
+                                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is handed on to be combined is another set of pieces than the driver has seen."""
+    right = spark_task.shares
+
+    def wrong(task: Combining) -> Any:
+        def run(batches: Any) -> Iterator[Any]:
+            for batch in batches:
+                yield from [] if fault == "lost" and batch["bucket"][0].as_py() == 1 else [batch] * (2 if fault == "twice" else 1)
+
+        return lambda batches: run(right(task)(batches))
+
+    monkeypatch.setattr(spark_task, "shares", wrong)
+    with nullcontext() if fault == "none" else pytest.raises(ReaderFault):
+        assert collected(own_reader, "SELECT COUNT(*) FROM {rows}", GROUPED, ADDED, ("k", "t")) == [(150000,)]
+
+
+@pytest.mark.parametrize("fetched", [[(0, 0)], [(0, 0), (1, 0), (1, 0)], [(0, 0), (1, 0), (1, 1)]])
+def test_pieces_are_fetched_once_each(fetched: list[tuple[int, int]]) -> None:
+    found = Results(frame=Frame(fetched), pieces=tuple(Piece(bucket=bucket, piece=0, last=True, rows=9, data=None) for bucket in (0, 1)))
+    with pytest.raises(ReaderFault):
+        list(found.data())
+    assert list(replace(found, frame=Frame([(1, 0), (0, 0)])).data()) == [b"1", b"0"]
+
+
+class Frame:
+    """What Spark would keep."""
+
+    def __init__(self, pieces: list[tuple[int, int]]) -> None:
+        self._pieces = pieces
+
+    def where(self, condition: str) -> Frame:
+        return self
+
+    def select(self, *columns: str) -> Frame:
+        return self
+
+    def toLocalIterator(self) -> Iterator[tuple[int, int, bytes]]:  # noqa: N802
+        return iter([(bucket, piece, str(bucket).encode()) for bucket, piece in self._pieces])
 
 
 @needs_spark
@@ -237,27 +311,42 @@ def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pyt
     assert "person" not in out + err
 
 
+@needs_spark
+def test_rows_for_which_there_is_no_room_are_a_fault_that_says_nothing(reader: DuckReader, ledger: Ledger,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> None:
+        raise duckdb.OutOfMemoryException("no room for the visits of person 7")
+
+    monkeypatch.setattr("dpsql.backends.spark._put", full)
+    with pytest.raises(ReaderFault) as caught:
+        exact(reader, ledger, analyst="full")
+    assert caught.value.__cause__ is caught.value.__context__ is None and not caught.value.args
+
+
 @pytest.mark.parametrize("rows", [
-    [(0, 0, True, b"x")],  # one is missing
-    [(0, 0, True, b""), (1, 0, True, b""), (1, 0, True, b"")],
-    [(0, 0, True, b""), (1, 0, True, b""), (2, 0, True, b"")],
-    [(0, 0, True, b""), (1, 0, True, b""), (-1, 0, True, b"")],
-    [(0, 0, True, b""), (1, 1, True, b"")],
-    [(0, 0, True, b""), (1, 0, False, b"")],
-    [(0, 0, True, b""), (1, 0, True, b""), (1, 1, True, b"")],
-    [(0, 0, True, b""), (1, 0, True, b""), (1, 1, False, b"")],
-    [(0, 0, True, b""), (1, 0, False, b""), (1, FAILED, True, b"")],
-    [(0, 0, True, b""), (1, ABSENT, True, b"")],
+    [(0, 0, True)],  # one is missing
+    [(0, 0, True), (1, 0, True), (1, 0, True)],
+    [(0, 0, True), (1, 0, True), (2, 0, True)],
+    [(0, 0, True), (1, 0, True), (-1, 0, True)],
+    [(0, 0, True), (1, 1, True)],
+    [(0, 0, True), (1, 0, False)],
+    [(0, 0, True), (1, 0, True), (1, 1, True)],
+    [(0, 0, True), (1, 0, True), (1, 1, False)],
+    [(0, 0, True), (1, 0, False), (1, FAILED, True)],
+    [(0, 0, True), (1, ABSENT, True)],
     [],
 ])
-def test_pieces_that_are_not_whole_are_a_fault(rows: list[tuple[int, int, bool, bytes]]) -> None:
+def test_pieces_that_are_not_whole_are_a_fault(rows: list[tuple[int, int, bool]]) -> None:
     with pytest.raises(ReaderFault):
-        whole(rows, 2)
+        check_whole(pieces_of(rows), 2)
 
 
 def test_pieces_come_in_any_order() -> None:
-    rows = [(1, 1, True, b"d"), (0, 0, True, b"a"), (1, 0, False, b"c")]
-    assert [sorted(pieces) for pieces in whole(rows, 2)] == [[b"a"], [b"c", b"d"]]
+    check_whole(pieces_of([(1, 1, True), (0, 0, True), (1, 0, False)]), 2)
+
+
+def pieces_of(rows: list[tuple[int, int, bool]]) -> list[Piece]:
+    return [Piece(bucket=bucket, piece=piece, last=last, rows=0) for bucket, piece, last in rows]
 
 
 # -- when it is in force
@@ -429,7 +518,7 @@ def reader_in_spark(policy: Path, ledger: Ledger, budget: str) -> DuckReader:
     declared, facts = parse_policy(policy.read_text(), path=str(policy)), FactsBesideLedger(ledger)
     folder, entity = policy.with_name("dpsql.ledger.store"), declared.budgets[budget].entity
     alone = alone_in_spark(declared, folder, entity, facts)
-    reader = open_reader(declared, None, facts, far=alone)
+    reader = open_reader(declared, None, facts)
     assert isinstance(reader, DuckReader)
     read_by_spark(declared, reader, folder, entity, facts, alone)
     return reader
@@ -441,6 +530,10 @@ STATEMENTS = (
     "SELECT COUNT(*) FROM visits JOIN people USING (person_id) WHERE age > 40",
 )
 WHOLE = "SELECT COUNT(*) FROM (SELECT year FROM visits GROUP BY year)"  # not split by entity
+PUT_TOGETHER = (  # nor are these
+    WHOLE, "SELECT COUNT(*) FROM (SELECT n FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t GROUP BY n)",
+    "SELECT COUNT(*) FROM visits AS a JOIN visits AS b ON a.clinic = b.clinic AND a.year = b.year",
+)
 
 
 @needs_spark
@@ -453,7 +546,7 @@ def test_spark_prepares_its_own_tables(tmp_path: Path) -> None:
         for budget in ("person", "household"):
             reader, local = reader_in_spark(policy, ledger, budget), open_files([], database=tmp_path / "world.duckdb")
             assert len(reader.version) > len(local.version)
-            for text in (*STATEMENTS, WHOLE) if budget == "person" else (MANY, WHOLE):
+            for text in (*STATEMENTS, *PUT_TOGETHER) if budget == "person" else (MANY, WHOLE):
                 assert exact(reader, ledger, text, budget=budget, analyst="ada") == exact(local, ledger, text, budget=budget, analyst="eve"), text
     with dpsql.connect(policy=policy, budget="person", epsilon=1) as connection:
         assert len(connection.execute(MANY).fetchall()) == 5
@@ -468,7 +561,7 @@ def same_rows(policy: Path, budget: str, ledger: Ledger) -> dict[str, int]:
     first, second = ({name: Counter(map(repr, collected(reader, 'SELECT * FROM {rows}', f'SELECT * FROM bucket."{name}"')))
                       for name in reader.stored} for reader in readers)
     assert first == second
-    assert readers[0].stored == readers[1].stored
+    assert {name: replace(table, at_once=True, alone=False) for name, table in readers[0].stored.items()} == readers[1].stored
     return {name: rows.total() for name, rows in first.items()}
 
 

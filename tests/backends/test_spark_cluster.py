@@ -25,7 +25,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from support.clusters import uploaded
-from dpsql.backends.reader import PARTS
+from dpsql.backends.reader import PARTS, Parts
 from dpsql.plan.stored import bucket_name
 from support.sessions import open_ledger
 from dpsql.backends.spark_cluster import SparkCluster
@@ -37,7 +37,7 @@ ledger = open_ledger(Path(folder))
 reader = uploaded(Path(folder) / "world.duckdb", ledger, Path(folder), buckets=int(buckets), to=cluster)
 parts = [part.format(bucket=bucket_name(number)) for number in range(int(buckets))]
 print("begins", flush=True)
-found = reader.rows(total.format(rows=PARTS), parts)
+found = reader.rows(total.format(rows=PARTS), [Parts(statements=tuple(parts))])
 print(json.dumps([list(map(int, row)) for row in found]), flush=True)
 """
 

@@ -19,7 +19,7 @@ from support.worlds import World, world
 import dpsql
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.reader import PARTS, Parts, ReaderFault
 from dpsql.backends.store import fact_of
 from dpsql.cli import main
 from dpsql.engine import opening
@@ -274,11 +274,11 @@ def test_without_the_kernels_check_a_plan_that_is_not_split_is_answered_wrongly(
     ledger, text = open_ledger(tmp_path), "SELECT COUNT(*) FROM (SELECT year FROM visits GROUP BY year)"
     reader = stored(database, ledger)
     right = exact(reader, ledger, text)
-    monkeypatch.setattr(Claims, "by_entity", lambda self, plan: True)
+    monkeypatch.setattr(Claims, "split_parts", lambda self, plan: (plan.input,))
     assert exact(reader, ledger, text) != right
 
 
 def test_a_fault_in_a_bucket_is_a_fault_of_the_query(database: Path, tmp_path: Path) -> None:
     reader = stored(database, open_ledger(tmp_path))
     with pytest.raises(ReaderFault):
-        reader.rows(f"SELECT COUNT(*) FROM {PARTS}", ["SELECT 1 AS x", "SELECT 1 AS x WHERE error('no') IS NULL"])
+        reader.rows(f"SELECT COUNT(*) FROM {PARTS}", [Parts(statements=("SELECT 1 AS x", "SELECT 1 AS x WHERE error('no') IS NULL"))])

@@ -266,7 +266,7 @@ class Remembering:
         self._below = below
         self._read: dict[str, Any] = {}
 
-    def columns(self, sql: str) -> Any:
+    def columns(self, sql: str, parts: Any = ()) -> Any:
         if sql not in self._read:
             self._read[sql] = self._below.columns(sql)
         return self._read[sql]

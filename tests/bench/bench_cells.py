@@ -30,10 +30,10 @@ class Cells:
         self.found = [*(np.ma.MaskedArray(axis.astype(np.int64)) for axis in at), np.ma.MaskedArray(table[at])]
         self.noise, self.reader = noise or Secure(), self
 
-    def sql(self, plan: Node) -> str:
-        return ""
+    def query(self, plan: Node) -> tuple[str, tuple[()]]:
+        return "", ()
 
-    def columns(self, sql: str) -> list[Any]:
+    def columns(self, sql: str, parts: Any = ()) -> list[Any]:
         return self.found
 
 

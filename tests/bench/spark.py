@@ -28,6 +28,7 @@ LINES = {
     "sum, clip of totals": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (bound = 'clip') SUM(cost) FROM visits",
     "people with visits": "SELECT COUNT(DISTINCT person_id) FROM visits",
     "average by clinic": "SELECT clinic, AVG(cost) FROM visits GROUP BY clinic",
+    "numbers of visits": "SELECT COUNT(*) FROM (SELECT n FROM (SELECT person_id, COUNT(*) AS n FROM visits GROUP BY person_id) AS t GROUP BY n)",
 }
 
 

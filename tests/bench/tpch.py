@@ -209,7 +209,7 @@ read = sets.read
 
 def remembered(plan: Any, levels: tuple[int, ...], cells: int, context: Any) -> Any:
     """Sums held to levels are worked out once: they depend on nothing but the rows."""
-    key = (context.sql(plan), levels, cells)
+    key = (context.query(plan), levels, cells)
     if key not in known:
         known[key] = read(plan, levels, cells, context)
     return known[key]

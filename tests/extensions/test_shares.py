@@ -158,8 +158,8 @@ def test_the_look_reads_what_was_printed(room: Bench) -> None:
         reader, noise, solvers = room.reader, Secure(), USUAL
 
         @staticmethod
-        def sql(plan: Node) -> str:
-            return fold(plan, lambda part, below: part.render(below, Printing(salt=7)))
+        def query(plan: Node) -> tuple[str, tuple[()]]:
+            return fold(plan, lambda part, below: part.render(below, Printing(salt=7))), ()
 
     ((extension,),) = read(OwnerSets(input=node, owners=owners, summand=Count()), (1, 10**6), 1, Open())  # type: ignore[arg-type]
     assert extension.value(1) == 64 * len(plain)
@@ -174,8 +174,8 @@ def test_text_names_are_read() -> None:
         reader, noise, solvers = DuckReader(connection, "v"), Secure(), USUAL
 
         @staticmethod
-        def sql(plan: Node) -> str:
-            return fold(plan, lambda part, below: part.render(below, Printing()))
+        def query(plan: Node) -> tuple[str, tuple[()]]:
+            return fold(plan, lambda part, below: part.render(below, Printing())), ()
 
     ((extension,),) = read(OwnerSets(input=given, owners=("a", "b"), summand=Count()), (1, 2), 1, Open())  # type: ignore[arg-type]
     assert [extension.value(0), extension.value(1)] == [64 * 2, 64 * 3]

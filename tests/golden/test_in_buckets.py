@@ -18,6 +18,9 @@ from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error
+from dpsql.measurements.reading import content
+from dpsql.plan.node import Printing
+from dpsql.plan.operators.scan import Scan
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 
@@ -53,6 +56,31 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[st
 def test_answers_are_equal_in_any_number_of_buckets(name: str, budget: str, text: str, store: int,
                                                     sessions: dict[tuple[str, str], list[Session]]) -> None:
     assert told(text, sessions[name, budget][store]) == told(text, sessions[name, budget][0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "budget"), sorted({asked[:2] for asked in ASKED}))
+def test_answers_are_equal_where_parts_of_plans_are_read_in_buckets(name: str, budget: str, sessions: dict[tuple[str, str], list[Session]],
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are where the rows are nowhere but in buckets elsewhere: no other way to read them is left."""
+    monkeypatch.setattr(content, "_pays", lambda part, stored: True)
+    monkeypatch.setattr(Scan, "_stored", only_in_one_bucket)
+    here, there = sessions[name, budget][0], replace(sessions[name, budget][2], analyst="eve")
+    reader = there.kernel._reader
+    assert isinstance(reader, BucketReader)
+    reader.parts.clear()
+    for text in (text for *asked, text in ASKED if asked == [name, budget] and type(parse(text)) is Query):
+        assert told(text, there) == told(text, here), text
+    assert reader.parts
+
+
+def only_in_one_bucket(self: Scan, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
+    if printing.bucket is None:
+        raise AssertionError(f"{self.table.name} is read in all buckets at once")
+    return stored_of(self, carried, printing)
+
+
+stored_of = Scan._stored
 
 
 def told(text: str, session: Session) -> object:

@@ -140,7 +140,7 @@ def test_with_an_entity_leave_exactly_the_rows_that_name_it(text: str, kind: str
     """What every operator says of its owners, in the printed plan, for each customer and each supplier."""
     made = session(tmp_path, kind)
     view = PreparedStatement(text, made).program.view
-    sql, owners = made.kernel._context().sql(view), stabilities(view, made.kernel)[id(view)].owners
+    sql, owners = made.kernel._context().query(view)[0], stabilities(view, made.kernel)[id(view)].owners
     places = [list(view.env).index(owner) for owner in owners]
     before = filled(kind).execute(sql).fetchall()
     assert before

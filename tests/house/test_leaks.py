@@ -316,7 +316,7 @@ def test_a_leak_would_be_found(cage: Cage, connection: Connection, monkeypatch: 
     except Incident as fault:
         assert any(cage.found(part) for part in everything_about(fault)), "a context that is only not shown is found"
     monkeypatch.setattr("dpsql.errors.Incident.__init__", lambda self: Error.__init__(self, f"failed on {text}"))
-    monkeypatch.setattr(DuckReader, "columns", lambda self, sql: 1 / 0)
+    monkeypatch.setattr(DuckReader, "columns", lambda self, sql, parts: 1 / 0)
     with pytest.raises(Incident) as caught:
         connection.execute("SELECT COUNT(*) FROM people WHERE age > 2")
     assert any(cage.found(part) for part in everything_about(caught.value))

@@ -132,7 +132,7 @@ class Toy:
         return self.noise.cost(Sensitivity(l1=rows, l2=rows))
 
     def release(self, context, certificate):
-        return sums_in(context.reader.columns(context.sql(self.plan)), 0, ((),))[0][0] + drawn(self.noise, context.noise)
+        return sums_in(context.reader.columns(*context.query(self.plan)), 0, ((),))[0][0] + drawn(self.noise, context.noise)
 ''', catalogue="measurements/__init__.py", imports="from dpsql.measurements.toy import Toy",
     line=("frozenset({\n", "frozenset({\n    Toy,\n"), use=OPENED + """
 from dpsql.accounting.cost import pure

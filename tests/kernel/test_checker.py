@@ -172,12 +172,12 @@ class Unread:
     def __init__(self, family: Family) -> None:
         self._family = family
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Any = ()) -> list[tuple[Any, ...]]:
         if any(f'"{table}"' in sql for table in PRIVATE):
             raise AssertionError("a private row is read")
         return self._family.rows(sql)
 
-    def columns(self, sql: str) -> Any:
+    def columns(self, sql: str, parts: Any = ()) -> Any:
         raise AssertionError("a private row is read")
 
 
@@ -582,11 +582,11 @@ class Counted:
     def __init__(self, family: Family) -> None:
         self._family, self.read = family, 0
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Any = ()) -> list[tuple[Any, ...]]:
         self.read += any(f'"{table}"' in sql for table in PRIVATE)
         return self._family.rows(sql)
 
-    def columns(self, sql: str) -> Any:
+    def columns(self, sql: str, parts: Any = ()) -> Any:
         return as_columns(self.rows(sql))
 
 

@@ -40,7 +40,7 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def columns(self, sql: str) -> Any:
+    def columns(self, sql: str, parts: Any = ()) -> Any:
         self.events.append("read")
         return as_columns([(40,)])
 

@@ -132,7 +132,7 @@ class Neighbours:
         names = [f't."{field.id}"' for field in plan.fields]
         shown = [f"CAST({name} AS VARCHAR)" for name in names[:width]] + names[width:]
         for kernel, reader in zip(self.kernels, self.readers, strict=True):
-            rows = reader.rows(f"SELECT {', '.join(shown)} FROM ({kernel._context().sql(plan)}) AS t")
+            rows = reader.rows(f"SELECT {', '.join(shown)} FROM ({kernel._context().query(plan)[0]}) AS t")
             assert len({row[:width] for row in rows}) == len(rows)
             found.append({row[:width]: row[width:] for row in rows})
         return found

@@ -88,7 +88,7 @@ def by_rows(request: Blocks, reader: DuckReader) -> Counter[tuple[int, ...]]:
     """The same cells, row by row."""
     places = [{cell_of((value,)): i for i, value in enumerate(axis.values)} for axis in request.axes]
     found: Counter[tuple[int, ...]] = Counter()
-    for *key, number in reader.rows(context(reader).sql(request.cells)):
+    for *key, number in reader.rows(*context(reader).query(request.cells)):
         codes = [place.get(cell_of((value,))) for place, value in zip(places, key, strict=True)]
         if None not in codes:
             found[tuple(codes)] += number  # type: ignore[arg-type]
@@ -165,13 +165,13 @@ def test_only_integers_leave(reader: DuckReader, monkeypatch: pytest.MonkeyPatch
     request = request_over(reader, ("flag",))
     for column in (np.ma.MaskedArray([1.0, 2.0, 3.0]), np.ma.MaskedArray([1, 2, 3], mask=[False, True, False]),
                    np.ma.MaskedArray(np.array([1, 2, 3], dtype=object))):
-        monkeypatch.setattr(reader, "columns", lambda sql, column=column: [np.ma.MaskedArray([True, False, True]), column])
+        monkeypatch.setattr(reader, "columns", lambda sql, parts, column=column: [np.ma.MaskedArray([True, False, True]), column])
         with pytest.raises(TypeError, match="only integers"):
             by_columns(request, reader)
 
 
 def test_answers_are_exact_where_64_bits_do_not_hold_them(reader: DuckReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "columns", lambda sql: [np.ma.MaskedArray([True, False]), np.ma.MaskedArray([2**62, 2**62 - 1])])
+    monkeypatch.setattr(reader, "columns", lambda sql, parts: [np.ma.MaskedArray([True, False]), np.ma.MaskedArray([2**62, 2**62 - 1])])
     huge = Dense(np.array([[3, 5, 7], [2**40, -1, 0]]))
     request = request_over(reader, ("flag",), (Block(axes=(0,), factors=(huge,), scale=1.0), Block(axes=(), factors=(), scale=1.0),
                                                Block(axes=(0,), factors=(Prefix(3),), scale=1.0)))

@@ -58,7 +58,7 @@ def test_what_was_learned_changes_no_answer(families: list[Family], effort: floa
     for number, family in enumerate(families):
         for plan in plans(family, round(12 * effort)):
             content = Content(family)  # type: ignore[arg-type]
-            plain, text = printed(plan, NOTHING, SALTED), content.sql(plan, SALTED)
+            plain, text = printed(plan, NOTHING, SALTED), content.query(plan, SALTED, lambda plan: ())[0]
             if plain == text:
                 same += 1
                 continue
@@ -71,7 +71,7 @@ def test_what_was_learned_changes_no_answer(families: list[Family], effort: floa
 def test_printing_reads_nothing(families: list[Family], monkeypatch: pytest.MonkeyPatch) -> None:
     family, looked = families[0], 0
     content = Content(family)  # type: ignore[arg-type]
-    known = [(plan, content.learned(plan), content.sql(plan, SALTED)) for plan in plans(family, 10)]
+    known = [(plan, content.learned(plan), content.query(plan, SALTED, lambda plan: ())[0]) for plan in plans(family, 10)]
 
     def raises(*args: Any) -> Any:
         raise AssertionError("a row is read")

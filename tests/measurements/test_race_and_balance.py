@@ -56,10 +56,10 @@ class Stub:
     def __init__(self, rows: Rows, noise: Any) -> None:
         self.reader, self.noise, self._rows, self.solvers = self, noise, rows, USUAL
 
-    def sql(self, plan: Any) -> str:
-        return ""
+    def query(self, plan: Any) -> tuple[str, tuple[()]]:
+        return "", ()
 
-    def arrays(self, sql: str) -> list[Any]:
+    def arrays(self, sql: str, parts: Any = ()) -> list[Any]:
         return [*self._rows.columns(), np.array(self._rows.weights)]
 
 
@@ -283,7 +283,7 @@ class Cells(Stub):
         super().__init__(Rows((), ()), noise)
         self._cells = cells
 
-    def arrays(self, sql: str) -> list[Any]:
+    def arrays(self, sql: str, parts: Any = ()) -> list[Any]:
         others = Rows(tuple((i, i + 1, None) for i in range(5)), (99,) * 5)
         columns = [[np.full(len(rows.weights), at), *rows.columns(), np.array(rows.weights)]
                    for at, rows in enumerate([*self._cells, others])]

@@ -93,17 +93,17 @@ class Stub:
     def __init__(self, rows: Sequence[tuple[Any, ...]], noise: Any) -> None:
         self.found, self.noise, self.reader, self.last = list(rows), noise, self, Last()
 
-    def sql(self, plan: Node) -> str:
-        return "SELECT"
+    def query(self, plan: Node) -> tuple[str, tuple[()]]:
+        return "SELECT", ()
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parts: Any = ()) -> list[tuple[Any, ...]]:
         return self.found
 
-    def arrays(self, sql: str) -> list[np.ndarray[Any, Any]]:
+    def arrays(self, sql: str, parts: Any = ()) -> list[np.ndarray[Any, Any]]:
         table = np.array(self.found, dtype=np.int64).reshape(-1, 2)
         return [table[:, 0], table[:, 1]]
 
-    def columns(self, sql: str) -> list[np.ma.MaskedArray[Any, Any]]:
+    def columns(self, sql: str, parts: Any = ()) -> list[np.ma.MaskedArray[Any, Any]]:
         *keys, values, counts = zip(*self.found, strict=True)
         return [*(np.ma.asarray(np.array(key, dtype=object)) for key in keys),
                 *(np.ma.asarray(np.array(numbers, dtype=np.int64)) for numbers in (values, counts))]
@@ -758,8 +758,8 @@ def test_a_truncation_is_left_out_where_nobody_has_more_rows(reader: DuckReader)
     for limit in range(1, most + 3):
         cut = Truncate(input=visits, rows=limit, owner="p", order=("v",))
         plan = counted(cut, "p")
-        assert (rows.sql(plan, SALTED) == printed(counted(visits, "p"))) == (limit >= most)
-        assert sorted(reader.rows(rows.sql(plan, SALTED))) == sorted(reader.rows(printed(plan)))
+        assert (rows.query(plan, SALTED, lambda plan: ())[0] == printed(counted(visits, "p"))) == (limit >= most)
+        assert sorted(reader.rows(rows.query(plan, SALTED, lambda plan: ())[0])) == sorted(reader.rows(printed(plan)))
 
 
 def test_rows_are_counted_for_each_kind_of_entity(reader: DuckReader) -> None:
@@ -776,9 +776,9 @@ def test_rows_are_counted_for_each_kind_of_entity(reader: DuckReader) -> None:
 def test_a_truncation_above_anything_else_stays(people: Scan, reader: DuckReader) -> None:
     some = Filter(input=people, condition=Literal(value=True, type=Type.BOOLEAN))
     plan = Truncate(input=some, rows=1000, owner="p", order=("p", "a", "s"))
-    assert Content(reader).sql(plan, SALTED) == printed(plan)
+    assert Content(reader).query(plan, SALTED, lambda plan: ())[0] == printed(plan)
     alone = Truncate(input=people, rows=1, owner="p", order=("p", "a", "s"))
-    assert Content(reader).sql(alone, SALTED) == printed(people)
+    assert Content(reader).query(alone, SALTED, lambda plan: ())[0] == printed(people)
 
 
 def test_the_choice_above_is_the_same_whether_one_below_is_left_out(reader: DuckReader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -791,7 +791,7 @@ def test_the_choice_above_is_the_same_whether_one_below_is_left_out(reader: Duck
     plan = Truncate(input=Join(left=pairs, right=others, condition=_equal("p", "o")), rows=2, owner="p", order=("ov",))
     needed, idle = Content(reader), Content(reader)
     monkeypatch.setattr(idle, "most_rows", lambda scan: 1)
-    chosen = [re.findall(r"ORDER BY CAST.*?AS UINTEGER", rows.sql(plan, SALTED)) for rows in (needed, idle)]
+    chosen = [re.findall(r"ORDER BY CAST.*?AS UINTEGER", rows.query(plan, SALTED, lambda plan: ())[0]) for rows in (needed, idle)]
     assert len(chosen[1]) == 1 and chosen[1] == chosen[0][:1]
 
 

@@ -157,8 +157,8 @@ def read_rows(request: Any, certificates: Sequence[Certificate], view: View) -> 
             found[id(plan)] = Counter()
         elif id(plan) not in found:
             values = ", ".join(f'CAST(t."{field.id}" AS VARCHAR)' for field in plan.input.fields)
-            sql = f"SELECT {values or '1'} FROM ({view.context.sql(plan.input)}) AS t"
-            found[id(plan)] = Counter(view.context.reader.rows(sql))
+            text, parts = view.context.query(plan.input)
+            found[id(plan)] = Counter(view.context.reader.rows(f"SELECT {values or '1'} FROM ({text}) AS t", parts))
     return [found[id(plan)] for plan in plans]
 
 
@@ -264,7 +264,7 @@ def _compare_select(request: Select, certificates: Sequence[Certificate], a: Any
 def _read_keys(request: Keys, certificates: Any, view: View) -> Counter[Any]:
     width = len(request.plan.keys)
     found: Counter[Any] = Counter()
-    for row in view.context.reader.rows(view.context.sql(request.plan)):
+    for row in view.context.reader.rows(*view.context.query(request.plan)):
         found[cell_of(row[:width])] += row[width]
         found[None] += found[cell_of(row[:width])] != row[width]  # a key twice
     return found
@@ -358,7 +358,7 @@ def _compare_threshold(request: AboveThresholdOfCounts, certificates: Sequence[C
 
 def _read_above(request: AboveThresholdOfSums, certificates: Sequence[Certificate], view: View) -> list[int]:
     plan = request.plan
-    totals = occupied_cells.sums_in(view.context.reader.columns(view.context.sql(plan)), 0, ((),))
+    totals = occupied_cells.sums_in(view.context.reader.columns(*view.context.query(plan)), 0, ((),))
     rows = max(1, certificates[0].below.rows or 1)
     return [SUM_GRAIN * totals[step.at][0] // (max(1, plan.summands[step.at].l1) * rows) for step in request.steps]
 

@@ -174,13 +174,13 @@ class Reader:
         except Exception as fault:
             return fault
 
-    def rows(self, sql: str) -> Any:
+    def rows(self, sql: str, parts: Any = ()) -> Any:
         return list(self._once("rows", sql))
 
-    def arrays(self, sql: str) -> Any:
+    def arrays(self, sql: str, parts: Any = ()) -> Any:
         return self._once("arrays", sql)
 
-    def columns(self, sql: str) -> Any:
+    def columns(self, sql: str, parts: Any = ()) -> Any:
         return self._once("columns", sql)
 
     def check(self) -> None:

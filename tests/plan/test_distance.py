@@ -78,7 +78,7 @@ class Asked:
         return self
 
     def count(self) -> int:
-        (found,), = self._reader.rows(self._context.sql(JoinSum(input=self._view, summand=Count())))
+        (found,), = self._reader.rows(*self._context.query(JoinSum(input=self._view, summand=Count())))
         return int(found)
 
     def plain(self) -> int:
@@ -163,7 +163,7 @@ def one_row_each(patch: pytest.MonkeyPatch) -> None:
 
 def unequal_keys(patch: pytest.MonkeyPatch) -> None:
     """The least frequency in place of the largest."""
-    patch.setattr(Counts, "_most", lambda self, plan: min((row[-1] for row in self._context.reader.rows(self._context.sql(plan))), default=0))
+    patch.setattr(Counts, "_most", lambda self, plan: min((row[-1] for row in self._context.reader.rows(*self._context.query(plan))), default=0))
 
 
 ONE_TOWN = Small({"people": [(i, 0, 0) for i in range(3)] + [(9, 1, 0)], "likes": [(i, 0, 0) for i in range(3)] * 2})
@@ -300,7 +300,7 @@ def test_published_values_are_reproduced(told: Published, facebook: DuckReader) 
     apart, context = decompose_join(view, Publics(facebook)), context_of(facebook)
     counts = Counts(apart, context)
     multiplicity, frequency = lru_cache(counts.multiplicity), lru_cache(counts.frequency)
-    (rows,), = facebook.rows(context.sql(JoinSum(input=view, summand=Count())))
+    (rows,), = facebook.rows(*context.query(JoinSum(input=view, summand=Count())))
     assert rows == told.rows
     for beta, value in told.residual.items():
         assert one_row_of_one_table(apart, multiplicity, beta) == pytest.approx(value, abs=0.5)

@@ -80,7 +80,7 @@ def width_of_the_domain(patch: pytest.MonkeyPatch) -> None:
 def overflowing(patch: pytest.MonkeyPatch) -> None:
     """The weights of "yes" and "no" are worked out as exponentials: both infinite, the ratio is NaN, and the coin is fair."""
     def release(request: Any, context: Any, certificate: Any) -> Any:
-        count = context.reader.rows(context.sql(request.plan))[0][0]
+        count = context.reader.rows(*context.query(request.plan))[0][0]
         tau = (request.high - request.low) / 2
         score = 1 - (tau - min(count - request.low, request.high - count)) / (2 * tau)
         with np.errstate(over="ignore"):

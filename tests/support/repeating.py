@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpsql.backends.reader import Query
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Request
 from dpsql.measurements.reading.content import Content
@@ -38,10 +40,10 @@ class _Printed(Content):
 
     def __init__(self, reader: Any) -> None:
         super().__init__(reader)
-        self._texts: dict[int, tuple[Node, Printing, str]] = {}
+        self._texts: dict[int, tuple[Node, Printing, Query]] = {}
 
-    def sql(self, plan: Node, printing: Printing) -> str:
+    def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
         known = self._texts.get(id(plan))
         if known is None or known[0] is not plan or known[1] != printing:
-            known = self._texts[id(plan)] = plan, printing, super().sql(plan, printing)
+            known = self._texts[id(plan)] = plan, printing, super().query(plan, printing, split_parts)
         return known[2]

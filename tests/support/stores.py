@@ -13,6 +13,7 @@ from support.sessions import catalog_of
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
+from dpsql.backends.reader import Parts
 from dpsql.backends.store import find_store
 from dpsql.backends.store_writer import prepare
 from dpsql.catalog.policy import parse_policy
@@ -31,8 +32,8 @@ class BucketReader(DuckReader):
     def others(self) -> list[str]:
         return []
 
-    def _cursor(self, sql: str = "", parts: Sequence[str] = ()) -> Any:
-        (self.parts if parts else self.others).append(parts[0] if parts else sql)
+    def _cursor(self, sql: str = "", parts: Sequence[Parts] = ()) -> Any:
+        (self.parts if parts else self.others).append(parts[0].statements[0] if parts else sql)
         return super()._cursor(sql, parts)
 
 

@@ -84,7 +84,7 @@ AGGREGATES = ["COUNT(*)", "COUNT(DISTINCT diag)", "SUM(cost)", "AVG(cost)", "MED
 def exact(request: Any, kernel: Kernel) -> list[int]:
     """What a request of a decider looks at, in the units in which an entity moves it by 1 at most (a vector in l1)."""
     certificate, = kernel._certificates(request)
-    totals = sums_in(kernel._reader.columns(kernel._context().sql(request.plan)), len(request.plan.keys),
+    totals = sums_in(kernel._reader.columns(*kernel._context().query(request.plan)), len(request.plan.keys),
                      request.cells if isinstance(request, NoisySums) else ((),))
     rows = certificate.below.rows or 0
     assert rows > 0

@@ -21,6 +21,11 @@ range.
 (`plan.stored`, `backends.store_writer`), and each bucket has those of a set of entities. So the text gives over all buckets
 what the plan gives, and over each of them what the plan gives over its entities; which is merged where the kernel has found
 that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
+(5) *A part of a plan* that the kernel has found to be split by entity, while the plan is not, gives over all entities the rows
+that it gives in each bucket, put together (4). So the text in which a table of these rows stands in the part's place gives the
+same: what stands above is printed from the plan, which still contains the part, and depends on no order of rows. Tables that are
+nowhere but in buckets elsewhere have no name in that text that the engine knows: were one read outside of a part, the statement
+would fail.
 
 The answer is the same function of the data either way; only the time differs, which is outside the promise.
 """
@@ -29,11 +34,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-from dpsql.backends.reader import PARTS, Query, Reader
+from dpsql.backends.reader import PARTS, Parts, Query, Reader, parts_name
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
@@ -41,18 +47,24 @@ from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing, Summary
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.plan.operators.two_steps import in_two_steps
 from dpsql.plan.stored import StoredTable, shape_of
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
+FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +134,25 @@ class Content:
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
                        ends={(table.name, column): self.ends(table, column) for table, column in ranged})
 
-    def sql(self, plan: Node, printing: Printing) -> str:
-        """The SQL text of a plan, as it is executed on this content."""
-        return self._whole(plan, self._all_stored(plan), printing)
-
-    def query(self, plan: Summary, printing: Printing, by_entity: Callable[[Summary], bool]) -> Query:
-        """The same, bucket by bucket where all private tables of the plan are in a store, and it is split by entity."""
-        stored = self._all_stored(plan)
-        merged = plan.merge_sql(PARTS) if stored and stored.keys() == _private(plan).keys() and by_entity(plan) else None
-        if merged is None:
-            return (self._whole(plan, stored, printing),)
-        learned, buckets = self.learned(plan), range(next(iter(stored.values())).buckets)
-        return merged, [printed(plan, learned, replace(printing, stored=stored, bucket=number, hold=False)) for number in buckets]
-
-    def _whole(self, plan: Node, stored: Mapping[str, StoredTable], printing: Printing) -> str:
-        at_once = {name: table for name, table in stored.items() if table.at_once}
-        return printed(plan, self.learned(plan), replace(printing, stored=at_once))
+    def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
+        """A plan as it is executed on this content: bucket by bucket where a summary is split by entity and all of its private
+        tables are in a store, and otherwise with its parts of this kind, as far as that pays. `split_parts` gives the largest
+        parts of a plan that are split by entity."""
+        learned, stored = self.learned(plan), self._all_stored(plan)
+        parts = [part for part in split_parts(plan) if _private(part).keys() <= stored.keys()] if stored else []
+        buckets = [replace(printing, stored=stored, bucket=number) for number in range(next(iter(stored.values())).buckets)
+                   ] if stored else []
+        if isinstance(plan, Summary) and parts and parts[0] is plan.input and (merged := plan.merge_sql(PARTS)) is not None:
+            texts = tuple(printed(plan, learned, replace(bucket, hold=False)) for bucket in buckets)
+            combined = plan.combine_sql(PARTS) if plan.merge_keys else None
+            return merged, (Parts(statements=texts, combined=combined, keys=tuple(map(quote, plan.merge_keys))),)
+        tables: dict[tuple[str, ...], Parts] = {}
+        names: dict[int, str] = {}
+        for part in (part for part in parts if _pays(part, stored)):
+            texts = tuple(printed(part, learned, bucket) for bucket in buckets)
+            names[id(part)] = tables.setdefault(texts, Parts(name=parts_name(len(tables)), statements=texts)).name
+        readable = {name: table for name, table in stored.items() if table.at_once or table.alone}
+        return printed(plan, learned, replace(printing, stored=readable), names), tuple(tables.values())
 
     def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
         """The private tables of a plan that are in a store."""
@@ -171,15 +186,18 @@ class Content:
         return Interval(low, high) if low is not None and math.isfinite(low) and math.isfinite(high) else ANY_NUMBER
 
 
-def printed(plan: Node, learned: Learned, printing: Printing) -> str:
-    """The text of a plan, valid where the learned facts hold; see above."""
-    if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project):
-        rows = printed(plan.input.input, learned, printing)
+def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[int, str] = MappingProxyType({})) -> str:
+    """The text of a plan, valid where the learned facts hold; see above. `tables` are the names of tables that have the rows of
+    parts of the plan, by the identity of the part."""
+    if id(plan) in tables:
+        return f"SELECT * FROM {tables[id(plan)]}"
+    if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project) and id(plan.input) not in tables:
+        rows = printed(plan.input.input, learned, printing, tables)
         whole = _text(plan.input, (rows,), learned, printing)
         return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
     if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
-        return in_two_parts(plan, printed(given.input, learned, printing), _seen(given, learned, printing))
-    return _text(plan, tuple(printed(below, learned, printing) for below in plan.inputs), learned, printing)
+        return in_two_parts(plan, printed(given.input, learned, printing, tables), _seen(given, learned, printing))
+    return _text(plan, tuple(printed(below, learned, printing, tables) for below in plan.inputs), learned, printing)
 
 
 def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printing) -> str:
@@ -199,6 +217,17 @@ def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printin
 
 
 # -- what a text depends on
+
+
+def _pays(part: Node, stored: Mapping[str, StoredTable]) -> bool:
+    """Whether a part of a plan is read bucket by bucket where the plan is not: where its rows are nowhere else; or where others
+    read the buckets, and find fewer rows than there are in its tables.
+
+    To read all buckets of this machine at once is as fast as to put rows of parts together, or faster.
+    """
+    read = [stored[name] for name in _private(part)]
+    return any(table.alone for table in read) or (
+        not all(table.at_once for table in read) and any(isinstance(node, FEWER_ROWS) for node in _nodes(part)))
 
 
 def _limited(node: Truncate) -> Scan | None:

@@ -54,8 +54,8 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, solvers, and whether
-    the kernel has found that a plan may be read in buckets of entities."""
+    """What a release uses: the reader of private rows, the source of noise, how plans are printed, facts, solvers, and which
+    parts of a plan the kernel has found to be split by entity, so that they may be read in buckets (`Content.query`)."""
 
     reader: Reader
     noise: Source
@@ -63,16 +63,13 @@ class Context:
     content: Content
     public: PublicFacts
     solvers: Solvers = NO_SOLVERS
-    by_entity: Callable[[Summary], bool] = lambda plan: False
+    split_parts: Callable[[Node], Sequence[Node]] = lambda plan: ()
     last: Last = field(default_factory=Last)
 
-    def sql(self, plan: Node) -> str:
-        """The SQL text of a plan, as it is executed in one statement."""
-        return self.content.sql(plan, self.printing)
-
-    def query(self, plan: Summary) -> Query:
-        """A plan as it is executed: in the buckets of a store, where there is one and the plan is split by entity."""
-        return self.content.query(plan, self.printing, self.by_entity)
+    def query(self, plan: Node) -> Query:
+        """A plan as it is executed: in the buckets of a store, where there is one and it pays, as far as it is split by
+        entity."""
+        return self.content.query(plan, self.printing, self.split_parts)
 
     def rows(self, plan: Summary) -> list[tuple[Any, ...]]:
         return self.reader.rows(*self.query(plan))

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.backends.reader import Query
 from dpsql.extensions import bounds
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import CuttingPlanes
@@ -67,12 +68,16 @@ class Listed:
         return f"SELECT {', '.join(parts)}, {size} AS \"#w\" FROM ({sums}) AS t WHERE ({size} > 0)"
 
     def _rows(self, *, positive: bool) -> str:
-        plan, read = self.plan, self.plan.listed(self.context.sql(self.plan.input))
+        plan, read = self.plan, self.plan.listed(self._input[0])
         names = [f"t1.{quote(name)} AS \"#n{i}\"" for i, name in enumerate(plan.name_columns)]
         weight = self._weight()
         tests = [f"({weight} > 0)" if positive else "TRUE"]
         tests += [f"(t1.{quote(plan.cell)} = {self.cell})"] if plan.cell is not None else []
         return f"SELECT {', '.join(names)}, {weight} AS \"#w\" FROM ({read}) AS t1 WHERE {' AND '.join(tests)}"
+
+    @cached_property
+    def _input(self) -> Query:
+        return self.context.query(self.plan.input)
 
     def _weight(self) -> str:
         """What one row adds: its value, or 1 if it is counted."""
@@ -96,7 +101,7 @@ class Listed:
         return 1 if self.plan.once is not None and name.startswith(VALUE) else level
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.context.reader.rows(sql)
+        return self.context.reader.rows(sql, self._input[1])
 
     @cached_property
     def loads(self) -> dict[Any, int]:
@@ -160,7 +165,7 @@ class Listed:
         codes = ", ".join(f't."#c{i}"' for i in self.places)
         *named, weights = self.context.reader.columns(
             f"SELECT {codes}, {saturated(f'SUM({WEIGHT})', LARGEST)} AS \"#w\" FROM ({coded}) AS t "
-            f"WHERE {self.named} AND {test} GROUP BY {codes} LIMIT {most}")
+            f"WHERE {self.named} AND {test} GROUP BY {codes} LIMIT {most}", self._input[1])
         codes_of = np.stack([np.ma.filled(column, NOBODY).astype(np.int32) for column in named], axis=1)
         owners, sizes = merged(each_once(codes_of), np.ma.getdata(weights).astype(np.int64), entities)
         return Owned(sizes, np.asfortranarray(owners), entities)

@@ -38,8 +38,9 @@ def read(plan: OwnerSets, levels: tuple[int, ...], cells: int, context: Context)
 
 def columns_of(plan: OwnerSets, context: Context) -> Columns | None:
     """The printed sets; None if there are more than fit into memory, here or in the engine."""
+    text, parts = context.query(plan)
     try:
-        found = context.reader.arrays(f"SELECT * FROM ({context.sql(plan)}) AS t LIMIT {MOST_ROWS + 1}")
+        found = context.reader.arrays(f"SELECT * FROM ({text}) AS t LIMIT {MOST_ROWS + 1}", parts)
     except ReaderFault:  # the groups may not fit into memory; after any other fault, the reading that follows fails too
         return None
     return found if len(found[-1]) <= MOST_ROWS else None

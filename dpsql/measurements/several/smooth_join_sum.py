@@ -61,5 +61,6 @@ class Counts:
     def _most(self, plan: GroupedSums) -> int:
         _ = plan.fields  # checks its invariants
         total, = plan.totals
-        (most,), = self._context.reader.rows(f'SELECT COALESCE(MAX(t0."{total}"), 0) FROM ({self._context.sql(plan)}) AS t0')
+        text, parts = self._context.query(plan)
+        (most,), = self._context.reader.rows(f'SELECT COALESCE(MAX(t0."{total}"), 0) FROM ({text}) AS t0', parts)
         return int(most)

@@ -81,7 +81,7 @@ class GroupedSums(Summary):
 
     Proof that it is merged. Where the rows of the input are those over disjoint sets of entities put together, the sum over a
     cell is the sum of the sums, which are of integers and within 128 bits; keys are settled, and grouped as they were. What
-    holds a total within 64 bits is applied once, to the whole.
+    holds a total within 64 bits is applied once, to the whole; so some of the sums may be added up before others, in any order.
     """
 
     keys: tuple[str, ...]
@@ -109,8 +109,18 @@ class GroupedSums(Summary):
         return grouped_sums(self.input, below[0], self.keys, self.summands, self.totals, printing, where)
 
     def merge_sql(self, parts: str) -> str:
+        return self._added(parts, saturated)
+
+    @property
+    def merge_keys(self) -> tuple[str, ...]:
+        return self.keys
+
+    def combine_sql(self, parts: str) -> str:
+        return self._added(parts, lambda total: f"CAST({total} AS HUGEINT)")
+
+    def _added(self, parts: str, hold: Callable[[str], str]) -> str:
         keys = "".join(f"t0.{quote(key)}, " for key in self.keys)
-        totals = ", ".join(f"{saturated(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in self.totals)
+        totals = ", ".join(f"{hold(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in self.totals)
         return f"SELECT {keys}{totals} FROM {parts} AS t0" + (f" GROUP BY {keys[:-2]}" if keys else "")
 
     def label(self) -> str:

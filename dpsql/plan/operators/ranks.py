@@ -75,6 +75,13 @@ class Ranks(Summary):
         return f"SELECT {names}, CAST(SUM(t0.{quote(COUNT)}) AS BIGINT) AS {quote(COUNT)} FROM {parts} AS t0 GROUP BY {names}"
 
     @property
+    def merge_keys(self) -> tuple[str, ...]:
+        return (*self.keys, VALUE) if self.counted else ()
+
+    def combine_sql(self, parts: str) -> str:
+        return self.merge_sql(parts)
+
+    @property
     def counted(self) -> bool:
         """Whether the engine counts equal values: where there are not too many different ones."""
         return (self.grid.most + 1) << self.ties <= MOST_COUNTED

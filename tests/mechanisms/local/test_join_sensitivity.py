@@ -76,7 +76,7 @@ def test_each_cell_is_asked_about_its_rows(readers: dict[bool, DuckReader]) -> N
     found = []
     for request in asked(given, pure(Fraction(1)), Setting(keys=(key,), cells=tuple((i,) for i in range(9))), ELASTIC)[0]:
         assert not request.residual
-        found += [row[0] for row in reader.rows(context.sql(request.plan))]
+        found += [row[0] for row in reader.rows(*context.query(request.plan))]
     assert sum(found) == sum(a[1] == b[1] is not None for a in world.of("people") for b in world.of("people"))
     assert max(found) < sum(found)
 

@@ -72,7 +72,7 @@ class Family:
     def keys(self, entity: str) -> list[Any]:
         return self._keys[entity]
 
-    def rows(self, sql: str) -> list[Row]:
+    def rows(self, sql: str, parts: Any = ()) -> list[Row]:
         """The rows of a statement on the full world."""
         return self._cursor.execute(sql).fetchall()
 

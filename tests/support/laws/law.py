@@ -99,7 +99,7 @@ def _broken_printed(plan: Node, seen: Evaluation, family: Family) -> Iterator[tu
     columns = [f't."{field.id}"' for field in plan.fields]
     values = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
     types = ", ".join(f"typeof({column})" for column in columns)
-    executed = family.rows(f"SELECT [{values}], [{types}] FROM ({family.kernel._context().sql(plan)}) AS t")
+    executed = family.rows(f"SELECT [{values}], [{types}] FROM ({family.kernel._context().query(plan)[0]}) AS t")
     if Counter(tuple(row) for row, _ in executed) != seen.full[id(plan)]:
         yield "printed", "the statement as it is executed gives other rows"
     for field, kinds in zip(plan.fields, zip(*(kinds for _, kinds in executed), strict=True), strict=False):
