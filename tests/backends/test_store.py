@@ -23,6 +23,7 @@ from dpsql.backends.duckdb import DuckReader, open_database
 from dpsql.backends.owned_rows import OwnedRows
 from dpsql.backends.parted_rows import AT_ONCE, PartedRows
 from dpsql.backends.reader import PARTS, ReaderFault
+from dpsql.backends.spark_task import BUCKET
 from dpsql.backends.store import fact_of
 from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
@@ -33,6 +34,7 @@ from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.ranking import Ranking, row_order
+from dpsql.plan.stored import bucket_name
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
 
@@ -371,6 +373,10 @@ def test_large_data_are_prepared_by_themselves(tmp_path: Path, monkeypatch: pyte
         place.unlink()
     with dpsql.connect(policy=policy, budget="study") as connection:
         assert not connection.session.kernel._reader.stored
+
+
+def test_a_task_of_spark_makes_what_is_told_of_as_the_first_bucket() -> None:
+    assert bucket_name(0) == BUCKET
 
 
 # -- faults that must be found
