@@ -19,26 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.backends.file_tables import shared_key
+from dpsql.backends.owned_rows import OwnedRows
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark import SparkStore, manifest_in_spark
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark
-from dpsql.backends.spark_task import BUCKET, CHUNKS, BucketTable, made_buckets
+from dpsql.backends.spark_task import CHUNKS, BucketTable, made_buckets
 from dpsql.backends.spark_writer import put_in_force, write_chunks, written
 from dpsql.backends.store import RememberedFacts
-from dpsql.backends.store_writer import (
-    MOST_BUCKETS,
-    ROWS_OF_BUCKET,
-    Bucketing,
-    OwnedRows,
-    prepared_as,
-    storable,
-    told_of,
-    told_sql,
-    with_bucket,
-)
+from dpsql.backends.store_writer import MOST_BUCKETS, ROWS_OF_BUCKET, prepared_as, storable, with_bucket
 from dpsql.catalog.model import Catalog, OwnerPath, Table
 from dpsql.plan.expr.printing import quote
+from dpsql.plan.node import Printing
 from dpsql.types import Type
 
 SPARK_KINDS = {Type.BOOLEAN: "BOOLEAN", Type.BIGINT: "BIGINT", Type.VARCHAR: "STRING", Type.DATE: "DATE",
@@ -127,10 +119,10 @@ def _owned(sent: Sequence[Sent], table: Table) -> tuple[str, list[str], str]:
 def _made(one: Sent, salt: int) -> BucketTable:
     """How a task makes a table of a bucket. What it tells begins with the number of rows that came."""
     name = quote(one.table.name)
-    told = told_sql(one.table, f"{BUCKET}.main.{name}")
+    owned = OwnedRows.of(one.table)
     return BucketTable(name=name, columns=tuple((quote(column), one.kinds[column]) for column in one.table.columns),
-                       sql=OwnedRows.of(one.table).sql(Bucketing(buckets=1), 0, salt),
-                       told=f"SELECT (SELECT COUNT(*) FROM {name}), t.* FROM ({told}) AS t")
+                       sql=owned.sql(Printing(salt=salt)),
+                       told=f"SELECT (SELECT COUNT(*) FROM {name}), t.* FROM ({owned.told_sql(0, salt)}) AS t")
 
 
 def _told(cluster: SparkCluster, tables: Sequence[Table], place: str, buckets: int) -> SparkStore:
@@ -144,7 +136,7 @@ def _told(cluster: SparkCluster, tables: Sequence[Table], place: str, buckets: i
     stored = {table.name: prepared_as(table, buckets) for table in tables}
     for _, told in found.values():
         for table, (sent, *row) in zip(tables, json.loads(told), strict=True):
-            bucket = told_of(table, row)
+            bucket = OwnedRows.of(table).told(row)
             if bucket.rows != sent:
                 raise ReaderFault
             stored[table.name] = with_bucket(stored[table.name], bucket)

@@ -39,7 +39,7 @@ CHUNK = 1 << 20  # bytes
 PIECE = 200_000  # rows
 FAILED, ABSENT = -1, -2  # in place of the number of a piece
 KEPT = 4  # times its size have to be free on the disk of an executor, where a bucket is kept
-BUCKET = '"the bucket"'  # the name, as SQL, of the attached file that is made
+BUCKET = '"bucket 0"'  # the name, as SQL, of the attached file that is made: that of `plan.stored` for the first one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,22 +11,30 @@ from typing import Any
 
 import duckdb
 import pytest
+from support import worlds
 from support.golden.comparison import released
-from support.sessions import open_ledger, session_of
+from support.sessions import catalog_of, open_ledger, session_of
 from support.stores import reopened, stored
 from support.worlds import World, world
 
 import dpsql
 from dpsql.audit.exact import Exact
-from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.duckdb import DuckReader, open_database
+from dpsql.backends.owned_rows import OwnedRows
+from dpsql.backends.parted_rows import AT_ONCE, PartedRows
 from dpsql.backends.reader import PARTS, Parts, ReaderFault
+from dpsql.backends.spark_task import BUCKET
 from dpsql.backends.store import fact_of
+from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
 from dpsql.engine import opening
 from dpsql.errors import OperationalError, OptionError
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.plan.node import Printing
+from dpsql.plan.operators.ranking import Ranking, row_order
+from dpsql.plan.stored import bucket_name
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
 
@@ -107,6 +115,51 @@ def test_ends_are_open_where_one_is_not_a_number(tmp_path: Path) -> None:
     reader = stored(World(rows).save(tmp_path / "w.duckdb"), open_ledger(tmp_path))
     assert reader.stored["people"].ends["income"] is None
     assert reader.stored["people"].ends["weight"] is None
+
+
+ODD = """CREATE TABLE t AS SELECT i AS id, k::INTEGER AS k, ['-0.0', '0', 'nan', '-nan', 'inf', '1e-320', NULL][1 + k % 7]::DOUBLE AS a,
+    ['-0.0', '0', 'nan', '-inf', '1.1', NULL][1 + k % 6]::FLOAT AS b, ['-170141183460469231731687303715884105728', '1', NULL][1 + k % 3]::HUGEINT AS c,
+    ['340282366920938463463374607431768211455', '1'][1 + k % 2]::UHUGEINT AS d, ['18446744073709551615', '0'][1 + k % 2]::UBIGINT AS e,
+    ['99999999999999999999999999999999.999999', '-0.000001'][1 + k % 2]::DECIMAL(38, 6) AS f, uuid(k) AS g, [NULL, 'a', 'b'][1 + k % 3]::ENUM('b', 'a') AS h,
+    ['infinity', '-infinity', '0044-03-15 (BC)', '2020-02-29'][1 + k % 4]::DATE AS i, ['infinity', '1816-03-30 05:56:08.066277', NULL][1 + k % 3]::TIMESTAMP AS j,
+    '2262-04-11 23:47:16.854775806'::TIMESTAMP_NS AS l, '1500-01-01 00:00:01'::TIMESTAMP_S AS m, '1500-01-01 00:00:01.123'::TIMESTAMP_MS AS n,
+    ['', chr(0), 'ünï', chr(0) || 'x', NULL, repeat('long', 9999)][1 + k % 6] AS o, [true, false, NULL][1 + k % 3] AS p, (k % 128)::TINYINT AS q
+    FROM (SELECT i, i * 10 + j AS k FROM range(40) AS r(i), range(10) AS s(j))"""
+
+
+def test_every_value_is_stored_as_it_was(tmp_path: Path) -> None:
+    """Also where it is written to files on the way, which have fewer types."""
+    with duckdb.connect(str(tmp_path / "w.duckdb")) as connection:
+        connection.execute("CREATE MACRO uuid(k) AS md5(k::VARCHAR)::UUID")
+        connection.execute(ODD)
+        connection.execute("DROP MACRO uuid")
+        connection.execute("CREATE TABLE e AS SELECT i AS id FROM range(40) AS t(i); ALTER TABLE e ADD PRIMARY KEY (id); ALTER TABLE t ADD UNIQUE (k)")
+        names = [column for column, *_ in connection.execute("DESCRIBE t").fetchall()]
+        shown = ", ".join(f"{name}::VARCHAR, typeof({name})" for name in names)
+        facts = connection.execute(f"SELECT {shown} FROM t ORDER BY k").fetchall()
+    policy = ('version = 1\n[entities.person]\ntable = "e"\nkey = "id"\n[tables.e]\nkey = "id"\n[tables.e.columns]\nid = {}\n[tables.t]\n'
+              'foreign_keys = [{ columns = "id", references = "e(id)" }]\n[tables.t.columns]\n' + "".join(f"{name} = {{}}\n" for name in names) +
+              '[budgets.person]\nentity = "person"\nepsilon = 1\n')
+    for buckets in (1, 3):
+        reader = stored(tmp_path / "w.duckdb", open_ledger(tmp_path), buckets=buckets, policy=policy)
+        rows = [row for bucket in range(buckets) for row in reader.rows(f'SELECT k, {shown} FROM "bucket {bucket}".main.t')]
+        assert [row for _, *row in sorted(rows)] == [[*row] for row in facts]
+
+
+@pytest.mark.parametrize("budget", ["person", "household"])
+@pytest.mark.parametrize("buckets", [1, 3, AT_ONCE + 3])
+def test_places_are_those_of_the_ranking_that_a_truncation_prints(budget: str, buckets: int, database: Path, tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path)
+    reader = stored(database, ledger, budget=budget, buckets=buckets)
+    table = catalog_of(reader, parse_policy(worlds.POLICY), budget).tables["visits"]
+    owned, printing = OwnedRows.of(table), Printing(salt=ledger.salt)
+    ranking = Ranking(input=owned.scan, by=(owned.owner,), rows=1, order=row_order(owned.scan, owned.owner))
+    id_ = next(column for column, name in owned.scan.columns if name == "visit_id")
+    expected = reader.rows(f'SELECT t0.{id_}, t0.{owned.owner}, {ranking.place(printing, ranking.groups)} FROM ({owned.scan.render((), printing)}) AS t0')
+    found = [row for bucket in range(buckets) for row in reader.rows(
+        f'SELECT visit_id, "owner of the row", "place of the row" FROM "bucket {bucket}".main.visits')]
+    assert sorted(found) == sorted(expected)
+    assert max(place for *_, place in found) == reader.stored["visits"].most > 1
 
 
 # -- when it is in force
@@ -210,26 +263,81 @@ def test_a_new_store_replaces_the_one_before(database: Path, tmp_path: Path) -> 
     assert exact(reader, ledger) == first
 
 
+@pytest.mark.parametrize(("right", "wrong"), [
+    ('"#" - MAX', '"#" + 1 - MAX'),  # every place is one too high
+    ("CURRENT ROW) + 1", "CURRENT ROW) + ABS(t1.\"#\" % 2)"),
+    ('IS DISTINCT FROM t1."@"', "IS NULL"),  # places go on with the next owner
+    ("ORDER BY", "ORDER BY random(),"),  # as if the engine did not keep rows as they were sorted
+    (">> 32", ">> 31"),  # another order
+    ("SELECT t1.", "SELECT DISTINCT ON (hash(t1.\"@\") % 5) t1."),  # rows are lost
+])
+def test_a_bucket_with_wrong_places_is_not_put_in_force(right: str, wrong: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = OwnedRows.sql
+    assert right in sql(OwnedRows.of(catalog_of(open_database(database), parse_policy(worlds.POLICY), "person").tables["visits"]), Printing())
+    monkeypatch.setattr(OwnedRows, "sql", lambda self, printing: sql(self, printing).replace(right, wrong) if self.order else sql(self, printing))
+    for buckets in (1, 3):
+        with pytest.raises(OperationalError, match="the store could not be written"):
+            stored(database, open_ledger(tmp_path), folder=tmp_path / "store", buckets=buckets)
+    assert not list((tmp_path / "store").iterdir())
+
+
+def test_a_store_that_lacks_rows_is_not_put_in_force(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = PartedRows._files
+    monkeypatch.setattr(PartedRows, "_files", lambda self, number: [found[1:] for found in files(self, number)])
+    with pytest.raises(OperationalError, match="the store could not be written"):
+        stored(database, open_ledger(tmp_path), folder=tmp_path / "store")
+    assert not list((tmp_path / "store").iterdir())
+
+
+def test_rows_on_their_way_are_closed_to_others_and_removed(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, seen = DuckReader.write, list[int]()
+
+    def watched(self: DuckReader, sql: str) -> None:
+        write(self, sql)
+        if sql.startswith("COPY"):
+            made, = (tmp_path / "store").iterdir()
+            assert stat.S_IMODE(made.stat().st_mode) == 0o700
+            seen.append(len([*made.rglob("*.parquet")]))
+
+    monkeypatch.setattr(DuckReader, "write", watched)
+    stored(database, open_ledger(tmp_path), folder=tmp_path / "store", buckets=3)
+    assert seen and all(seen)
+    assert not list((tmp_path / "store").rglob("*.parquet"))
+
+
+def test_no_link_is_followed_out_of_a_store_that_is_removed(database: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere" / "bucket=0"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "data_0.parquet").write_text("x")
+    for number, link in enumerate(["parts", "parts/0-0", "parts/0-0/bucket=0"]):
+        place = tmp_path / "store" / f"{number:016}" / link
+        place.parent.mkdir(parents=True)
+        place.symlink_to(elsewhere if number == 2 else elsewhere.parent)
+    stored(database, open_ledger(tmp_path), folder=tmp_path / "store")
+    assert (elsewhere / "data_0.parquet").exists()
+
+
 FULL = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 import dpsql
 try:
-    dpsql.prepare(policy=sys.argv[1])
+    dpsql.prepare(policy=sys.argv[1], buckets=int(sys.argv[2]))
 except dpsql.OperationalError as fault:
     print(fault)
 """
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("buckets", ["1", "2"])
+def test_a_full_disk_is_told_and_leaves_nothing(buckets: str, tmp_path: Path) -> None:
     """No file may grow beyond 400 KB: an empty bucket fits, and the rows do not."""
     with duckdb.connect(str(tmp_path / "world.duckdb")) as connection:
         connection.execute("CREATE TABLE t AS SELECT i AS id, hash(i)::VARCHAR AS word FROM range(200000) AS t(i)")
     (tmp_path / "dpsql.toml").write_text('version = 1\ndatabase = "world.duckdb"\n[entities.e]\ntable = "t"\nkey = "id"\n'
                                          '[tables.t.columns]\nid = {}\nword = {}\n[budgets.b]\nentity = "e"\nepsilon = 1\n')
     Ledger.create(tmp_path / "dpsql.ledger").close()
-    ended = subprocess.run([sys.executable, "-c", FULL, tmp_path / "dpsql.toml"], capture_output=True, text=True, check=True)
+    ended = subprocess.run([sys.executable, "-c", FULL, tmp_path / "dpsql.toml", buckets], capture_output=True, text=True, check=True)
     assert "the store could not be written" in ended.stdout
     assert not list((tmp_path / "dpsql.ledger.store").iterdir())
 
@@ -265,6 +373,10 @@ def test_large_data_are_prepared_by_themselves(tmp_path: Path, monkeypatch: pyte
         place.unlink()
     with dpsql.connect(policy=policy, budget="study") as connection:
         assert not connection.session.kernel._reader.stored
+
+
+def test_a_task_of_spark_makes_what_is_told_of_as_the_first_bucket() -> None:
+    assert bucket_name(0) == BUCKET
 
 
 # -- faults that must be found

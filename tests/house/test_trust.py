@@ -173,10 +173,10 @@ ROOMS = {
     "the file of the ledger": ([f"dpsql.kernel.{module}" for module in ("ledger", "anchor", "marks", "past", "reported", "running_statements", "turns", "waypoint")], 900),
     "measurements": (below("dpsql.measurements"), 2550),
     "extensions": (below("dpsql.extensions"), 1055),
-    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2400),
+    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 805),
     "all that the kernel can run": (sorted(KERNEL), 11500),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2115),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2250),
     "stores that Spark reads": (SPARK, 905),
     "snapshots of other databases": (SNAPSHOTS, 640),
 }

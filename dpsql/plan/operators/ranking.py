@@ -61,14 +61,17 @@ class Ranking:
         return f"SELECT {self.widened} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
 
     def place(self, printing: Printing, groups: Sequence[str], copies: Sequence[str] = ()) -> str:
-        """The place of a row of `t0` in the order of its group; `copies` is what tells equal rows apart.
+        """The place of a row of `t0` in the order of its group; `copies` is what tells equal rows apart."""
+        grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
+        terms = [term.sql(self.input, columns_of("t0", self.input)) for term in self.first] + self.keyed(printing, copies)
+        return f"ROW_NUMBER() OVER ({grouped}ORDER BY {', '.join(terms)})"
+
+    def keyed(self, printing: Printing, copies: Sequence[str] = ()) -> list[str]:
+        """The keyed order of the rows of `t0` in a group, smallest first.
 
         Two sort keys: the hash makes the choice unbiased, the row itself makes it unique (and the plan faster).
         """
-        grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
-        terms = [term.sql(self.input, columns_of("t0", self.input)) for term in self.first]
-        hashed = self._mixed([*(f"t0.{quote(column)}" for column in self._told_apart), *copies], printing)
-        return f"ROW_NUMBER() OVER ({grouped}ORDER BY {', '.join([*terms, hashed, *self._terms, *copies])})"
+        return [self._mixed([*(f"t0.{quote(column)}" for column in self._told_apart), *copies], printing), *self._terms, *copies]
 
     def placed(self, below: str, groups: Sequence[str], beside: Mapping[str, str]) -> str:
         """All rows with their places "#p" among those of their group in plain order, and what is printed `beside` them.
