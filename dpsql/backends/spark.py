@@ -141,6 +141,18 @@ class SparkBuckets:
             self.collect(cursor, Parts(statements=tuple(parts)), ())
             return [*cursor.execute(f"SELECT {summed} FROM {PARTS}").fetchall()[0]]
 
+    def has_repeated(self, table: str, columns: Sequence[str]) -> bool:
+        """Whether two rows of a table have the same values in some columns, which are not NULL."""
+        names = ", ".join(map(quote, columns))
+        repeated = f"SELECT {names} FROM {PARTS} GROUP BY {names} HAVING COUNT(*) > 1"
+        parts = Parts(statements=tuple(f"SELECT {names} FROM {place_in_bucket(table, number)}"
+                                       for number in range(len(self.store.digests))),
+                      combined=f"SELECT t.* FROM ({repeated}) AS t, (VALUES (1), (2)) AS twice", keys=tuple(map(quote, columns)))
+        with duckdb.connect() as driver:
+            cursor = driver.cursor()
+            self.collect(cursor, parts, ())
+            return bool(cursor.execute(f"{repeated} LIMIT 1").fetchall())
+
     def _task(self, cursor: duckdb.DuckDBPyConnection, parts: Sequence[str], beside: Sequence[str]) -> PartOfQuery:
         return PartOfQuery(
             engine=self._cluster.engine, digests=self.store.digests, parts=tuple(parts),

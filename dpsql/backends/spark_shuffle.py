@@ -2,8 +2,8 @@
 
 The rows of all tables go to their buckets in one shuffle, by a hash of the key of their entity. Spark finds it along the
 foreign keys as `operators.scan` prints them, with the same conditions. Keys are whole numbers, texts, days and moments, which
-both engines compare alike. That declared keys are unique, on which a scan rests, is found by Spark here; a row that lacks one
-belongs to nobody.
+both engines compare alike. A row that lacks a declared key belongs to nobody; that keys are unique, on which a scan rests, is
+found in the buckets before they are in force.
 
 A bucket holds all rows of its entities, with the rows along the foreign keys to them, which are of the same entities; so the
 statement of `store_writer` over the rows of a bucket alone names the owners and places that it would name over all rows. Each
@@ -21,7 +21,7 @@ from typing import Any
 from dpsql.backends.file_tables import shared_key
 from dpsql.backends.owned_rows import OwnedRows
 from dpsql.backends.reader import ReaderFault
-from dpsql.backends.spark import SparkStore, manifest_in_spark
+from dpsql.backends.spark import SparkBuckets, SparkStore, manifest_in_spark
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark
 from dpsql.backends.spark_task import CHUNKS, BucketTable, made_buckets
@@ -31,6 +31,7 @@ from dpsql.backends.store_writer import MOST_BUCKETS, ROWS_OF_BUCKET, prepared_a
 from dpsql.catalog.model import Catalog, OwnerPath, Table
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Printing
+from dpsql.plan.stored import StoredTable
 from dpsql.types import Type
 
 SPARK_KINDS = {Type.BOOLEAN: "BOOLEAN", Type.BIGINT: "BIGINT", Type.VARCHAR: "STRING", Type.DATE: "DATE",
@@ -46,25 +47,33 @@ class Sent:
     kinds: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenBucket:
+    """A bucket that was written: its digest, and what its task told of the rows, as JSON."""
+
+    digest: str
+    told: str
+
+
 def shuffle(cluster: SparkCluster, tables: Mapping[str, SparkTable], catalog: Catalog, folder: Path, address: str, *, salt: int,
             facts: RememberedFacts, buckets: int | None, tell: Callable[[str], None]) -> SparkStore:
     """Make the store of the entity of a catalog by Spark, and put it in force; see `store_writer.prepare`. Raises IntegrityError
     where rows share a declared key."""
     spark = cluster.session()
-    sent = []
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     with written(cluster, address, manifest_in_spark(folder, catalog.entity.name)) as place:
-        for table in storable(catalog):
-            tell(f"looking for rows of {table.name} that share a key ...")
-            sent.append(_sent(spark, tables[table.name], table))
+        sent = [_sent(spark, tables[table.name], table) for table in storable(catalog)]
         number = buckets or min(MOST_BUCKETS, max(1, *(-(-run_job(one.frame.count) // ROWS_OF_BUCKET) for one in sent)))
         tell(f"making {number} buckets at {address} ...")
         made = [_made(one, salt) for one in sent]
         rows = _rows(spark, sent, number).repartition(number, "bucket").sortWithinPartitions("bucket")
         run_job(lambda: write_chunks(rows.mapInArrow(made_buckets(cluster.engine, made), CHUNKS), place))
-        stored = _told(cluster, [one.table for one in sent], place, number)
-        store = replace(stored, entity=catalog.entity.name, made_of=origin_in_spark(tables.values()))
+        there = _written(cluster, place, number)
+        store = SparkStore(entity=catalog.entity.name, made_of=origin_in_spark(tables.values()), folder=place,
+                           digests=tuple(bucket.digest for bucket in there), tables={})
+        _check_keys(cluster, store, [tables[one.table.name] for one in sent], tell)
+        store = replace(store, tables=_stored([one.table for one in sent], [bucket.told for bucket in there]))
         put_in_force(cluster, store, folder, facts)
     return store
 
@@ -74,12 +83,19 @@ def _sent(spark: Any, source: SparkTable, table: Table) -> Sent:
     frame = source.frame(spark)
     kinds = source.kinds(frame)
     if source.key:
-        columns = [backticked(column) for column in source.key]
-        frame = frame.where(" AND ".join(f"{column} IS NOT NULL" for column in columns))
-        counted = frame.groupBy(*columns).count()
-        if run_job(lambda: counted.where("`count` > 1").limit(1).count()):
-            raise shared_key(source.name, source.source, source.key)
+        frame = frame.where(" AND ".join(f"{backticked(column)} IS NOT NULL" for column in source.key))
     return Sent(table=table, frame=frame, kinds=kinds)
+
+
+def _check_keys(cluster: SparkCluster, store: SparkStore, tables: Sequence[SparkTable], tell: Callable[[str], None]) -> None:
+    """Raises IntegrityError where rows of a store that was written share a declared key. Those are looked at that statements will
+    read, as a source may have been written to since it was."""
+    buckets = SparkBuckets(cluster, store, Path(), public=(), private=())
+    for table in tables:
+        if table.key:
+            tell(f"looking for rows of {table.name} that share a key ...")
+            if buckets.has_repeated(table.name, table.key):
+                raise shared_key(table.name, table.source, table.key)
 
 
 def _rows(spark: Any, sent: Sequence[Sent], buckets: int) -> Any:
@@ -125,20 +141,24 @@ def _made(one: Sent, salt: int) -> BucketTable:
                        told=f"SELECT (SELECT COUNT(*) FROM {name}), t.* FROM ({owned.told_sql(0, salt)}) AS t")
 
 
-def _told(cluster: SparkCluster, tables: Sequence[Table], place: str, buckets: int) -> SparkStore:
-    """The store that was written, but for what it was made of. Raises ReaderFault unless each bucket is there once and holds all
-    rows that were sent to it."""
+def _written(cluster: SparkCluster, place: str, buckets: int) -> list[WrittenBucket]:
+    """The buckets that were written, in order. Raises ReaderFault unless each is there once."""
     rows = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(place).where("chunk = 0").select(
         "bucket", "digest", "told").collect())
-    found = {bucket: (digest, told) for bucket, digest, told in rows}
-    if len(rows) != buckets or sorted(found) != [*range(buckets)] or not all(digest for digest, _ in found.values()):
+    found = {bucket: WrittenBucket(digest=digest, told=told) for bucket, digest, told in rows}
+    if len(rows) != buckets or sorted(found) != [*range(buckets)] or not all(one.digest for one in found.values()):
         raise ReaderFault
-    stored = {table.name: prepared_as(table, buckets) for table in tables}
-    for _, told in found.values():
-        for table, (sent, *row) in zip(tables, json.loads(told), strict=True):
-            bucket = OwnedRows.of(table).told(row)
-            if bucket.rows != sent:
+    return [found[number] for number in range(buckets)]
+
+
+def _stored(tables: Sequence[Table], told: Sequence[str]) -> dict[str, StoredTable]:
+    """The tables of a store, of which each bucket told something. Raises ReaderFault unless it holds all rows that were sent to
+    it, in their places."""
+    stored = {table.name: prepared_as(table, len(told)) for table in tables}
+    for bucket in told:
+        for table, (sent, *row) in zip(tables, json.loads(bucket), strict=True):
+            found = OwnedRows.of(table).told(row)
+            if found.rows != sent:
                 raise ReaderFault
-            stored[table.name] = with_bucket(stored[table.name], bucket)
-    return SparkStore(entity="", made_of="", folder=place, digests=tuple(found[at][0] for at in range(buckets)),
-                      tables=stored)
+            stored[table.name] = with_bucket(stored[table.name], found)
+    return stored

@@ -626,7 +626,10 @@ def test_tables_in_spark_are_prepared_first(tmp_path: Path) -> None:
 
 
 @needs_spark
-def test_rows_in_spark_that_share_a_key_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [0, 100_000])
+def test_rows_in_spark_that_share_a_key_are_refused(many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the keys of the buckets are compared by Spark's tasks or here. Those of `people` are compared before, and are unique."""
+    monkeypatch.setattr("dpsql.backends.spark.MANY", many)
     with pytest.raises(IntegrityError, match=r"share the declared key \(person_id\)"):
         dpsql.prepare(policy=in_spark(tmp_path, policy=worlds.POLICY.replace("[tables.scores]\n", '[tables.scores]\nkey = "person_id"\n')),
                       budget="person")
