@@ -21,6 +21,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -360,14 +361,10 @@ def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None)
     try:
         engine.execute("SET preserve_insertion_order = false")  # so that little of a stream is held
         rows = engine.from_arrow(source.stream(sql))
-        (rows.filter(f"{FIRST} = 0") if FIRST in rows.columns else rows).project(shown).write_parquet(str(path))
+        _write(engine, (rows.filter(f"{FIRST} = 0") if FIRST in rows.columns else rows).project(shown), path)
         path.chmod(0o600)
     except DriverFault as told:
         fault = _not_read(table, told.code)
-    except RuntimeError as told:
-        if "interrupted" not in str(told):  # what the engine makes of Ctrl-C
-            raise
-        raise KeyboardInterrupt from None
     except duckdb.OutOfMemoryException:
         fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
                                  try_='memory = "4GB" in [store], or more')
@@ -382,6 +379,18 @@ def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None)
         engine.close()
     if fault is not None:
         raise fault
+
+
+def _write(engine: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, path: Path) -> None:
+    """Write rows as they come, in a thread of its own: while it writes, the engine does not see Ctrl-C. Raises duckdb.Error."""
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(rows.write_parquet, str(path))
+        try:
+            written.result()
+        finally:
+            while not written.done():  # it may not have begun
+                engine.interrupt()
+                wait([written], timeout=0.1)
 
 
 def _not_read(table: SnapshotTable, code: str) -> OperationalError:

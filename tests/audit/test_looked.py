@@ -52,6 +52,6 @@ def test_plans_are_printed_once(statement: Any, monkeypatch: pytest.MonkeyPatch)
     looked = Looked(requests_of(statement)[0], statement.session.kernel)
     context = looked._context
     looked.look()
-    monkeypatch.setattr(type(context.content), "sql", None)
+    monkeypatch.setattr(type(context.content), "query", None)
     looked.look()
     assert len(context.texts) == 1

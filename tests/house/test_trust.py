@@ -177,7 +177,7 @@ ROOMS = {
     "expressions": (below("dpsql.plan.expr"), 805),
     "all that the kernel can run": (sorted(KERNEL), 11500),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2250),
-    "stores that Spark reads": (SPARK, 905),
+    "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),
 }
 

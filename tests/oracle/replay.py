@@ -84,6 +84,9 @@ class Book:
     def entries(self, *told: Any) -> list[Any]:
         return []
 
+    def texts(self, *told: Any) -> list[str]:
+        return []
+
     def refresh(self) -> None:
         pass
 

@@ -48,7 +48,7 @@ def test_columns_that_are_equated_by_way_of_others_are_one_variable(reader: Duck
 def test_two_columns_of_one_relation_may_be_the_same_variable(reader: DuckReader) -> None:
     found = apart("SELECT COUNT(*) FROM likes a JOIN people p ON a.thing = p.town AND a.how = p.town", reader)
     assert shape(found) == [("likes", 2, 1), ("people", 1, 1)]
-    rows = reader.rows(context_of(reader).sql(found.relations[0].node))
+    rows = reader.rows(*context_of(reader).query(found.relations[0].node))
     assert all(row[1] == row[2] and row[1] is not None for row in rows)
 
 
