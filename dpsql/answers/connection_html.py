@@ -14,7 +14,7 @@ from dpsql.catalog.price import Price
 
 STYLE = BAR_STYLE + """
 .dpsql details { margin: .25rem 0; } .dpsql summary { cursor: pointer; }
-.dpsql details .wide { margin: .3rem 0 .6rem 1rem; }
+.dpsql details .wide { margin: .3rem 0 .6rem 1rem; white-space: nowrap; }
 """
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart
 FEW = 3  # different numbers from which on a line says more than bars
-LONGEST_NAME = 40  # letters
-WIDTH, HEIGHT, PER_BAR = 6.4, 4.0, 0.32  # inches
+LONGEST_NAME, LINE = 60, 24  # letters: of a name, and of each of its lines
+WIDTH, BESIDE, HEIGHT, PER_BAR = 6.4, 1.6, 4.0, 0.32  # inches; BESIDE is for a legend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,8 @@ def _places(count: int, series: Sequence[Series], continuous: bool) -> list[Axes
     pyplot = extra("matplotlib.pyplot", "plot")
     bars = sum(len(each.keys) for each in series)
     height = HEIGHT if continuous else 1.4 + PER_BAR * max(bars, 2)
-    _, made = pyplot.subplots(count, 1, figsize=(WIDTH, height * count), layout="constrained", squeeze=False)
+    width = WIDTH + (BESIDE if len(series) > 1 else 0.0)
+    _, made = pyplot.subplots(count, 1, figsize=(width, height * count), layout="constrained", squeeze=False)
     return list(made[:, 0])
 
 
@@ -177,7 +178,7 @@ def _draw_bars(ax: Axes, series: Sequence[Series]) -> None:
             end = 0.0 if math.isnan(value) else max(value + far, 0.0)
             ax.annotate(words, (end, height), xytext=(5, 0), textcoords="offset points", va="center", fontsize="small")
     ax.set_yticks(range(len(keys)), [_named(key) for key in keys])
-    ax.invert_yaxis()
+    ax.set_ylim(len(keys) - 0.4, -0.6)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.margins(x=0.35)
 
@@ -186,10 +187,10 @@ def _draw_lines(ax: Axes, series: Sequence[Series]) -> None:
     """A line through the numbers, with their intervals as a band."""
     for one in series:
         below, above = one.drawn_ends
-        (line,) = ax.plot(one.keys, one.values, marker="o", markersize=3, label=one.name)
+        (line,) = ax.plot(one.keys, one.values, marker="o", markersize=3, linewidth=1.2, label=one.name)
         ax.fill_between(one.keys, [value - far for value, far in zip(one.values, below, strict=True)],
-                        [value + far for value, far in zip(one.values, above, strict=True)], color=line.get_color(), alpha=0.25,
-                        linewidth=0)
+                        [value + far for value, far in zip(one.values, above, strict=True)], color=line.get_color(),
+                        alpha=0.25 if len(series) == 1 else 0.15, linewidth=0)
     if any(isinstance(key, dt.date) for one in series for key in one.keys):
         ax.tick_params(axis="x", rotation=30)
 
@@ -227,7 +228,7 @@ def _named(value: Value) -> str:
     """The name of a bar or a line: what begins with an underscore would have no place in a legend."""
     name = number(value).replace("\n", " ")
     name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME - 4]} ..."
-    return _plain(f" {name}" if name.startswith("_") else name)
+    return _plain("\n".join(textwrap.wrap(f" {name}" if name.startswith("_") else name, LINE, drop_whitespace=False)))
 
 
 def _plain(text: str) -> str:
