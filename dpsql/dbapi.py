@@ -521,7 +521,7 @@ class Cursor:
 
     def pl(self) -> polars.DataFrame:
         """The result as a polars frame. Raises InterfaceError where polars or pyarrow is not installed."""
-        return extra("polars", "polars").DataFrame(self)
+        return extra("polars", "polars").from_arrow(self.arrow())
 
     def plot(self, *columns: str, ax: Axes | None = None) -> Axes | list[Axes]:
         """Draws the answer with its intervals; see `plots.plot`. Raises ProgrammingError or InterfaceError."""

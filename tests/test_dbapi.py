@@ -288,6 +288,14 @@ def test_a_library_that_is_missing_is_named(library: str, wanted: str, connectio
     assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
+def test_answers_are_drawn(connection: Connection) -> None:
+    pytest.importorskip("matplotlib", reason="an extra").use("Agg")
+    drawn = connection.execute(GROUPED).plot()
+    assert isinstance(drawn, list) and [ax.get_title(loc="left") for ax in drawn] == ["n by sex", "mean by sex"]
+    with pytest.raises(dpsql.InterfaceError):
+        connection.execute("SHOW TABLES").plot()
+
+
 def test_pandas_reads_from_a_connection(connection: Connection) -> None:
     with pytest.warns(UserWarning, match="SQLAlchemy"):  # pandas says this of every plain connection
         frame = pd.read_sql(GROUPED, connection)

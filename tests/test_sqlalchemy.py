@@ -17,7 +17,7 @@ from support import worlds
 import dpsql
 from dpsql.kernel.ledger import Ledger
 
-sa = pytest.importorskip("sqlalchemy")
+sa = pytest.importorskip("sqlalchemy", reason="an extra")
 from sqlalchemy import and_, case, cast, distinct, exc, func, or_, select, text  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
