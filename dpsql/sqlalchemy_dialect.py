@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import exc, types
 from sqlalchemy.engine import URL, default, reflection
 from sqlalchemy.sql import compiler
+from sqlalchemy.sql.elements import BindParameter
 
 import dpsql
 from dpsql.catalog.model import Catalog, Table
@@ -28,28 +29,81 @@ TYPES = {Type.BOOLEAN: types.BOOLEAN, Type.BIGINT: types.BIGINT, Type.DOUBLE: ty
          Type.DATE: types.DATE, Type.TIMESTAMP: types.TIMESTAMP}
 
 
+class Pattern(types.TypeDecorator):
+    """A text that is a part of a pattern of LIKE; the value of a parameter becomes the whole pattern."""
+
+    impl, cache_ok = types.String, True
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__()
+        self.before, self.after = before, after
+
+    def process_bind_param(self, value: Any, dialect: Any) -> str | None:
+        return None if value is None else f"{self.before}{value}{self.after}"
+
+
+def _matches(name: str, word: str, before: str, after: str) -> Any:
+    """A method that prints `x.contains(value)` and the like: LIKE takes one parameter, and no text that is put together."""
+    usual = getattr(compiler.SQLCompiler, f"visit_{name}_op_binary")
+
+    def visit(self: DpsqlCompiler, binary: Any, operator: Any, **kw: Any) -> str:
+        if not isinstance(binary.right, BindParameter):
+            return usual(self, binary, operator, **kw)  # type: ignore[no-any-return]
+        binary, pattern = binary._clone(), binary.right._clone()
+        pattern.type = Pattern(before, after)
+        binary.right = pattern
+        return self.like(binary, word, **kw)
+
+    return visit
+
+
 class DpsqlCompiler(compiler.SQLCompiler):
     """Prints what the dialect of dpsql writes in another way."""
 
+    visit_contains_op_binary = _matches("contains", "LIKE", "%", "%")
+    visit_not_contains_op_binary = _matches("not_contains", "NOT LIKE", "%", "%")
+    visit_startswith_op_binary = _matches("startswith", "LIKE", "", "%")
+    visit_not_startswith_op_binary = _matches("not_startswith", "NOT LIKE", "", "%")
+    visit_endswith_op_binary = _matches("endswith", "LIKE", "%", "")
+    visit_not_endswith_op_binary = _matches("not_endswith", "NOT LIKE", "%", "")
+    visit_icontains_op_binary = _matches("icontains", "ILIKE", "%", "%")
+    visit_istartswith_op_binary = _matches("istartswith", "ILIKE", "", "%")
+    visit_iendswith_op_binary = _matches("iendswith", "ILIKE", "%", "")
+
     def limit_clause(self, select: Any, **kw: Any) -> str:
         """LIMIT and OFFSET are numbers in the text: they are a part of the statement, and no parameters."""
-        text = ""
-        for word, clause in (("LIMIT", select._limit_clause), ("OFFSET", select._offset_clause)):
-            if clause is not None:
-                text += f"\n {word} " + self.process(clause, **{**kw, "literal_execute": True})
-        return text
+        return self._numbers(("LIMIT", select._limit_clause), ("OFFSET", select._offset_clause), **kw)
+
+    def fetch_clause(self, select: Any, **kw: Any) -> str:
+        """FETCH FIRST is LIMIT under another name, unless it counts shares or ties, which are refused as they are."""
+        if any((select._fetch_clause_options or {}).values()):
+            return super().fetch_clause(select, **kw)  # type: ignore[no-any-return]
+        return self._numbers(("LIMIT", select._fetch_clause), ("OFFSET", select._offset_clause), **kw)
+
+    def _numbers(self, *clauses: tuple[str, Any], **kw: Any) -> str:
+        return "".join(f"\n {word} " + self.process(clause, **{**kw, "literal_execute": True})
+                       for word, clause in clauses if clause is not None)
+
+    def visit_date_trunc_func(self, function: Any, **kw: Any) -> str:
+        """The unit of a function of dates is a part of the statement too."""
+        unit, *rest = function.clauses
+        parts = [self.process(unit, **{**kw, "literal_execute": True}), *(self.process(part, **kw) for part in rest)]
+        return f"{function.name}({', '.join(parts)})"
+
+    visit_date_part_func = visit_date_diff_func = visit_date_trunc_func
 
     def visit_floordiv_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         return f"{self.process(binary.left, **kw)} // {self.process(binary.right, **kw)}"
 
 
     def visit_ilike_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
-        return self._like(binary, "ILIKE", **kw)
+        return self.like(binary, "ILIKE", **kw)
 
     def visit_not_ilike_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
-        return self._like(binary, "NOT ILIKE", **kw)
+        return self.like(binary, "NOT ILIKE", **kw)
 
-    def _like(self, binary: Any, word: str, **kw: Any) -> str:
+    def like(self, binary: Any, word: str, **kw: Any) -> str:
+        """A comparison with a pattern."""
         escape = binary.modifiers.get("escape")
         tail = "" if escape is None else f" ESCAPE {self.render_literal_value(escape, types.STRINGTYPE)}"
         return f"{self.process(binary.left, **kw)} {word} {self.process(binary.right, **kw)}{tail}"

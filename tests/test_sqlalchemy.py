@@ -94,6 +94,9 @@ QUERIES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "parts of dates": lambda p, v, c: select(sa.extract("year", p.c.born).label("y"), func.count()).group_by("y").limit(2),
     "HAVING": lambda p, v, c: select(p.c.sex, func.count().label("n")).group_by(p.c.sex).having(func.count() > 10),
     "LIKE": lambda p, v, c: select(func.count()).select_from(p).where(or_(p.c.sex.like("f%"), p.c.sex.ilike("F"), p.c.sex.not_ilike("M"))),
+    "parts of texts": lambda p, v, c: select(func.count()).select_from(p).where(or_(p.c.sex.contains("f"), ~p.c.sex.startswith("m"),
+                                                                                    p.c.sex.iendswith("F", autoescape=True))),
+    "units of time": lambda p, v, c: select(func.date_trunc("month", v.c.seen).label("m"), func.count()).group_by("m").fetch(2),
     "a public table": lambda p, v, c: select(c).limit(2),
     "names": lambda p, v, c: select(func.count().label("Mixed Case"), func.count().label("order")).select_from(p),
     "a price": lambda p, v, c: select(func.count()).select_from(p).prefix_with("WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1)"),
@@ -105,6 +108,19 @@ def test_what_is_compiled_is_answered(kind: str, engine: Any, tables: Any) -> No
     with engine.connect() as connection:
         query = QUERIES[kind](tables["people"], tables["visits"], tables["clinics"])
         assert connection.execute(query).fetchall()
+
+
+@pytest.mark.parametrize(("word", "cities"), [("contains", {"os": 0, "sl": 2, "o": 3, "O_l": 2, "%": 3}), ("startswith", {"O": 2, "R": 1}),
+                                                ("endswith", {"o": 2, "e": 1}), ("icontains", {"OS": 2}), ("istartswith", {"ro": 1})])
+def test_patterns_are_what_they_say(word: str, cities: dict[str, int], engine: Any, tables: Any) -> None:
+    """One compiled statement serves all values."""
+    city = tables["clinics"].c.city
+    with engine.connect() as connection:
+        for text_, most in cities.items():
+            assert connection.execute(select(func.count()).where(getattr(city, word)(text_))).scalar() == most
+        if word == "contains":
+            assert connection.execute(select(func.count()).where(city.contains("_", autoescape=True))).scalar() == 0
+            assert connection.execute(select(func.count()).where(~city.contains("sl"))).scalar() == 1
 
 
 def test_errors_stand_beside_the_rows(engine: Any) -> None:
