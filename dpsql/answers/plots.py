@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.display import interval_text, legend, number, shown
+from dpsql.answers.display import half_width, interval_text, legend, number, shown
 from dpsql.errors import ProgrammingError
 from dpsql.extras import extra
 from dpsql.plan.expr.nodes import Value
@@ -202,6 +202,8 @@ def _label(ax: Axes, answer: Answer, column: int, x: int | None, second: int | N
     by = [answer.columns[j].name for j in (x, second) if j is not None]
     ax.set_title(_plain(f"{name} by {' and '.join(by)}" if by else name), loc="left")
     lines = [legend(answer).replace("± is", "the band is") if upright else legend(answer)]
+    if upright and (widest := max((half_width(row[column]) or 0.0 for row in answer.intervals), default=0.0)):
+        lines.append(f"where it is widest, it goes {widest:,.3g} to each side")
     if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
         lines.append("an interval without an end is drawn on its other side only")
     if upright and x is not None and any(row[x] is None for row in answer.rows):
