@@ -29,7 +29,7 @@ TYPES = {Type.BOOLEAN: types.BOOLEAN, Type.BIGINT: types.BIGINT, Type.DOUBLE: ty
          Type.DATE: types.DATE, Type.TIMESTAMP: types.TIMESTAMP}
 
 
-class Pattern(types.TypeDecorator):
+class LikePattern(types.TypeDecorator):
     """A text that is a part of a pattern of LIKE; the value of a parameter becomes the whole pattern."""
 
     impl, cache_ok = types.String, True
@@ -50,7 +50,7 @@ def _matches(name: str, word: str, before: str, after: str) -> Any:
         if not isinstance(binary.right, BindParameter):
             return usual(self, binary, operator, **kw)  # type: ignore[no-any-return]
         binary, pattern = binary._clone(), binary.right._clone()
-        pattern.type = Pattern(before, after)
+        pattern.type = LikePattern(before, after)
         binary.right = pattern
         return self.like(binary, word, **kw)
 

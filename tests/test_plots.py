@@ -68,7 +68,7 @@ def test_a_number_or_a_date_makes_a_line_in_a_band() -> None:
     ax: Any = plot(answer("year n", [(2021, 7), (2019, 9), (None, 4), (2020, 8)]))
     assert ax.lines[0].get_xydata().tolist() == [[2019, 9], [2020, 8], [2021, 7]] and len(ax.collections) == 1
     assert "rows whose year is NULL are not drawn" in ax.get_xlabel() and "the band is the 95 % interval" in ax.get_xlabel()
-    assert "where it is widest, it goes 5 to each side" in ax.get_xlabel()
+    assert "at its widest, it spans 10" in ax.get_xlabel()
     labelled(ax)
     labelled(plot(answer("day mean", [(dt.date(2020, month, 1), 2.5 * month) for month in range(1, 13)])))
 

@@ -203,7 +203,7 @@ def _label(ax: Axes, answer: Answer, column: int, x: int | None, second: int | N
     ax.set_title(_plain(f"{name} by {' and '.join(by)}" if by else name), loc="left")
     lines = [legend(answer).replace("± is", "the band is") if upright else legend(answer)]
     if upright and (widest := max((half_width(row[column]) or 0.0 for row in answer.intervals), default=0.0)):
-        lines.append(f"where it is widest, it goes {widest:,.3g} to each side")
+        lines.append(f"at its widest, it spans {2 * widest:,.3g}")
     if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
         lines.append("an interval without an end is drawn on its other side only")
     if upright and x is not None and any(row[x] is None for row in answer.rows):
