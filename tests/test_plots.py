@@ -108,6 +108,8 @@ def test_several_numbers_have_axes_of_their_own() -> None:
 def test_numbers_of_public_tables_are_drawn() -> None:
     ax: Any = plot(answer("year mean", [(1, 1.0), (2, 2.0), (3, 3.0)], public=True))
     assert len(ax.lines) == 1 and "year" in ax.get_xlabel()
+    two: Any = plot(answer("year b n", [(year, b, 1) for year in (1, 2, 3) for b in (True, False)], public=True), ["n"])
+    assert len(two.lines) == 2
 
 
 def test_open_ends_and_missing_numbers_are_told() -> None:
@@ -125,7 +127,7 @@ def test_names_are_no_formulas_and_stay_in_the_legend() -> None:
 
 @pytest.mark.parametrize(("names", "rows"), [
     ("k n", [(str(i), i) for i in range(61)]), ("year k n", [(i, str(i), 1) for i in range(11)]), ("k", [("a",)]), ("k n", []),
-    ("k b year n", [("a", True, 1, 1)]), ("n", [(1,), (2,)])])
+    ("k b year n", [("a", True, 1, 1)]), ("n", [(1,), (2,)]), ("k n", [("a", 1), ("a", 2)])])
 def test_what_cannot_be_told_apart_is_refused(names: str, rows: list[Any]) -> None:
     with pytest.raises(dpsql.ProgrammingError) as caught:
         plot(answer(names, rows))

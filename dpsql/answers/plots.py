@@ -92,14 +92,13 @@ def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
 
 
 def _keys(answer: Answer, numbers: Sequence[int]) -> list[int]:
-    """The columns that say what a row is about."""
+    """The columns that say what a row is about: the exact ones; where all are, those before the numbers."""
     public = all(column.exact for column in answer.columns)
-    keys = [j for j, column in enumerate(answer.columns) if column.exact and j not in numbers]
-    keys = keys[:1] if public and keys and answer.columns[keys[0]].type.numeric else keys
+    keys = [j for j, column in enumerate(answer.columns) if (j < min(numbers) if public else column.exact and j not in numbers)]
     if len(keys) > 2:
         raise ProgrammingError(f"an answer with {len(keys)} keys is not drawn", code="plot", try_="GROUP BY one or two keys")
-    if not keys and answer.size > 1:
-        raise ProgrammingError("the rows have no key, so nothing would say which is which", code="plot",
+    if len({tuple(row[j] for j in keys) for row in answer.rows}) < answer.size:
+        raise ProgrammingError("several rows have the same keys, so nothing would say which is which", code="plot",
                                try_="the keys of GROUP BY in SELECT")
     return keys
 
