@@ -50,6 +50,15 @@ from dpsql.errors import (
 )
 
 __version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: object) -> None:
+    """`%load_ext dpsql`: statements in cells; see `dpsql.notebooks`."""
+    from importlib import import_module
+
+    import_module("dpsql.notebooks").load(shell)
+
+
 __all__ = [
     "BINARY",
     "DATETIME",

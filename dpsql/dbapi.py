@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, overload
 from dpsql import errors
 from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
+from dpsql.extras import extra
 from dpsql.progress import working
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
+    from matplotlib.axes import Axes
 
     from dpsql.answers.answer import Answer
     from dpsql.answers.spending import Spending
@@ -161,6 +164,8 @@ class Connection:
         """A new cursor with the answer of a statement."""
         return self.cursor().execute(sql, parameters)
 
+    sql = execute  # its name in DuckDB
+
     @guarded
     def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                 **options: Any) -> Explanation:
@@ -290,9 +295,9 @@ class Connection:
         _ = self.session
 
     def rollback(self) -> None:
-        """Refused: what was released cannot be taken back."""
+        """Nothing to do, and nothing is undone: an answer that was released cannot be taken back, and its charge stays. Pools of
+        connections call this whenever one is returned."""
         _ = self.session
-        raise errors.NotSupportedError("an answer that was released cannot be taken back", code="rollback")
 
     def close(self) -> None:
         with self._turn:
@@ -309,12 +314,23 @@ class Connection:
     def __reduce__(self) -> Any:
         raise TypeError("a connection to private data is not copied")
 
+    def _repr_html_(self) -> str:
+        """What may be asked, and what may be spent: for notebooks."""
+        from dpsql.answers.connection_html import closed_html, connection_html
+        from dpsql.engine.synthesizing import beside
+
+        if self._session is None:
+            return closed_html()
+        spending = self.budget()
+        with self._used() as session:
+            return connection_html(beside(session).catalog, spending, session.price)
+
 
 class Cursor:
     """Runs statements and holds the last result.
 
     Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
-    `database`, `model`, `.df()`, `.arrow()`.
+    `database`, `model`, `.df()`, `.arrow()`, `.pl()`, `.plot()`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -488,15 +504,30 @@ class Cursor:
                     frame.insert(j + 1 + place, f"{names[j]}_{name}", values, allow_duplicates=True)
         return frame
 
-    def arrow(self) -> pyarrow.Table:
-        """The result as an Arrow table."""
-        import pyarrow as pa
+    fetchdf = df  # its name in DuckDB
 
+    def arrow(self) -> pyarrow.Table:
+        """The result as an Arrow table. Raises InterfaceError where pyarrow is not installed."""
+        pa = extra("pyarrow", "arrow")
         kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
                  "TIMESTAMP": pa.timestamp("us")}
         rows, description = self._fetchable(), self.description or []
         columns = [_arrow([row[i] for row in rows], kinds.get(kind, pa.string())) for i, (_, kind, *_) in enumerate(description)]
         return pa.Table.from_arrays(columns, names=[name for name, *_ in description])
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The result for any library that reads the Arrow stream interface, such as DuckDB and polars."""
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+    def pl(self) -> polars.DataFrame:
+        """The result as a polars frame. Raises InterfaceError where polars or pyarrow is not installed."""
+        return extra("polars", "polars").from_arrow(self.arrow())
+
+    def plot(self, *columns: str, ax: Axes | None = None) -> Axes | list[Axes]:
+        """Draws the answer with its intervals; see `plots.plot`. Raises ProgrammingError or InterfaceError."""
+        from dpsql.answers.plots import plot
+
+        return plot(self._answered(), columns, ax)
 
     def _repr_html_(self) -> str | None:
         from dpsql.answers.display import as_html, listed_html

@@ -64,6 +64,10 @@ class Error(Exception):
         where = f"line {line}, column {column}" + ("" if self.source == "SQL" else f" of {self.source}")
         return f"{kind} at {where}: {self.reason}\n" + self.span.underline(self.text, note=self.try_)
 
+    def _render_traceback_(self) -> list[str]:
+        """What notebooks show in place of a traceback: the reason, the place in the statement, and the way out."""
+        return str(self).splitlines()
+
 
 class InterfaceError(Error):
     """PEP 249: misuse of the interface itself, such as fetching from a closed cursor."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import sys
 import threading
 from collections.abc import Iterator
 from copy import copy, deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +19,7 @@ from support import worlds
 import dpsql
 from dpsql import dbapi, errors
 from dpsql.answers.answer import Answer
+from dpsql.answers.connection_html import connection_html
 from dpsql.answers.display import half_width
 from dpsql.dbapi import Connection
 from dpsql.kernel.ledger import Ledger
@@ -209,8 +212,10 @@ def test_closed_cursors_and_connections_refuse(project: Path) -> None:
 
 def test_transactions_are_what_they_can_be(connection: Connection) -> None:
     connection.commit()
-    with pytest.raises(dpsql.NotSupportedError):
-        connection.rollback()
+    before = connection.execute("SELECT COUNT(*) FROM people WHERE age > 11").fetchall()
+    connection.rollback()
+    again = connection.sql("SELECT COUNT(*) FROM people WHERE age > 11")
+    assert again.fetchall() == before and again.answer is not None and again.answer.stored, "a charge is not taken back"
     cursor = connection.cursor()
     cursor.setinputsizes([1])
     cursor.setoutputsize(10)
@@ -264,8 +269,31 @@ def test_tables_of_arrow_are_typed(connection: Connection) -> None:
     assert [field.type for field in table.schema] == [pa.string(), pa.int64(), pa.float64(), pa.date32()]
     empty = connection.execute(GROUPED + " LIMIT 0").arrow()
     assert empty.num_rows == 0 and [field.type for field in empty.schema] == [field.type for field in table.schema]
+    assert pa.RecordBatchReader.from_stream(connection.execute(GROUPED)).read_all() == table
     kinds = connection.execute("SELECT COUNT(*) > 3 AS many, 'x' AS letter FROM people").arrow()
     assert [field.type for field in kinds.schema] == [pa.bool_(), pa.string()]
+
+
+def test_polars_gets_typed_frames(connection: Connection) -> None:
+    polars = pytest.importorskip("polars", reason="an extra")
+    frame = connection.execute(GROUPED).pl()
+    assert frame.columns == ["sex", "n", "mean", "first"] and frame.height == 3 and frame.schema["first"] == polars.Date
+
+
+@pytest.mark.parametrize(("library", "wanted"), [("polars", "pl"), ("pyarrow", "arrow"), ("matplotlib.pyplot", "plot")])
+def test_a_library_that_is_missing_is_named(library: str, wanted: str, connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(dpsql.InterfaceError, match=r"is not installed\n    try pip install 'dpsql\[\w+\]'") as caught:
+        getattr(connection.execute(GROUPED), wanted)()
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+def test_answers_are_drawn(connection: Connection) -> None:
+    pytest.importorskip("matplotlib", reason="an extra").use("Agg")
+    drawn = connection.execute(GROUPED).plot()
+    assert isinstance(drawn, list) and [ax.get_title(loc="left") for ax in drawn] == ["n by sex", "mean by sex"]
+    with pytest.raises(dpsql.InterfaceError):
+        connection.execute("SHOW TABLES").plot()
 
 
 def test_pandas_reads_from_a_connection(connection: Connection) -> None:
@@ -282,6 +310,30 @@ def test_notebooks_show_a_table(connection: Connection) -> None:
     assert told is not None and told.startswith("<pre>") and "&lt;" not in told.replace("&lt;=", "") and "cost" in told
     assert connection.explain(GROUPED)._repr_html_() == told
     assert connection.cursor()._repr_html_() is None
+
+
+def test_notebooks_show_a_budget_and_what_may_be_asked(connection: Connection, project: Path) -> None:
+    connection.execute("SELECT COUNT(*) FROM people WHERE age > 12")
+    budget = connection.budget()
+    for shown in (repr(budget), budget._repr_html_(), connection._repr_html_()):
+        assert "Fraction" not in shown and "protects each person" in shown and "all analysts" in shown and "of 1000" in shown
+        assert "spent" in shown and "more like the last one" in shown
+    shown = connection._repr_html_()
+    assert "names a row of people" in shown and "at most 3 rows of each person count" in shown and "public, free" in shown
+    assert "secret" not in shown and "unlisted" not in shown and "A statement costs ε = 1" in shown
+    catalog = connection.session.catalog
+    odd = replace(catalog, tables={"<b>": replace(catalog.tables["people"], name="<b>")})
+    assert "&lt;b&gt;" in connection_html(odd, budget, None) and "<b>" not in connection_html(odd, budget, None)
+    with dpsql.connect(project / "people.duckdb", budget="person", analyst="bea", epsilon=1) as other:
+        assert "bea asks" in other._repr_html_()
+    assert "closed" in other._repr_html_()
+
+
+def test_a_notebook_shows_an_error_in_a_few_lines(connection: Connection) -> None:
+    with pytest.raises(dpsql.SqlError) as caught:
+        connection.execute("SELECT AVG(incme)\nFROM people")
+    assert caught.value._render_traceback_() == [
+        "SqlError at line 1, column 12: there is no column incme", "    SELECT AVG(incme)", "               ^^^^^", "    try income"]
 
 
 def test_explanations_and_listings_are_rows_too(connection: Connection) -> None:

@@ -41,13 +41,14 @@ def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
     table = catalog.table(name)
     if table is None:
         raise unknown_table(name, span, catalog).located(text)
-    rows = tuple((column.name, column.sql_type, _values(column), _bounds(column), "yes" if column.nullable else "no")
+    rows = tuple((column.name, column.sql_type, values_of_column(column), bounds_of(column), "yes" if column.nullable else "no")
                  for column in table.columns.values())
     titles = ("column", "type", "values", "bounds", "may be null")
     return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
-def _values(column: Column) -> str:
+def values_of_column(column: Column) -> str:
+    """The declared values of a column, or the first of them."""
     if column.domain is None:
         return "not declared"
     values = column.domain.values
@@ -55,7 +56,8 @@ def _values(column: Column) -> str:
     return shown if len(values) <= 6 else f"{shown}, ... ({len(values)} values)"
 
 
-def _bounds(column: Column) -> str:
+def bounds_of(column: Column) -> str:
+    """The declared bounds of a column of numbers."""
     if not column.type.numeric:
         return ""
     return str(column.declared) if column.declared.finite else "found by search" if column.search else "not declared"

@@ -13,10 +13,13 @@ from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.accounting.reports import tight_epsilon
 from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
+from dpsql.answers.bars import BAR_STYLE, bars
+from dpsql.answers.html_page import fragment, paragraph
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
 from dpsql.types import Span
 
+ALL = "all analysts"
 REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
 
 
@@ -69,6 +72,11 @@ class BudgetLine:
             text += f", δ = {float(Fraction(max(0, most.delta - self.spent.delta), ATTO)):.3g} for selecting groups"
         return text
 
+    def words(self) -> str:
+        """How much is spent, how much is left, and for how many more statements that may be enough."""
+        more = "" if self.more is None else f"; about {self.more} more like the last one"
+        return f"{percent(1 - self.share_left)} spent, {percent(self.share_left)} left: {self.left_exactly()}{more}"
+
     def as_dict(self) -> dict[str, object]:
         most = self.limit
         return {
@@ -84,7 +92,11 @@ def percent(share: Fraction) -> str:
     return f"{float(100 * share):g} %"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def counted(statements: int) -> str:
+    return f"{statements} statement{'' if statements == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Spending:
     """A budget with its accounts: the whole, and the analyst's own where there is one.
 
@@ -116,6 +128,27 @@ class Spending:
     @property
     def incidents_left(self) -> int:
         return max(0, self.incidents - self.failed)
+
+    def __repr__(self) -> str:
+        accounts = [f"{account.whose or ALL}: {account.words()}" for account in self.accounts]
+        return "\n".join([self.about, *accounts])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return fragment([self.as_html()], BAR_STYLE)
+
+    def as_html(self) -> str:
+        """A bar for each account, as a part of a page with `BAR_STYLE`."""
+        return paragraph(self.about) + bars((account.whose or ALL, float(1 - account.share_left), account.words())
+                                            for account in self.accounts)
+
+    @property
+    def about(self) -> str:
+        """Whose budget it is, how much was asked, and, where statements failed after their charge, what that leads to."""
+        failed = "" if not self.failed else (f" Of {self.analyst}, {counted(self.failed)} failed after the charge; the account "
+                                             f"is closed after {self.incidents}.")
+        return (f"Budget {self.budget} protects each {self.entity}. {self.analyst} asks; {counted(self.statements)} "
+                f"{'was' if self.statements == 1 else 'were'} charged so far, of everybody together.{failed}")
 
     def as_dict(self) -> dict[str, object]:
         return {"budget": self.budget, "entity": self.entity, "statements": self.statements, "epsilon_so_far": self.tight,

@@ -233,6 +233,7 @@ def test_no_canary_is_in_what_a_used_connection_shows(cage: Cage, connection: Co
     for value in (connection, session, session.catalog, session.kernel, session.ledger, session.scratch, connection.budget()):
         for part in everything_in(value):
             assert not cage.found(part), type(value)
+    assert not cage.found(connection._repr_html_() + connection.budget()._repr_html_())
 
 
 BROKEN: dict[str, Callable[[str], BaseException]] = {

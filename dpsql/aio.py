@@ -1,0 +1,110 @@
+"""Connections for programs with an event loop: the same statements, awaited, while the loop goes on.
+
+    con = await dpsql.aio.connect(policy="dpsql.toml", budget="main", analyst="ada")
+    cur = await con.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex")
+
+Each connection has one thread, in which its statements take turns; so a busy one keeps no thread from other work. When a task
+that waits for a statement is cancelled, a statement whose turn has not come is not run, and nothing is charged. One that has
+begun runs on to its end: to break it off after its charge would lose the answer that was paid for, and count as an incident. Its
+charge stays, and its answer is in the ledger, so that the same statement again is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from dpsql import dbapi
+from dpsql.errors import InterfaceError
+
+if TYPE_CHECKING:
+    from dpsql.answers.spending import Spending
+    from dpsql.batch.workload_answers import Answers
+    from dpsql.planning.explain import Explanation
+    from dpsql.synthesis.released_database import ReleasedDatabase
+    from dpsql.synthesis.synthetic_table import SyntheticTable
+    from dpsql.validation.findings import Validation
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def connect(*args: Any, **terms: Any) -> AsyncConnection:
+    """Open a database under a policy, as `dbapi.connect` does. Raises what it raises."""
+    worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dpsql")
+    opening = _begin(worker, dbapi.connect, *args, **terms)
+    try:
+        return AsyncConnection(await asyncio.wrap_future(opening), worker)
+    except BaseException:  # a cancellation too, which does not stop what has begun to be opened
+        opening.add_done_callback(_close_unused)
+        worker.shutdown(wait=False)
+        raise
+
+
+class AsyncConnection:
+    """The methods of `dbapi.Connection` that may take long, to be awaited. A cursor that was answered holds its rows, so that
+    nothing of it is awaited."""
+
+    def __init__(self, connection: dbapi.Connection, worker: ThreadPoolExecutor) -> None:
+        self._connection, self._worker = connection, worker
+        self._closed = False
+        self.notes = connection.notes
+
+    async def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> dbapi.Cursor:
+        return await self._run(self._connection.execute, sql, parameters)
+
+    async def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
+                      **options: Any) -> Explanation:
+        return await self._run(self._connection.explain, sql, parameters, **options)
+
+    async def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
+                       **options: Any) -> Answers:
+        return await self._run(self._connection.workload, statements, parameters, **options)
+
+    async def validate(self, queries: str | Sequence[str], *, synthetic: Any, **options: Any) -> Validation:
+        return await self._run(self._connection.validate, queries, synthetic=synthetic, **options)
+
+    async def synthesize(self, query: str | Mapping[str, str], **options: Any) -> SyntheticTable | ReleasedDatabase:
+        call: Callable[..., SyntheticTable | ReleasedDatabase] = self._connection.synthesize
+        return await self._run(call, query, **options)
+
+    async def synthetic_table(self, name: str) -> SyntheticTable:
+        return await self._run(self._connection.synthetic_table, name)
+
+    async def budget(self) -> Spending:
+        return await self._run(self._connection.budget)
+
+    async def close(self) -> None:
+        """Close the connection, after the statements that were asked before; a cancellation does not prevent it."""
+        if not self._closed:
+            self._closed = True
+            closing = _begin(self._worker, self._connection.close)
+            self._worker.shutdown(wait=False)
+            await asyncio.shield(asyncio.wrap_future(closing))
+
+    async def __aenter__(self) -> AsyncConnection:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def _run(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._closed:
+            raise InterfaceError("the connection is closed", code="closed", try_="await dpsql.aio.connect(...)")
+        return await asyncio.wrap_future(_begin(self._worker, step, *args, **kwargs))
+
+
+def _begin(worker: ThreadPoolExecutor, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    """Call a function in the thread of a worker when it is free, in the context of the task that asks."""
+    return worker.submit(functools.partial(contextvars.copy_context().run, step, *args, **kwargs))
+
+
+def _close_unused(opened: Future[dbapi.Connection]) -> None:
+    """Close a connection that nobody waits for any more, if there is one."""
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().close()

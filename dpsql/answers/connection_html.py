@@ -1,0 +1,60 @@
+"""What may be asked, and what may be spent on it, as HTML for notebooks. All of it is public, or was released."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from dpsql.answers.bars import BAR_STYLE
+from dpsql.answers.html_page import fragment, paragraph
+from dpsql.answers.listings import bounds_of, values_of_column
+from dpsql.answers.spending import Spending
+from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.price import Price
+
+STYLE = BAR_STYLE + """
+.dpsql details { margin: .25rem 0; } .dpsql summary { cursor: pointer; }
+.dpsql details .wide { margin: .3rem 0 .6rem 1rem; white-space: nowrap; }
+"""
+
+
+def connection_html(catalog: Catalog, spending: Spending, price: Price | None) -> str:
+    """An open connection: whose it is, what is left, and the tables with their columns."""
+    usual = "Each statement states its price." if price is None else f"A statement costs {price} unless it says otherwise."
+    parts = [spending.as_html(), paragraph(usual), paragraph("Tables that may be asked about:"),
+             *(_table(table, catalog) for table in catalog.tables.values())]
+    parts += [paragraph(f"{name}: {why}", "dim") for name, why in catalog.outside.items()]
+    return fragment(parts, STYLE)
+
+
+def closed_html() -> str:
+    return fragment([paragraph("This connection is closed.")])
+
+
+def _table(table: Table, catalog: Catalog) -> str:
+    """One table: its name and kind, and the columns when it is opened."""
+    rows = [(column.name, _role(column.name, table), column.sql_type, values_of_column(column), bounds_of(column),
+             "yes" if column.nullable else "no") for column in table.columns.values()]
+    head = f"<summary><span class=word>{html.escape(table.name)}</span> · {html.escape(_kind(table, catalog))}</summary>"
+    titles = "column", "key", "type", "values", "bounds", "may be null"
+    return f"<details>{head}<div class=wide>{_rows(titles, rows)}</div></details>"
+
+
+def _kind(table: Table, catalog: Catalog) -> str:
+    columns = f"{len(table.columns)} column{'' if len(table.columns) == 1 else 's'}"
+    if table.public:
+        return f"public, free; {columns}"
+    limit = "any number of rows" if table.rows is None else f"at most {table.rows} row{'' if table.rows == 1 else 's'}"
+    return f"private, {limit} of each {catalog.entity.name} {'count' if table.rows != 1 else 'counts'}; {columns}"
+
+
+def _role(column: str, table: Table) -> str:
+    roles = ["key"] if column in table.key else []
+    roles += [f"names a row of {key.table}" for key in table.foreign_keys if column in key.columns]
+    return ", ".join(roles)
+
+
+def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
