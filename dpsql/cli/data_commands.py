@@ -11,15 +11,18 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from dpsql.cli.arguments import Commands, add_place
+from dpsql.cli.drawn_tables import DrawnColumn, draw
 from dpsql.cli.inputs import place_of
 from dpsql.cli.show import print_listing
-from dpsql.cli.terminal import console, new_table, waiting
+from dpsql.cli.terminal import console, print_wrapped, waiting
 from dpsql.errors import LedgerError, OperationalError
 
 if TYPE_CHECKING:
     from dpsql.answers.listings import Listing
     from dpsql.audit.policy_on_rows import PolicyOnRows
     from dpsql.catalog.model import Budget, Catalog, Policy
+
+WORDS = "unused"  # how the titles of columns begin that hold texts beside numbers
 
 
 def add(commands: Commands) -> None:
@@ -60,7 +63,7 @@ def _check(options: argparse.Namespace) -> int:
     _tell_slips(policy, options, [budget.name for budget in chosen])
     catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
     for text in dict.fromkeys(chain.from_iterable(map(long_ranges, catalogs))):
-        print(f"note: {text}", file=sys.stderr)
+        print_wrapped(f"note: {text}", sys.stderr)
     found = [(budget, catalog, listed_tables(catalog)) for budget, catalog in zip(chosen, catalogs, strict=True)]
     if options.json:
         for budget, catalog, listing in found:
@@ -71,8 +74,8 @@ def _check(options: argparse.Namespace) -> int:
     else:
         for entity in dict.fromkeys(budget.entity for budget in chosen):
             _print_tables([one for one in found if one[0].entity == entity], options)
-        print("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, exactly; "
-              "that shows private facts on this screen, and keeps none.")
+        print_wrapped("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, "
+                      "exactly; that shows private facts on this screen, and keeps none.")
     reader.close()
     return 0
 
@@ -112,13 +115,10 @@ def _print_found(found: PolicyOnRows) -> None:
         return f"{some:,} ({share(some, whole)})" if some else "0"
 
     def drawn(titles: str, rows: Iterable[Sequence[object]]) -> None:
-        table = new_table()
-        for i, title in enumerate(titles.split(", ")):
-            table.add_column(title, justify="left" if i < 2 else "right", overflow="fold")
-        for row in rows:
-            table.add_row(*(f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row))
-        if table.rows:
-            console().print(table)
+        cells = [[f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row] for row in rows]
+        if cells:
+            draw([DrawnColumn(title=title, values=[row[i] for row in cells], number=i > 1 and not title.startswith(WORDS))
+                  for i, title in enumerate(titles.split(", "))], console())
 
     print("PRIVATE: exact counts of the rows, for the owner's eyes alone. Nothing of it is kept.")
     drawn("table, key, rows, NULL, repeated or dangling", (
@@ -131,9 +131,9 @@ def _print_found(found: PolicyOnRows) -> None:
          f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
          "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in found.columns))
     for text in found.suspicions:
-        print(f"suspicious: {printable(text)}")
-    print("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits round."
-          if found.suspicions else "nothing is suspicious")
+        print_wrapped(f"suspicious: {printable(text)}")
+    print_wrapped("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits "
+                  "round." if found.suspicions else "nothing is suspicious")
 
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
@@ -146,7 +146,7 @@ def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[s
         for name in budgets:
             notes += noticed(policy, options.database, book, name)[0]
     for text in dict.fromkeys(notes):
-        print(f"note: {text}", file=sys.stderr)
+        print_wrapped(f"note: {text}", sys.stderr)
 
 
 def _prepare(options: argparse.Namespace) -> None:

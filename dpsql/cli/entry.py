@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -20,53 +19,37 @@ from dpsql.cli import (
     draft_commands,
     ledger_commands,
     query_commands,
+    shell_command,
     synthesize_command,
     validate_command,
 )
 from dpsql.cli.arguments import Commands
-from dpsql.errors import BudgetExhausted, Error, InternalError, LedgerError
+from dpsql.cli.faults import said
 
-EXIT = {"wrong": 2, "budget": 3, "ledger": 4, "failed": 1}
-GROUPS = (demo_commands, draft_commands, data_commands, query_commands, validate_command, synthesize_command, ledger_commands)
+GROUPS = (demo_commands, draft_commands, data_commands, query_commands, validate_command, synthesize_command, shell_command,
+          ledger_commands)
+FIRST = """\
+dpsql answers SQL over confidential tables with statistics that hide every single person.
+
+What to do first:
+  dpsql demo                      see it answer SQL over real data
+  dpsql demo --to study           a folder with this data to try things in: cd study
+  dpsql query --budget study "SELECT health, COUNT(*) FROM people GROUP BY health"
+  dpsql shell --budget study      the same in a conversation
+  dpsql init people.duckdb        draft a policy for your own data
+  dpsql help                      the guides
+
+dpsql --help lists all commands, and dpsql COMMAND --help the options of one.\
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
-    options = parsed(arguments)
-    try:
-        return options.run(options) or 0
-    except Error as fault:
-        say_fault(fault, as_json=getattr(options, "json", False))
-        return exit_code(fault)
-    except KeyboardInterrupt:
-        print("interrupted; what was charged stays charged, and counts as an incident", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()
+    """Run one command; returns the exit code. Without any, say what to do first."""
+    if not (sys.argv[1:] if arguments is None else arguments):
+        print(FIRST)
         return 0
-    except Exception:  # whatever it was, its text may depend on the data
-        say_fault(InternalError("a fault of dpsql itself; what was charged stays charged, and its answer is kept", code="fault"),
-                   as_json=getattr(options, "json", False))
-        return EXIT["failed"]
-
-
-def exit_code(fault: Error) -> int:
-    match fault:
-        case BudgetExhausted():
-            return EXIT["budget"]
-        case LedgerError():
-            return EXIT["ledger"]
-        case InternalError():
-            return EXIT["failed"]
-        case _:
-            return EXIT["wrong"]
-
-
-def say_fault(fault: Error, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(fault.as_dict()))
-    else:
-        print(fault, file=sys.stderr)
+    options = parsed(arguments)
+    return said(lambda: options.run(options), as_json=getattr(options, "json", False))
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsql.cli.terminal import print_wrapped
 from dpsql.errors import OperationalError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def connected(options: argparse.Namespace) -> Connection:
         made = connect(options.database, policy=options.policy, budget=options.budget, analyst=options.analyst,
                        ledger=options.ledger, confidence=0.95 if confidence is None else confidence, **given)
     for text in made.notes:
-        print(f"note: {text}", file=sys.stderr)
+        print_wrapped(f"note: {text}", sys.stderr)
     return made
 
 

@@ -10,7 +10,7 @@ from dpsql.cli.arguments import Commands, add_place, add_terms, number
 from dpsql.cli.inputs import connected, parameters_of, statements_of
 from dpsql.cli.show import print_answer
 from dpsql.cli.statements import answer_all, each_statement
-from dpsql.cli.terminal import console, waiting
+from dpsql.cli.terminal import console, print_wrapped, waiting
 
 if TYPE_CHECKING:
     from dpsql.audit.reading import TablesRead
@@ -61,7 +61,7 @@ def _explain(options: argparse.Namespace) -> None:
             if options.json:
                 print(json.dumps(made.as_dict() | ({} if read is None else {"private": read.as_dict()})))
             else:
-                print(made if read is None else f"{made}\n{read}")
+                print_wrapped(str(made) if read is None else f"{made}\n{read}")
 
 
 def _reading(text: str, options: argparse.Namespace) -> TablesRead:
@@ -85,7 +85,10 @@ def _workload(options: argparse.Namespace) -> None:
 
         with connected(options) as connection, waiting():
             told = connection.explain(split(statements_of(options)), **given)
-        print(json.dumps(told.as_dict()) if options.json else told)
+        if options.json:
+            print(json.dumps(told.as_dict()))
+        else:
+            print_wrapped(str(told))
         return
     with connected(options) as connection, waiting():
         made = connection.workload(statements_of(options), **given)

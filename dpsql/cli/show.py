@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from dpsql.cli.terminal import console, new_table
+from dpsql.cli.drawn_tables import DrawnColumn, draw
+from dpsql.cli.terminal import console, print_wrapped
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dpsql.answers.answer import Answer
     from dpsql.answers.listings import Listing
 
@@ -28,7 +26,10 @@ def show(cursor: Any, options: argparse.Namespace) -> None:
         print(cursor.model.as_json() if getattr(options, "json", False) else cursor.model)
     elif cursor.explanation is not None:
         made = cursor.explanation
-        print(json.dumps(made.as_dict()) if getattr(options, "json", False) else made)
+        if getattr(options, "json", False):
+            print(json.dumps(made.as_dict()))
+        else:
+            print_wrapped(str(made))
     else:
         from dpsql.answers.listings import Listing
         from dpsql.types import Type
@@ -47,35 +48,20 @@ def print_answer(answer: Answer, options: argparse.Namespace) -> None:
         print(as_csv(answer), end="")
         return
     screen = console()
-    screen.print(_drawn(answer), crop=False)
+    draw([_drawn(answer, i) for i in range(len(answer.columns))], screen)
     for line in (legend(answer), *answer.notes):
         screen.print(line, style="dim", markup=False, highlight=False)
 
 
-def _drawn(answer: Answer) -> Table:
-    """A table in which no number and no word of a key is broken or cut off, however narrow the terminal: headings give way."""
-    from dpsql.answers.display import interval_text, shown
+def _drawn(answer: Answer, i: int) -> DrawnColumn:
+    """A column of an answer, with the intervals of its values."""
+    from dpsql.answers.display import interval_text, printable, shown
 
-    table, drawn = new_table(), []
-    for i, column in enumerate(answer.columns):
-        values = [(row[i], ends[i]) for row, ends in zip(answer.rows, answer.intervals, strict=True)]
-        cells = [shown(value, ends) for value, ends in values]
-        table.add_column(column.name, justify="left" if column.exact and not column.type.numeric else "right", overflow="fold",
-                         min_width=_longest_word([*cells, column.name[:len("COUNT(*)")]]))
-        drawn.append(cells)
-        if not column.exact:
-            intervals = [interval_text(ends, value) for value, ends in values]
-            table.add_column("", style="dim", justify="left", overflow="fold", min_width=_longest_word(intervals))
-            drawn.append(intervals)
-    for row in zip(*drawn, strict=True):
-        table.add_row(*row)
-    return table
-
-
-def _longest_word(texts: Iterable[str]) -> int:
-    from rich.cells import cell_len
-
-    return max((cell_len(word) for text in texts for word in text.split()), default=0)
+    column = answer.columns[i]
+    found = [(row[i], ends[i]) for row, ends in zip(answer.rows, answer.intervals, strict=True)]
+    beside = [] if column.exact else [interval_text(ends, value) for value, ends in found]
+    return DrawnColumn(title=printable(column.name), values=[shown(value, ends) for value, ends in found], beside=beside,
+                       number=column.type.numeric)
 
 
 def print_listing(listing: Listing, options: argparse.Namespace) -> None:
@@ -93,9 +79,4 @@ def print_listing(listing: Listing, options: argparse.Namespace) -> None:
         return
     from dpsql.answers.display import number
 
-    table = new_table()
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in listing.rows:
-        table.add_row(*(number(value) for value in row))
-    console().print(table)
+    draw([DrawnColumn(title=name, values=[number(row[i]) for row in listing.rows]) for i, name in enumerate(names)], console())

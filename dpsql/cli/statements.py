@@ -20,7 +20,7 @@ def answer_all(text: str, connection: Connection, options: argparse.Namespace, *
     parameters = parameters_of(getattr(options, "param", []))
     for statement, told in each_statement(text, options)[1:]:  # before the first one is charged
         with told:
-            _check_statement(statement, connection, parameters)
+            check_statement(statement, connection, parameters)
     for statement, told in each_statement(text, options):
         if show_sql:
             print("\n" + statement)
@@ -56,7 +56,7 @@ def _told_in(text: str, at: int, file: str | None) -> Iterator[None]:
         raise
 
 
-def _check_statement(text: str, connection: Connection, parameters: Any) -> None:
+def check_statement(text: str, connection: Connection, parameters: Any) -> None:
     """Raises the error of a wrong statement, as far as it can be detected beforehand."""
     from dpsql.sql.text.parse import parse
     from dpsql.sql.text.statement import OpenModel, Query, Synthesize, SynthesizeTables, Validate

@@ -1,15 +1,15 @@
-"""The terminal: its width, its tables, and a sign of life on long work."""
+"""The terminal: its width, lines that fit it, and a sign of life on long work."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 @contextlib.contextmanager
@@ -25,14 +25,21 @@ def waiting(what: str = "asking ...") -> Iterator[None]:
         yield
 
 
-def new_table() -> Table:
-    from rich import box
-    from rich.table import Table
-
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
-
-
 def console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
+
+
+def print_wrapped(text: str, stream: TextIO | None = None) -> None:
+    """Print lines, to the output or another stream; on a terminal those that are too long are broken between words, and go on
+    below their own indentation."""
+    stream = stream if stream is not None else sys.stdout
+    width = console().width
+    for line in text.split("\n"):
+        if not stream.isatty() or len(line) < width:
+            print(line, file=stream)
+            continue
+        indent = " " * min(len(line) - len(line.lstrip()) + 4, width // 4)
+        print(textwrap.fill(line, width - 1, subsequent_indent=indent, break_on_hyphens=False, replace_whitespace=False),
+              file=stream)
