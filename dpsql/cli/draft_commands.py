@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.cli.arguments import Commands
-from dpsql.cli.inputs import read_file, write_new
+from dpsql.cli.inputs import free_name, read_file, write_new
 from dpsql.errors import OperationalError
+
+if TYPE_CHECKING:
+    from dpsql.catalog.draft import Chosen
+    from dpsql.catalog.model import TableSchema
+
+Choose: TypeAlias = "Callable[[Mapping[str, TableSchema]], Chosen | None]"
 
 
 def add(commands: Commands) -> None:
@@ -24,7 +32,8 @@ def add(commands: Commands) -> None:
                       help="the policy to write (default: %(default)s); - prints it")
 
 
-def _init(options: argparse.Namespace) -> None:
+def _init(options: argparse.Namespace) -> int:
+    from dpsql.cli.draft_questions import chosen_by
     from dpsql.engine.opening import file_named
 
     if options.from_smartnoise:
@@ -32,16 +41,30 @@ def _init(options: argparse.Namespace) -> None:
 
         text = imported(read_file(options.database[0]), source=options.database[0], row_keys=_pairs(options.row_key))
     else:
-        text = _drafted_of_database(options.database) or _drafted([file_named(name) for name in options.database])
+        asked = options.to != "-" and sys.stdin.isatty() and sys.stdout.isatty()
+        if asked:
+            free_name(options.to)
+        choose = chosen_by if asked else _nothing_chosen
+        try:
+            text = (_drafted_of_database(options.database, choose)
+                    or _drafted([file_named(name) for name in options.database], choose))
+        except KeyboardInterrupt:
+            print("\nnothing is written", file=sys.stderr)
+            return 130
     if options.to == "-":
         print(text, end="")
-        return
+        return 0
     write_new(options.to, text)
     first = "refresh" if "://" in options.database[0] else "check"
     print(f"{options.to} is drafted. Read it, fill it in, then: dpsql {first} --policy {options.to}")
+    return 0
 
 
-def _drafted_of_database(names: Sequence[str]) -> str:
+def _nothing_chosen(schema: Mapping[str, TableSchema]) -> None:
+    """Where nobody is there to answer, the draft says what it guessed."""
+
+
+def _drafted_of_database(names: Sequence[str], choose: Choose) -> str:
     """The draft for a database of another kind, such as PostgreSQL, that is named by its URI; empty for files."""
     from dpsql.backends.database_schemas import database_schema
     from dpsql.catalog.database_uris import fault_of_uri, scheme_of
@@ -54,10 +77,11 @@ def _drafted_of_database(names: Sequence[str]) -> str:
     if wrong is not None:
         raise OperationalError(wrong[0], code="argument", try_=wrong[1])
     found = database_schema(names[0])
-    return draft(found.tables, database=names[0], relations=found.relations, types=found.types)
+    return draft(found.tables, database=names[0], relations=found.relations, types=found.types,
+                 chosen=choose(found.tables))
 
 
-def _drafted(files: Sequence[Path]) -> str:
+def _drafted(files: Sequence[Path], choose: Choose) -> str:
     """The draft for a DuckDB file, or for CSV and Parquet files."""
     from dpsql.backends.duckdb import open_database
     from dpsql.backends.file_tables import FileTable, open_files
@@ -76,11 +100,13 @@ def _drafted(files: Sequence[Path]) -> str:
                               if column.lower() not in {own.lower() for own, _ in held[table.name].columns}}
                  for table in tables if table.source.is_parquet}
         reader = open_files([replace(table, types=types.get(table.name, {})) for table in tables], empty=True)
-        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()}, types=types)
+        return draft(reader.schema(), sources={name: str(file) for name, file in sources.items()}, types=types,
+                     chosen=choose(reader.schema()))
     if len(files) != 1:
         raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database",
                                try_="a draft for each, by two commands, or all tables in one database")
-    return draft(open_database(files[0]).schema(), database=str(files[0]))
+    schema = open_database(files[0]).schema()
+    return draft(schema, database=str(files[0]), chosen=choose(schema))
 
 
 def _table_name(file: Path) -> str:

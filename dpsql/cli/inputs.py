@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import warnings
@@ -54,13 +55,18 @@ def read_file(name: str) -> str:
         raise OperationalError(f"{name} cannot be read: {reason}", code="file", try_="the path of a text file") from None
 
 
+def free_name(name: str) -> None:
+    """Raises OperationalError where there is a file of this name."""
+    if os.path.lexists(name):
+        raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name: --to FILE")
+
+
 def write_new(name: str, text: str) -> None:
-    """Write a file that does not exist yet."""
+    """Write a file that does not exist yet. Raises OperationalError where it does, or cannot be written."""
+    free_name(name)
     try:
         with open(name, "x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name: --to FILE") from None
     except OSError as fault:
         raise OperationalError(f"{name} cannot be written ({type(fault).__name__})", code="file") from None
 
