@@ -25,11 +25,12 @@ def chosen_by(schema: Mapping[str, TableSchema]) -> Chosen:
     tables = tables_of(schema)
     print_wrapped("A few questions; Enter takes the answer in brackets, and all of it can be changed in the file later.")
     entity = _entity(tables)
-    likely = _linked(tables, {name: references_of(tables, name) for name in tables})
+    proposed = {name: [key for key in references_of(tables, name) if _can_lead(tables, entity, key)] for name in tables}
+    likely = _linked(tables, proposed)
     public, references = set(), {}
     for name in tables:
         if entity.table in tables_above(likely, name):
-            references[name] = [key for key in references_of(tables, name) if entity.table in tables_above(likely, key.table)
+            references[name] = [key for key in proposed[name] if entity.table in tables_above(likely, key.table)
                                 and _names_a_row(name, key)]
         elif _agreed(f"May everybody see every row of {name}?",
                      f"Say yes only for lists such as countries or tariffs, which hold nothing of a {entity.name}.", usual=False):
@@ -55,6 +56,12 @@ def _entity(tables: Mapping[str, TableSchema]) -> Entity:
     key = _one_of(f"Which column of {table} tells them apart?", "No two of them have the same value in it.", columns,
                   entity_key(table, tables[table]) or columns[0])
     return Entity(name=singular(table), table=table, key=key)
+
+
+def _can_lead(tables: Mapping[str, TableSchema], entity: Entity, key: ForeignKey) -> bool:
+    """Whether a row that names another one surely belongs to one entity: it names the entity itself, or a row by what the
+    database keeps unique."""
+    return (key.table, key.references) == (entity.table, (entity.key,)) or frozenset(key.references) in tables[key.table].unique
 
 
 def _linked(tables: Mapping[str, TableSchema], references: Mapping[str, Sequence[ForeignKey]]) -> dict[str, TableSchema]:

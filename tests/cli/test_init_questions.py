@@ -50,12 +50,13 @@ def converse(folder: Path, *answers: str, end: str = "") -> tuple[str, int]:
 
 
 def test_a_draft_from_defaults_can_be_asked_at_once(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown, code = converse(shop, *[""] * 9)
+    shown, code = converse(shop, *[""] * 8)
     assert code == 0 and "dpsql.toml is drafted" in shown and "Traceback" not in shown
     policy = read_policy("dpsql.toml")
     assert policy.entities["customer"].table == "customers" and policy.tables["orders"].rows_per_entity == {"customer": 10}
     assert policy.tables["orders"].foreign_keys == (ForeignKey(columns=("customer_id",), table="customers", references=("customer_id",)),)
-    assert policy.tables["order_lines"].foreign_keys[0].table == "orders"
+    assert policy.tables["order_lines"].foreign_keys == (), "nothing guarantees that an order is of one customer"
+    assert "no foreign key leads from it" in (shop / "dpsql.toml").read_text()
     assert not any(table.public for table in policy.tables.values()), "nothing becomes public by a default"
     assert policy.budgets["main"].per_statement is not None
     assert cli.main(["check"]) == 0 and cli.main(["budget", "--create"]) == 0
@@ -64,17 +65,26 @@ def test_a_draft_from_defaults_can_be_asked_at_once(shop: Path, capsys: pytest.C
 
 
 def test_a_public_lookup_lists_the_values_of_private_columns(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown, code = converse(shop, "people?", "customers", "", "y", "", "", "3", "2", "0.5", "7", "0.25")
+    shown, code = converse(shop, "people?", "customers", "", "y", "", "", "many", "3", "0.5", "7", "0.25")
     assert code == 0 and "One of " in shown and "A number above 0 and up to 0.5" in shown
     policy = read_policy("dpsql.toml")
     assert policy.tables["countries"].public and policy.tables["customers"].columns["country"].values_from == ("countries", "country")
-    assert policy.tables["orders"].rows_per_entity == {"customer": 2} or policy.tables["orders"].rows_per_entity == {"customer": 3}
+    assert policy.tables["orders"].rows_per_entity == {"customer": 3}
     assert (str(policy.budgets["main"].total), str(policy.budgets["main"].per_statement)) == ("ε = 0.5, δ = 1e-06", "ε = 0.25, δ = 1e-08")
     assert cli.main(["check"]) == 0 and cli.main(["budget", "--create"]) == 0
     capsys.readouterr()
     assert cli.main(["query", "SELECT country, COUNT(*) FROM customers GROUP BY country"]) == 0
     told = capsys.readouterr().out
     assert "fr" in told and "pe" in told and told.count("±") == 3
+
+
+def test_a_chain_of_tables_is_proposed_where_the_database_keeps_it_unique(shop: Path) -> None:
+    with duckdb.connect("shop.duckdb") as con:
+        con.execute("ALTER TABLE orders ADD PRIMARY KEY (order_id)")
+    shown, code = converse(shop, *[""] * 9)
+    policy = read_policy("dpsql.toml")
+    assert code == 0 and "order_lines.order_id name a row of orders(order_id)" in shown
+    assert policy.tables["order_lines"].foreign_keys[0].table == "orders" and policy.tables["order_lines"].rows_per_entity
 
 
 def test_the_end_of_the_input_takes_the_defaults(shop: Path) -> None:
