@@ -63,7 +63,7 @@ class Conversation:
             complete_while_typing=False, multiline=Condition(lambda: not is_finished(get_app().current_buffer.text)),
             prompt_continuation=lambda width, *_: "> ".rjust(width))
         whose = "" if self.options.analyst is not None else ", as you are logged in; --analyst NAME says otherwise"
-        print(f"You ask as {self.connection.session.analyst}{whose}. \\help shows what can be typed, \\q leaves.")
+        print_wrapped(f"You ask as {self.connection.session.analyst}{whose}. \\help shows what can be typed, \\q leaves.")
         while True:
             try:
                 text = session.prompt(self.prompt()).strip()

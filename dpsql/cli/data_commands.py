@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dpsql.audit.policy_on_rows import PolicyOnRows
     from dpsql.catalog.model import Budget, Catalog, Policy
 
-WORDS = "unused"  # how the titles of columns begin that hold texts beside numbers
-
 
 def add(commands: Commands) -> None:
     refresh = commands.add("refresh", _refresh, "read tables in databases such as PostgreSQL: take a new snapshot, for the owner")
@@ -117,8 +115,9 @@ def _print_found(found: PolicyOnRows) -> None:
     def drawn(titles: str, rows: Iterable[Sequence[object]]) -> None:
         cells = [[f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row] for row in rows]
         if cells:
-            draw([DrawnColumn(title=title, values=[row[i] for row in cells], number=i > 1 and not title.startswith(WORDS))
-                  for i, title in enumerate(titles.split(", "))], console())
+            columns = zip(titles.split(", "), zip(*cells, strict=True), strict=True)
+            draw([DrawnColumn(title=title, values=values, number=all(value.replace(",", "").isdigit() for value in values))
+                  for title, values in columns], console())
 
     print("PRIVATE: exact counts of the rows, for the owner's eyes alone. Nothing of it is kept.")
     drawn("table, key, rows, NULL, repeated or dangling", (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -33,13 +34,14 @@ def console() -> Console:
 
 def print_wrapped(text: str, stream: TextIO | None = None) -> None:
     """Print lines, to the output or another stream; on a terminal those that are too long are broken between words, and go on
-    below their own indentation."""
+    below their first word where that is set apart by blanks, or a little to the right of their beginning."""
     stream = stream if stream is not None else sys.stdout
     width = console().width
     for line in text.split("\n"):
         if not stream.isatty() or len(line) < width:
             print(line, file=stream)
             continue
-        indent = " " * min(len(line) - len(line.lstrip()) + 4, width // 4)
+        begins = re.match(r"\S+ {2,}| *", line)
+        indent = " " * min((begins.end() if begins is not None else 0) + 2 * line.startswith(" "), width // 4)
         print(textwrap.fill(line, width - 1, subsequent_indent=indent, break_on_hyphens=False, replace_whitespace=False),
               file=stream)

@@ -16,6 +16,7 @@ from dpsql.answers.columns import of_rows
 from dpsql.answers.display import interval_text, printable, shown
 from dpsql.cli.drawn_tables import DrawnColumn, draw
 from dpsql.cli.show import _drawn
+from dpsql.cli.terminal import print_wrapped
 from dpsql.types import Type
 
 WIDTHS = st.integers(20, 200)
@@ -113,3 +114,16 @@ def test_what_has_no_rows_says_so() -> None:
     assert "health" in printed([DrawnColumn(title="health", values=[])], 80)
     none = printed([DrawnColumn(title=f"QUANTILE_CONT(income, 0.{i})", values=[], number=True) for i in range(9)], 40)
     assert none.startswith("no rows of QUANTILE_CONT(income, 0.0)")
+
+
+@pytest.mark.parametrize("width", [30, 60, 80])
+def test_lines_are_broken_between_words(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "plan (what one person can change)\n" + "bound   " + "rows of each of them " * 9 + "\n    not laplace, gaussian: " + "it adds noise " * 9
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_wrapped(text)
+    out = capsys.readouterr().out
+    assert out.split() == text.split() and all(len(line) < width for line in out.split("\n"))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: False)
+    print_wrapped(text)
+    assert capsys.readouterr().out == text + "\n", "what a program reads stays as it is"
