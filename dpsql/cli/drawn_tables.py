@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-LONGEST_WORD, LEAST_TITLE = 24, 8  # cells: longer words are folded, and titles to no less than this
+LONGEST_WORD, LEAST_TITLE = 16, 8  # cells: longer words are folded, and titles to no less than this
 BESIDE = " " * 2  # between a value and what stands beside it
 
 
