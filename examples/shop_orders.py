@@ -96,28 +96,30 @@ def main() -> None:
             with dpsql.connect(policy=folder / "dpsql.toml", budget=entity, analyst="ada") as con:
                 print(f"\nprivate by {entity}{', between nations' if entity == 'party' else ''}")
                 cur = con.execute(totals)
-                (revenue, lines), (error, _) = cur.fetchone(), cur.errors[0]
+                (revenue, lines), (error, _), ((low, high), _) = cur.fetchone(), cur.errors[0], cur.intervals[0]
                 known = "not known" if error is None else f"{error:,.0f}"
-                print(f"  revenue {revenue or 0:,.0f}, standard error {known}, of about {lines} lines")
+                ends = f"{low:,.0f} or more" if high == float("inf") else f"{low:,.0f} to {high:,.0f}"
+                print(f"  revenue {revenue or 0:,.0f}, standard error {known}, so {ends}; of about {lines:,} lines")
                 for nation, count in con.execute(nations).fetchall():
                     print(f"  {nation}: {count} lines")
                 print(f"  {con.explain(totals).bound}")
 
 
 def make_shop(path: Path, orders: int) -> None:
-    """A tenth as many customers as orders, a few of whom order much; a hundred suppliers; one to seven lines to an order."""
+    """A tenth as many customers as orders, a few of whom order much, and as many suppliers; one to seven lines to an order."""
     with duckdb.connect(str(path)) as con:
         con.execute("SELECT setseed(0.5)")
         con.execute("CREATE TABLE nations (nation VARCHAR PRIMARY KEY)")
         con.execute("INSERT INTO nations VALUES ('Chile'), ('France'), ('India'), ('Kenya'), ('Peru'), ('Vietnam')")
         names = "(SELECT list(nation ORDER BY nation) FROM nations)"
-        for table, key, count in (("customers", "customer", orders // 10), ("suppliers", "supplier", 100)):
+        for table, key, count in (("customers", "customer", orders // 10), ("suppliers", "supplier", orders // 10)):
             con.execute(f"CREATE TABLE {table} ({key} INTEGER PRIMARY KEY, nation VARCHAR)")
             con.execute(f"INSERT INTO {table} SELECT i, {names}[1 + i % 6] FROM range({count}) t(i)")
         con.execute("CREATE TABLE orders (number INTEGER PRIMARY KEY, customer INTEGER, day DATE)")
         con.execute(f"INSERT INTO orders SELECT i, CAST(floor({orders // 10} * random() * random()) AS INTEGER), "
                     f"DATE '2024-01-01' + CAST(floor(365 * random()) AS INTEGER) FROM range({orders}) t(i)")
-        con.execute("CREATE TABLE lines AS SELECT number, CAST(floor(100 * random() * random()) AS INTEGER) AS supplier, "
+        con.execute("CREATE TABLE lines AS SELECT number, "
+                    f"CAST(floor({orders // 10} * random() * random()) AS INTEGER) AS supplier, "
                     "1 + CAST(floor(50 * random()) AS INTEGER) AS quantity, "
                     "CAST(round(10 + 190 * random(), 2) AS DECIMAL(9, 2)) AS price "
                     "FROM (SELECT number, unnest(range(1 + CAST(floor(7 * random()) AS INTEGER))) FROM orders)")

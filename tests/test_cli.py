@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from dpsql import cli
+from dpsql.cli.inputs import parameters_of
+from dpsql.cli.show import print_listing
 from dpsql.demo import folder
 
 
@@ -164,7 +166,7 @@ def test_faults_of_a_script_are_told_at_their_place_in_the_file(study: Path, cap
     ("+7", "+7"), ("1_000", "1_000"), (" 7", " 7"), ("nan", "nan"), ("inf", "inf"), ("TRUE", True), ("null", None), ("'null'", "null"),
     ("", ""), ("'", "'"), ("2020-01-01", "2020-01-01"), ("٣", "٣")])
 def test_parameters_are_read_as_they_are_written(given: str, value: object) -> None:
-    ((found,), named) = cli._parameters([given]), cli._parameters([f"x={given}"])
+    ((found,), named) = parameters_of([given]), parameters_of([f"x={given}"])
     assert found == value and type(found) is type(value) and named == {"x": value}
 
 
@@ -173,7 +175,7 @@ def test_cells_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
     from dpsql.types import Type
 
     rows = ((":smile: [bold]x[/bold]",), ("a\x1b[31mb\x07",), ("日本",))
-    cli._print_listing(Listing(columns=(("x", Type.VARCHAR),), rows=rows), argparse.Namespace())
+    print_listing(Listing(columns=(("x", Type.VARCHAR),), rows=rows), argparse.Namespace())
     out = capsys.readouterr().out
     assert ":smile: [bold]x[/bold]" in out and "a\\x1b[31mb\\x07" in out and "日本" in out and "\x1b" not in out
 

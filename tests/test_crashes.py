@@ -211,7 +211,7 @@ def test_an_unexpected_fault_is_one_constant_error(fault: Exception, connection:
         connection.validate(text, synthetic="clinics", within=5)
     assert len(told) == 1 and "secret" not in told.pop()
     assert connection.budget().as_dict() == spent
-    monkeypatch.setattr("dpsql.cli._budget", broken)
+    monkeypatch.setattr("dpsql.cli.ledger_commands._budget", broken)
     assert cli.main(["budget"]) == 1 and "secret" not in "".join(capsys.readouterr())
 
 

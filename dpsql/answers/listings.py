@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from dpsql.accounting.cost import ATTO, NANO
+from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.answers.spending import Spending, percent
 from dpsql.catalog.model import Catalog, Column
 from dpsql.catalog.price import short
@@ -65,15 +65,14 @@ def bounds_of(column: Column) -> str:
 
 def listed_releases(entries: Sequence[Entry]) -> Listing:
     """The statements that were charged, oldest first."""
-    rows = tuple((entry.seq, entry.at, entry.account.analyst, price_of(entry), "answered" if entry.body else "failed", entry.sql)
-                 for entry in entries)
+    rows = tuple((entry.seq, entry.at, entry.account.analyst, price_in_words(entry.charge),
+                  "answered" if entry.body else "failed", entry.sql) for entry in entries)
     return Listing(columns=(("number", Type.BIGINT), ("at", Type.VARCHAR), ("analyst", Type.VARCHAR), ("charge", Type.VARCHAR),
                             ("outcome", Type.VARCHAR), ("statement", Type.VARCHAR)), rows=rows)
 
 
-def price_of(entry: Entry) -> str:
-    """A charge in words."""
-    charge = entry.charge
+def price_in_words(charge: Charge) -> str:
+    """A charge as people read it."""
     name, amount = ("ρ", charge.rho) if charge.epsilon is None else ("ε", charge.epsilon)
     return f"{name} = {short(Fraction(amount, NANO))}" + (f", δ = {charge.delta / ATTO:.3g}" if charge.delta else "")
 

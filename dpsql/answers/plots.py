@@ -7,7 +7,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.display import half_width, interval_text, legend, number, shown
@@ -185,9 +185,9 @@ def _draw_bars(ax: Axes, series: Sequence[Series]) -> None:
 def _draw_lines(ax: Axes, series: Sequence[Series]) -> None:
     """A line through the numbers, with their intervals as a band."""
     for one in series:
-        below, above = one.drawn_ends
-        (line,) = ax.plot(one.keys, one.values, marker="o", markersize=3, linewidth=1.2, label=one.name)
-        ax.fill_between(one.keys, [value - far for value, far in zip(one.values, below, strict=True)],
+        (below, above), keys = one.drawn_ends, cast("Sequence[float]", one.keys)  # or days, which matplotlib takes as well
+        (line,) = ax.plot(keys, one.values, marker="o", markersize=3, linewidth=1.2, label=one.name)
+        ax.fill_between(keys, [value - far for value, far in zip(one.values, below, strict=True)],
                         [value + far for value, far in zip(one.values, above, strict=True)], color=line.get_color(),
                         alpha=0.25 if len(series) == 1 else 0.15, linewidth=0)
     if any(isinstance(key, dt.date) for one in series for key in one.keys):

@@ -49,6 +49,11 @@ class BudgetLine:
         """How many more statements that cost as much as the last one have room in this account."""
         return None if self.last is None else times_left(self.last, [(self.limit, self.spent)])
 
+    def share_of_rest(self, due: Charge) -> Fraction | None:
+        """The part of what is left that a charge would take; None where there is no room for it."""
+        before, after = share_spent(self.limit, self.spent), share_spent(self.limit, self.spent + due)
+        return (after - before) / (1 - before) if before < 1 and self.limit.allows(self.spent + due) else None
+
     def left(self) -> str:
         """What can still be spent, in the budget's own terms."""
         return self._told(f" ({percent(self.share_left)} of the budget)" if self.limit.renyi else "")

@@ -13,16 +13,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from dpsql.catalog import writing
-from dpsql.catalog.foreign_keys import above, graph_of
+from dpsql.catalog.guesses import Guess, candidates, entity_key, guess_of, key_of, name_type, plain_name, tables_above
 from dpsql.catalog.model import Entity, ForeignKey, Scalar, TableSchema
 from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
-from dpsql.catalog.schema import carried_as, carried_exactly, fit
+from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
 from dpsql.types import Type
-
-PEOPLE = {"person", "patient", "user", "customer", "client", "member", "employee", "student", "pupil", "subject", "participant",
-          "respondent", "individual", "citizen", "resident", "voter", "taxpayer", "worker", "tenant", "driver", "passenger"}
 
 HINTS = {
     Type.BIGINT: "range = [0, 100], or values, or bounds; bins",
@@ -59,31 +56,55 @@ What can be declared for a table:
 """
 
 
+MOST_ROWS = "the most rows of one {} that are used"
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
-    """The most likely protected entity, and why."""
+class Chosen:
+    """What the owner said about a schema when asked.
+
+    entity      who is protected
+    public      the tables of which everybody may see every row
+    references  the foreign keys that the database does not declare, by table
+    rows        the most rows of one entity that are used, by table
+    epsilon     what all answers together may cost, and per_statement what one costs that names no price; as they are written
+    """
 
     entity: Entity
-    why: str
+    public: frozenset[str]
+    references: Mapping[str, Sequence[ForeignKey]]
+    rows: Mapping[str, int]
+    epsilon: str
+    per_statement: str
+
+
+def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
+    """The tables that a draft declares, with foreign keys spelled like what they reference. Raises OperationalError where there
+    is none."""
+    tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
+    if not tables:
+        raise OperationalError("the database has no table that a policy could name", code="no-tables")
+    return tables
 
 
 def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sources: Mapping[str, str] = NONE,
-          relations: Mapping[str, str] = NONE, types: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
-    """The text of a policy for these tables. `sources` names the file of each table, where there is no `database`. In a database
-    of another kind, `relations` are the names of tables there, and `types` the types of columns that have to be declared.
+          relations: Mapping[str, str] = NONE, types: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+          chosen: Chosen | None = None) -> str:
+    """The text of a policy for these tables, with what was chosen in place of guesses. `sources` names the file of each table,
+    where there is no `database`. In a database of another kind, `relations` are the names of tables there, and `types` the types
+    of columns that have to be declared.
 
     Where no entity can be guessed, the text says what to fill in, and is refused until that is done.
     Raises OperationalError where there is nothing to draft.
     """
-    tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
-    if not tables:
-        raise OperationalError("the database has no table that a policy could name", code="no-tables")
+    tables = tables_of(schema)
+    if chosen is not None:
+        tables = {name: replace(table, foreign_keys=(*table.foreign_keys, *chosen.references.get(name, ())))
+                  for name, table in tables.items()}
     left_out = {name: _why_left_out(table) for name, table in schema.items() if name not in tables}
     draft = _Draft(tables=tables, left_out=left_out, database=database, sources=sources, relations=relations, types=types,
-                   guess=_guess(tables))
+                   guess=guess_of(tables) if chosen is None else Guess(entity=chosen.entity, why=""), chosen=chosen)
     if draft.guess is None:
         return draft.text()
     policy = parse_policy(draft.text(), path="the draft")
@@ -91,7 +112,8 @@ def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sou
 
 
 def _no_values(table: str, column: str) -> Sequence[Scalar | None]:
-    raise AssertionError("a draft lists no values from tables")
+    """None is read: which tables can be asked about does not depend on them."""
+    return ()
 
 
 def _why_left_out(table: TableSchema) -> str:
@@ -112,6 +134,7 @@ class _Draft:
     relations: Mapping[str, str]
     types: Mapping[str, Mapping[str, str]]
     guess: Guess | None
+    chosen: Chosen | None = None
     outside: Mapping[str, str] | None = None
 
     def text(self) -> str:
@@ -120,7 +143,7 @@ class _Draft:
             lines.append(f"database = {value(self.database)}")
         lines += [note('# ledger = "dpsql.ledger"', "the record of what was spent"),
                   note('# anchor = "/other/volume/anchor"', "detects that the ledger was replaced by an older copy"), ""]
-        lines += [*self._entity(), "", *writing.budget(self._entity_name), "", *comment(writing.COLUMNS)]
+        lines += [*self._entity(), "", *self._budget(), "", *comment(writing.COLUMNS)]
         for name, table in self.tables.items():
             lines += ["", *self._table(name, table)]
         for name, reason in self.left_out.items():
@@ -131,31 +154,46 @@ class _Draft:
     def _entity_name(self) -> str:
         return self.guess.entity.name if self.guess is not None else "person"
 
+    def _budget(self) -> list[str]:
+        if self.chosen is None:
+            return writing.budget(self._entity_name)
+        return writing.budget(self._entity_name, epsilon=self.chosen.epsilon, per_statement=self.chosen.per_statement)
+
+    @property
+    def _public(self) -> frozenset[str]:
+        return self.chosen.public if self.chosen is not None else frozenset()
+
     def _entity(self) -> list[str]:
         what = "Who is protected: one row of this table, and every row that depends on it through foreign keys."
         if self.guess is None:
             ask = ("FILL IN: no table could be guessed. Name the table that has one row for each person (or household, firm ...) "
                    "and the column that identifies them, and remove the # from these three lines.")
             return [*comment(f"{what} {ask}"), "", "# [entities.person]", '# table = "..."',
-                    note('# key = "..."', _candidates(self.tables))]
+                    note('# key = "..."', candidates(self.tables))]
         entity = self.guess.entity
-        check = f"This is a guess: {self.guess.why}. Check it: an answer hides one {entity.name}, not several."
+        guess = f"This is a guess: {self.guess.why}. Check it: an answer hides one {entity.name}, not several."
+        check = guess if self.chosen is None else f"An answer hides one {entity.name}."
         return [*comment(f"{what} {check}"), "", f"[entities.{writing.key(entity.name)}]", f"table = {value(entity.table)}",
                 f"key = {value(entity.key)}"]
 
     def _table(self, name: str, table: TableSchema) -> list[str]:
         lines = [f"[tables.{writing.key(name)}]"]
-        if (key := _key(table)) is not None:
+        if name in self._public:
+            lines.append("public = true")
+        if (key := key_of(table)) is not None:
             lines.append(f"key = {value(key[0] if len(key) == 1 else list(key))}")
+        elif self.chosen is not None and name in self._public and (usual := entity_key(name, table)) is not None:
+            lines.append(f"key = {value(usual)}")
         elif self.guess is not None and name == self.guess.entity.table:
-            lines.append(note(f"# key = {value(self.guess.entity.key)}", f"if no {self._entity_name} has two rows"))
+            mark = "# " if self.chosen is None else ""
+            lines.append(note(f"{mark}key = {value(self.guess.entity.key)}", f"if no {self._entity_name} has two rows"))
         if name in self.sources:
             lines.append(f"source = {value(self.sources[name])}")
         if name in self.relations:
             lines.append(f"relation = {value(self.relations[name])}")
         lines += self._foreign_keys(name, table)
         lines += self._notes(name)
-        columns = [_as_declared(*self._column(table, *pair), self.types.get(name, {})) for pair in table.columns]
+        columns = [_as_declared(*self._column(name, table, *pair), self.types.get(name, {})) for pair in table.columns]
         if self.sources.get(name, "").lower().endswith((".csv", ".tsv")):
             lines += ["", *comment(TYPED)]
             columns = [_typed(*column, sql_type) for column, (_, sql_type) in zip(columns, table.columns, strict=True)]
@@ -177,30 +215,45 @@ class _Draft:
             return None
         entity = self.guess.entity
         wanted = dict(self.tables[entity.table].columns)[entity.key]
-        names = {_plain(entity.key), f"{entity.name}_id"} - {"id"}
-        found = next((column for column, kind in table.columns if _plain(column) in names and kind == wanted), None)
+        names = {plain_name(entity.key), f"{entity.name}_id"} - {"id"}
+        found = next((column for column, kind in table.columns if plain_name(column) in names and kind == wanted), None)
         return None if found is None else ForeignKey(columns=(found,), table=entity.table, references=(entity.key,))
 
     def _notes(self, name: str) -> list[str]:
-        if self.guess is None or name == self.guess.entity.table:
+        if self.guess is None or name == self.guess.entity.table or name in self._public:
             return []
+        if self.chosen is not None and name in self.chosen.rows:
+            return [note(f"rows_per_entity = {self.chosen.rows[name]}", MOST_ROWS.format(self._entity_name))]
         reason = (self.outside or {}).get(name)
         if reason is None:
-            return [note("# rows_per_entity = 10", f"the most rows of one {self._entity_name} that are used")]
+            return [note("# rows_per_entity = 10", MOST_ROWS.format(self._entity_name))]
         return comment(f"As it stands this table cannot be asked about: {reason}. Correct foreign_keys, so that a row belongs to "
                        f"one {self._entity_name}, or say public = true if everybody may see every row of it.")
 
-    def _column(self, table: TableSchema, name: str, sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:
+    def _column(self, of: str, table: TableSchema, name: str,
+                sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:
         shown = sql_type if len(sql_type) <= 40 else sql_type[:37] + "..."
         carried = carried_as(sql_type)
         if carried is None:
             return name, None, f"{shown}: this type is not supported; a table could hold it as another"
         named = [key.table for key in table.foreign_keys if name in key.columns]
-        if name in (_key(table) or ()) or named:
+        if name in (key_of(table) or ()) or named:
             return name, {}, shown + (f", names a row of {named[0]}" if named else ", key")
+        if (lookup := self._lookup(of, name, sql_type)) is not None:
+            return name, {"values_from": lookup}, f"{shown}; the values of a public table"
         if sql_type.upper().startswith("ENUM("):
             return name, {"values": _enum_values(sql_type)}, "ENUM: its values are part of the schema"
         return name, {}, f"{shown}; {HINTS[carried[0]]}"
+
+
+    def _lookup(self, of: str, column: str, sql_type: str) -> str | None:
+        """The key of a public table that has the name and the type of a column of a private one."""
+        for other in sorted(self._public - {of}) if of not in self._public else ():
+            key = entity_key(other, self.tables[other])
+            if key is not None and plain_name(key) == plain_name(column) and "." not in other and '"' not in other and (
+                    name_type(dict(self.tables[other].columns)[key]) is name_type(sql_type)):
+                return f"{other}.{key}"
+        return None
 
 
 def _as_declared(name: str, declared: Mapping[str, writing.Value] | None, hint: str,
@@ -231,14 +284,6 @@ def _spelled(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
     return {name: replace(table, foreign_keys=tuple(map(spell, table.foreign_keys))) for name, table in schema.items()}
 
 
-def _key(table: TableSchema) -> tuple[str, ...] | None:
-    """The first unique set of columns without NULL, in the order of the columns: the primary key, if there is one."""
-    found = next((key for key in table.unique if key <= table.not_null), None)
-    if found is None or any(carried_as(kind) is None for column, kind in table.columns if column in found):
-        return None
-    return tuple(column for column, _ in table.columns if column in found)
-
-
 def _written(key: ForeignKey) -> str:
     columns = value(key.columns[0] if len(key.columns) == 1 else list(key.columns))
     return f"columns = {columns}, references = {value(written_reference(key.table, key.references))}"
@@ -248,74 +293,14 @@ def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> s
     """Why the engine could not follow a foreign key; empty where it can."""
     if key.table not in tables:
         return f"{key.table} is left out"
-    if name in _above(tables, key.table):
+    if name in tables_above(tables, key.table):
         return "foreign keys form a cycle; a deletion cannot follow them round"
     for child, parent in zip(key.columns, key.references, strict=True):
-        own, other = _name_type(dict(tables[name].columns)[child]), _name_type(dict(tables[key.table].columns)[parent])
+        own, other = name_type(dict(tables[name].columns)[child]), name_type(dict(tables[key.table].columns)[parent])
         if own is None or own is not other:
             return "the columns cannot be compared exactly"
     return ""
 
-
-def _above(tables: Mapping[str, TableSchema], name: str) -> set[str]:
-    """The table and every table that its foreign keys lead to."""
-    known = {name: [key for key in table.foreign_keys if key.table in tables] for name, table in tables.items()}
-    return above(graph_of(known), name)
-
-
-
-def _guess(tables: Mapping[str, TableSchema]) -> Guess | None:
-    """A table whose name suggests people, or the one that most foreign keys reference, or the only one with a key."""
-    keys = {name: key for name, table in tables.items() if (key := _entity_key(name, table)) is not None}
-    reached = {name: sum(name in _above(tables, other) for other in tables if other != name) for name in keys}
-
-    def guess(name: str, why: str) -> Guess:
-        return Guess(entity=Entity(name=_singular(name), table=name, key=keys[name]), why=why)
-
-    people = [name for name in keys if _singular(name) in PEOPLE]
-    if people:
-        return guess(max(people, key=lambda name: reached[name]), "its name suggests that it holds people")
-    most = max(reached.values(), default=0)
-    first = [name for name in keys if reached[name] == most]
-    if most and len(first) == 1:
-        return guess(first[0], "most foreign keys reference it")
-    if len(keys) == 1:
-        return guess(first[0], "it is the only table with a key of one column")
-    return None
-
-
-def _entity_key(name: str, table: TableSchema) -> str | None:
-    """The single column that identifies a row: guaranteed by the database or, where it guarantees nothing, judged by its name."""
-    usual = {f"{_singular(name)}_id", f"{_singular(name)}id", f"{name.lower()}_id", "id"}
-    columns = [column for key in table.unique if key <= table.not_null and len(key) == 1 for column in key]
-    columns += [column for column, _ in table.columns if _plain(column) in usual and not table.unique]
-    types = dict(table.columns)
-    return next((column for column in columns if _name_type(types[column]) is not None), None)
-
-
-def _name_type(sql_type: str) -> Type | None:
-    """The type that carries the values of an identifying column, or None where it does not keep them all distinct."""
-    carried = carried_as(sql_type)
-    return carried[0] if carried is not None and carried[0] is not Type.DOUBLE and carried_exactly(sql_type) else None
-
-
-def _candidates(tables: Mapping[str, TableSchema]) -> str:
-    found = [f"{name}.{key}" for name, table in tables.items() if (key := _entity_key(name, table)) is not None]
-    return "candidates: " + ", ".join(found[:6]) if found else "no table has a key of one column"
-
-
-def _plain(name: str) -> str:
-    """The name of a column, as most people would write it."""
-    return re.sub(r"\W", "_", name.lower())
-
-
-def _singular(name: str) -> str:
-    name = name.lower()
-    if name == "people":
-        return "person"
-    if name.endswith("ies"):
-        return name[:-3] + "y"
-    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name
 
 
 def _enum_values(sql_type: str) -> list[str]:

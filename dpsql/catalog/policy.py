@@ -44,6 +44,7 @@ FORMS = {  # a correct example of each key
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
     "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
     "columns": "[tables.<name>.columns], and below it a line for each column, such as age = {}",
+    "other_columns": 'other_columns = ["a", "b"], of which nothing more is said',
     "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",
     "bounds": 'bounds = [0, 100] or bounds = "search"', "bins": "bins = 10, of a range of numbers, or bins = [0, 10, 20, 50]",
     "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false", "type": 'type = "BIGINT"',
@@ -333,7 +334,7 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
         rows_per_value=per_value, foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
-        columns={column: _column(column, section) for column, section in part.sections("columns", fold=True)})
+        columns=_columns(part))
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
             part.fail(limits, "a public table holds no entity, so it has no limit", try_="leaving it out")
@@ -412,6 +413,18 @@ def can_be_named(table: str) -> bool:
 def quoted(name: str) -> str:
     """A name in double quotes, as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _columns(part: Section) -> dict[str, ColumnPolicy]:
+    """The columns that are declared one by one and, as if by {}, those that are only listed."""
+    found = {column: _column(column, section) for column, section in part.sections("columns", fold=True)}
+    known = {column.lower() for column in found}
+    for name in part.strings("other_columns"):
+        if name.lower() in known:
+            part.fail("other_columns", f"column {name} is declared already", try_="leaving it out here")
+        known.add(name.lower())
+        found[name] = ColumnPolicy(name=name)
+    return found
 
 
 def _column(name: str, part: Section) -> ColumnPolicy:

@@ -17,6 +17,7 @@ from dpsql.catalog.model import Scalar
 
 Value = Scalar | Sequence["Value"] | Mapping[str, "Value"]
 WIDTH, NOTES_AT = 120, 36
+EPSILON, PER_STATEMENT = "1.0", "0.1"  # in a draft
 
 COLUMNS = """
 What can be declared for a column. All of it is optional; what is left out only means that fewer questions can be answered:
@@ -34,6 +35,7 @@ What can be declared for a column. All of it is optional; what is left out only 
                             as in year=2019/; or BOOLEAN, DOUBLE, VARCHAR, DATE, TIMESTAMP. In a database such as PostgreSQL,
                             the type as which the column is read, where that is not the one it has
 
+Columns of which nothing is said may also be listed in the part of their table: other_columns = ["a", "b"] is a = {} and b = {}.
 Take these from the codebook, the law or common sense, never from the rows: analysts see them.
 """
 
@@ -90,16 +92,16 @@ def columns(lines: Iterable[tuple[str, Mapping[str, Value] | None, str]]) -> lis
     return written
 
 
-def budget(entity: str, *, name: str = "main") -> list[str]:
-    """A budget to start from."""
+def budget(entity: str, *, name: str = "main", epsilon: str = EPSILON, per_statement: str = PER_STATEMENT) -> list[str]:
+    """A budget to start from. The amounts are written as they are given."""
     return [
         *comment(f"What may be spent on one {entity}, by all statements together. Raise it only knowingly: epsilon bounds what "
                  "anybody can learn about one of them, delta the chance that more is learned."), "",
         f"[budgets.{key(name)}]",
         f"entity = {value(entity)}",
-        note("epsilon = 1.0", "or rho = 0.01, for zero-concentrated differential privacy"),
+        note(f"epsilon = {epsilon}", "or rho = 0.01, for zero-concentrated differential privacy"),
         note("delta = 1e-6", "far below one in the number of protected entities; leave it out for pure epsilon"),
-        note("# per_statement = { epsilon = 0.1, delta = 1e-8 }", "the price of a statement that names none", at=52),
+        note(f"per_statement = {{ epsilon = {per_statement}, delta = 1e-8 }}", "the price of a statement that names none", at=52),
         note("# per_analyst = { epsilon = 0.5, delta = 1e-6 }", "the limit of each analyst", at=52),
         note("# analysts.alice = { epsilon = 1.0, delta = 1e-6 }", "the limit of one analyst", at=52),
     ]

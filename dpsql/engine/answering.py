@@ -6,10 +6,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
 from dpsql.answers.listings import Listing, described, listed_releases, listed_tables
 from dpsql.answers.spending import Spending
 from dpsql.engine.accounts import budget_of, releases_of
+from dpsql.engine.charging import Bill, Charged
 from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.kept_tables import drop
@@ -101,3 +103,16 @@ def _defines(table: exp.Expr) -> bool:
 def explain(query: Explained, session: Session, parameters: Parameters = ()) -> Explanation:
     """What a statement would do and cost; spends nothing. Raises a located error if it is wrong."""
     return decide(query, seen_by(session, query), parameters).explain()
+
+
+@guarded
+def charge_of(text: str, session: Session) -> Charge | None:
+    """What a statement would be charged now; None where it is free. Spends nothing. Raises a located error if it is wrong."""
+    statement = parse(text)
+    if not isinstance(statement, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
+        return None
+    plan = decide(statement, seen_by(session, statement))
+    if not isinstance(plan, Charged) or plan.is_stored:
+        return None
+    due = plan.bill()
+    return due.cost.rounded() if isinstance(due, Bill) else None

@@ -345,3 +345,20 @@ def test_locate_finds_a_section_that_has_no_header_of_its_own() -> None:
     span = locate(text, ("tables", "people"))
     assert span is not None
     assert text[span.start:span.end] == "[tables.people.columns]"
+
+
+def test_columns_of_which_nothing_is_said_may_be_listed() -> None:
+    listed = GOOD.replace("[tables.people.columns]\nid = {}\nhome = {}\n", 'other_columns = ["id", "home"]\n[tables.people.columns]\n')
+    assert listed != GOOD
+    one, other = (parse_policy(text).tables["people"].columns for text in (GOOD, listed))
+    assert one == other, "the same columns, declared the same"
+    alone = GOOD.replace("[tables.homes.columns]\nhome = {}", 'other_columns = "home"')
+    assert parse_policy(alone).tables["homes"].columns == parse_policy(GOOD).tables["homes"].columns
+    for name in ("id", "ID"):
+        with pytest.raises(PolicyError, match="is declared already") as told:
+            parse_policy(GOOD.replace("rows_per_entity = 2", f'rows_per_entity = 2\nother_columns = ["{name}"]'))
+        assert told.value.span is not None and told.value.text[told.value.span.start :].startswith("other_columns")
+    with pytest.raises(PolicyError, match="declared already"):
+        parse_policy(GOOD.replace("rows_per_entity = 2", 'rows_per_entity = 2\nother_columns = ["x", "X"]'))
+    with pytest.raises(PolicyError, match="a name or a list of names"):
+        parse_policy(GOOD.replace("rows_per_entity = 2", "rows_per_entity = 2\nother_columns = [1]"))

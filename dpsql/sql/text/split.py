@@ -9,6 +9,15 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.sql.text.tokens import Words
 
 
+def ends_whole(text: str) -> bool:
+    """Whether the last thing in a text, but for comments, is a semicolon outside quotes: nothing is left to be completed."""
+    try:
+        tokens = Words(dialect=DuckDB()).tokenize(text)
+    except TokenError:
+        return False
+    return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
+
+
 def split(text: str) -> list[str]:
     """The statements of a text, separated by semicolons outside comments and quotes. Empty ones are left out."""
     try:

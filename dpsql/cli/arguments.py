@@ -1,0 +1,46 @@
+"""Commands and their options, as parts of one parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """The commands of a parser, to which each group of them is added."""
+
+    of: Any  # what argparse calls its subparsers
+
+    def add(self, name: str, run: Callable[[Any], int | None], help_: str) -> argparse.ArgumentParser:
+        """The parser of a new command; `run` does it, and returns an exit code other than 0 if there is one."""
+        made: argparse.ArgumentParser = self.of.add_parser(name, help=help_, description=help_)
+        made.set_defaults(run=run, parser=made)
+        return made
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--database", metavar="FILE", help="a DuckDB, CSV or Parquet file (default: what the policy says)")
+    parser.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml beside the database, or here)")
+    parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
+    parser.add_argument("--budget", metavar="NAME", help="the budget; needed where the policy has several")
+    parser.add_argument("--analyst", metavar="NAME", help="whose statements these are (default: you)")
+
+
+def add_terms(parser: argparse.ArgumentParser) -> None:
+    for name in ("epsilon", "delta", "rho"):
+        parser.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
+    parser.add_argument("--confidence", type=number("confidence"), metavar="NUMBER", help="of intervals (default: 0.95)")
+
+
+def number(name: str) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        from decimal import Decimal, InvalidOperation
+        try:
+            return Decimal(text)
+        except InvalidOperation:
+            raise argparse.ArgumentTypeError(f"{name} is a number, not {text!r}") from None
+
+    return read

@@ -1,0 +1,65 @@
+"""Completion in `dpsql shell`, from public metadata alone: keywords, and the tables, columns and values of the policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from dpsql.catalog.model import Catalog
+
+MOST_VALUES = 1000  # of a column
+KEYWORDS = """
+SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS ON USING AS AND OR NOT IN IS NULL
+BETWEEN LIKE EXISTS CASE WHEN THEN ELSE END CAST WITH UNION ALL INTERSECT EXCEPT QUALIFY WINDOW OVER PARTITION ROLLUP CUBE FILTER
+COUNT SUM AVG MIN MAX MEDIAN STDDEV VARIANCE MODE QUANTILE_CONT CORR ASC DESC TRUE FALSE DATE
+SHOW TABLES BUDGET RELEASES DESCRIBE EXPLAIN PRIVACY VALIDATE AGAINST WITHIN PERCENT ERROR STANDARD CONFIDENCE
+CREATE SYNTHETIC TABLE
+"""
+IN_TEXT = re.compile(r"""(?:"?(\w+)"?\s*(?:=|<>|!=|IN\s*\([^()]*)\s*)?'([^']*)$""", re.IGNORECASE)
+AFTER_TABLE = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|AGAINST)|^\\d)\s+(\w*)$", re.IGNORECASE)
+COMMAND = re.compile(r"^\s*(\\\w*)$")
+WORD = re.compile(r"\w*$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicWords(Completer):
+    """What can follow a text."""
+
+    catalog: Catalog
+    commands: Sequence[str]
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        begun, words = self._fitting(document.text_before_cursor)
+        fitting = dict.fromkeys(word for word in words if word.lower().startswith(begun.lower()))
+        return (Completion(word, start_position=-len(begun)) for word in fitting)
+
+    def _fitting(self, text: str) -> tuple[str, Iterable[str]]:
+        """The word that is begun, and those that can stand in its place."""
+        tables = [self._written(name) for name in self.catalog.tables]
+        if (found := COMMAND.search(text)) is not None:
+            return found[1], self.commands
+        if text.count("'") % 2 and (found := IN_TEXT.search(text)) is not None:
+            return found[2], self._values(found[1])
+        if (found := AFTER_TABLE.search(text)) is not None:
+            return found[1], tables
+        columns = [self._written(name) for table in self.catalog.tables.values() for name in table.columns]
+        begun = WORD.search(text)
+        return begun[0] if begun is not None else "", [*columns, *tables, *KEYWORDS.split()]
+
+    def _values(self, column: str | None) -> Iterator[str]:
+        """Declared texts of a column, or of all where it is not known, as they stand between quotes."""
+        for table in self.catalog.tables.values():
+            for name, declared in table.columns.items():
+                if declared.domain is not None and (column is None or name.lower() == column.lower()):
+                    yield from (value.replace("'", "''") + "'" for value in islice(declared.domain.values, MOST_VALUES)
+                                if isinstance(value, str) and value.isprintable())
+
+    @staticmethod
+    def _written(name: str) -> str:
+        """A name as SQL writes it."""
+        return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,159 @@
+"""The conversation of `dpsql shell`: reads a text, does what it says, and reads the next one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+
+from dpsql.answers.listings import price_in_words
+from dpsql.answers.spending import percent
+from dpsql.cli.completion import PublicWords
+from dpsql.cli.faults import said
+from dpsql.cli.show import show
+from dpsql.cli.statements import check_statement, each_statement
+from dpsql.cli.terminal import print_wrapped, waiting
+from dpsql.engine.accounts import accounts_of
+from dpsql.engine.answering import charge_of
+from dpsql.errors import ProgrammingError
+from dpsql.sql.text.split import ends_whole
+
+if TYPE_CHECKING:
+    from dpsql.accounting.cost import Charge
+    from dpsql.dbapi import Connection
+
+HELP = """\
+SQL is answered when a line ends with a semicolon; it may go over several lines.
+
+\\d                 the tables that may be asked
+\\d TABLE           the columns of a table, with what is declared of them
+\\budget            what was spent, and what is left
+\\explain SELECT    what a statement would do and cost; spends nothing
+\\timing            show how long statements take, or stop showing it
+\\help              this page
+\\q                 leave; so does Ctrl-D
+
+Tab completes keywords, tables, columns and declared values. The arrow keys bring back what was typed before. Ctrl-C drops the
+text, or interrupts a statement, whose charge stays. The prompt shows what is left of the budget.
+"""
+COMMANDS = ("\\d", "\\budget", "\\explain", "\\timing", "\\help", "\\q")
+
+
+@dataclass(kw_only=True)
+class Conversation:
+    """A connection, and how its statements are shown."""
+
+    connection: Connection
+    options: argparse.Namespace
+    timed: bool = field(default=False, init=False)
+
+    def run(self) -> None:
+        """Read and answer until the person leaves."""
+        session: PromptSession[str] = PromptSession(
+            history=history(), completer=PublicWords(catalog=self.connection.session.catalog, commands=COMMANDS),
+            complete_while_typing=False, multiline=Condition(lambda: not is_finished(get_app().current_buffer.text)),
+            prompt_continuation=lambda width, *_: "> ".rjust(width))
+        whose = "" if self.options.analyst is not None else ", as you are logged in; --analyst NAME says otherwise"
+        print_wrapped(f"You ask as {self.connection.session.analyst}{whose}. \\help shows what can be typed, \\q leaves.")
+        while True:
+            try:
+                text = session.prompt(self.prompt()).strip()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            if text in ("\\q", "\\quit"):
+                return
+            said(lambda text=text: self.do(text))  # type: ignore[misc]
+
+    def prompt(self) -> str:
+        """The budget, and what is left of it for this analyst."""
+        session = self.connection.session
+        return f"{session.budget.name}, {percent(min(account.share_left for account in accounts_of(session)))} left> "
+
+    def do(self, text: str) -> None:
+        """Do what a text says. Raises a located error if anything is wrong with it."""
+        began = time.monotonic()
+        command, _, rest = text.partition(" ")
+        match command, rest.strip().removesuffix(";"):
+            case "", _:
+                return
+            case "\\help" | "\\h" | "\\?", _:
+                print_wrapped(HELP.rstrip())
+            case "\\timing", _:
+                self.timed = not self.timed
+                print(f"timing is {'on' if self.timed else 'off'}")
+                return
+            case "\\d" | "\\dt", "":
+                self._answer("SHOW TABLES")
+            case "\\d", table:
+                self._answer(f"DESCRIBE {table}")
+            case "\\budget", _:
+                self._answer("SHOW BUDGET")
+            case "\\explain", statement:
+                with waiting():
+                    made = self.connection.explain(statement)
+                print_wrapped(str(made))
+            case _, _ if command.startswith("\\"):
+                raise ProgrammingError("there is no such command in the shell", code="argument", try_="\\help")
+            case _:
+                self._answer(text)
+        if self.timed:
+            print(f"time {time.monotonic() - began:.3f} s")
+
+    def _answer(self, text: str) -> None:
+        """Answer statements; all are checked before the first one is charged."""
+        for statement, told in each_statement(text, self.options)[1:]:
+            with told:
+                check_statement(statement, self.connection, ())
+        for statement, told in each_statement(text, self.options):
+            with told:
+                with waiting():
+                    due = charge_of(statement, self.connection.session)
+                if due is not None and not self._is_wanted(due):
+                    print("not asked; nothing was charged")
+                    return
+                with waiting():
+                    cursor = self.connection.execute(statement)
+            show(cursor, self.options)
+
+    def _is_wanted(self, due: Charge) -> bool:
+        """Whether a charge is small, or the person agrees to it. Where an account has no room, that is left to the refusal."""
+        shares = [account.share_of_rest(due) for account in accounts_of(self.connection.session)]
+        share = max((share for share in shares if share is not None), default=Fraction(0))
+        if None in shares or share <= Fraction(self.options.confirm):
+            return True
+        try:
+            told = f"This costs {price_in_words(due)}, which is {float(100 * share):.3g} % of what is left."
+            answer = input(f"{told} Ask it? [y/N] ")
+        except EOFError:
+            return False
+        return answer.strip().lower() in ("y", "yes")
+
+
+def is_finished(text: str) -> bool:
+    """Whether Enter ends a text: a command, nothing, or statements up to a semicolon."""
+    return not text.strip() or text.lstrip().startswith("\\") or ends_whole(text)
+
+
+def history() -> History:
+    """What was typed in this and earlier conversations, in a file that only its user can read; where there can be no such file,
+    in memory."""
+    path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "dpsql" / "history"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.fchmod(file, 0o600)
+        os.close(file)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))

@@ -1,0 +1,158 @@
+"""What an owner does with data: `dpsql check`, `dpsql refresh` and `dpsql prepare`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from dpsql.cli.arguments import Commands, add_place
+from dpsql.cli.drawn_tables import DrawnColumn, draw
+from dpsql.cli.inputs import place_of
+from dpsql.cli.show import print_listing
+from dpsql.cli.terminal import console, print_wrapped, waiting
+from dpsql.errors import LedgerError, OperationalError
+
+if TYPE_CHECKING:
+    from dpsql.answers.listings import Listing
+    from dpsql.audit.policy_on_rows import PolicyOnRows
+    from dpsql.catalog.model import Budget, Catalog, Policy
+
+
+def add(commands: Commands) -> None:
+    refresh = commands.add("refresh", _refresh, "read tables in databases such as PostgreSQL: take a new snapshot, for the owner")
+    refresh.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml, here)")
+    refresh.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
+    check = commands.add("check", _check, "check a policy against its database, and list what can be queried")
+    add_place(check)
+    check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and show what the policy cuts off of "
+                       "them: for the owner; it shows private facts on this screen and stores none; exit code 0 where nothing is "
+                       "suspicious, 1 otherwise")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    made = commands.add("prepare", _prepare, "store the data once more in buckets of entities, which are read much faster")
+    add_place(made)
+    made.add_argument("--buckets", type=int, metavar="NUMBER", help="how many (default: one for each twelve million rows)")
+
+
+def _refresh(options: argparse.Namespace) -> None:
+    from dpsql.dbapi import refresh
+
+    with waiting("reading the database ..."):
+        tables = refresh(policy=options.policy, ledger=options.ledger)
+    print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again" if tables else
+          "all tables are public and have the rows that they had, so the snapshot before stays in force")
+
+
+def _check(options: argparse.Namespace) -> int:
+    from dpsql.answers.listings import listed_tables
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
+    from dpsql.planning.groups import long_ranges
+
+    policy = read_policy(find_policy(options.database, options.policy))
+    chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
+    if options.rows:
+        return _check_rows(policy, chosen, options)
+    reader = open_reader(policy, options.database)
+    _tell_slips(policy, options, [budget.name for budget in chosen])
+    catalogs = [fitted(policy, budget.name, reader) for budget in chosen]
+    for text in dict.fromkeys(chain.from_iterable(map(long_ranges, catalogs))):
+        print_wrapped(f"note: {text}", sys.stderr)
+    found = [(budget, catalog, listed_tables(catalog)) for budget, catalog in zip(chosen, catalogs, strict=True)]
+    if options.json:
+        for budget, catalog, listing in found:
+            names = [name for name, _ in listing.columns]
+            print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
+                              "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
+                              "unusable": dict(catalog.outside)}))
+    else:
+        for entity in dict.fromkeys(budget.entity for budget in chosen):
+            _print_tables([one for one in found if one[0].entity == entity], options)
+        print_wrapped("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, "
+                      "exactly; that shows private facts on this screen, and keeps none.")
+    reader.close()
+    return 0
+
+
+def _print_tables(found: Sequence[tuple[Budget, Catalog, Listing]], options: argparse.Namespace) -> None:
+    """What may be asked under the budgets of one entity: the same tables, which are listed once."""
+    for budget, *_ in found:
+        print(f"budget {budget.name}: {budget.total}, protects each {budget.entity}")
+    _, catalog, listing = found[0]
+    print_listing(listing, options)
+    for table, reason in catalog.outside.items():
+        print(f"table {table} cannot be used: {reason}")
+
+
+def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Namespace) -> int:
+    """Show private facts on the owner's screen. No ledger is opened, and nothing is recorded anywhere."""
+    from dpsql.audit.policy_on_rows import policy_on_rows
+
+    for name in ("ledger", "analyst"):
+        if getattr(options, name) is not None:
+            raise OperationalError(f"--rows is for the owner, and has no {name}", code="argument", try_=f"leaving --{name} out")
+    with waiting("counting ..."):
+        found = policy_on_rows(policy, budgets, options.database)
+    if options.json:
+        print(json.dumps(found.as_dict()))
+    else:
+        _print_found(found)
+    return int(bool(found.suspicions))
+
+
+def _print_found(found: PolicyOnRows) -> None:
+    """Print tables of what was found, and what is suspicious."""
+    from dpsql.answers.display import printable
+    from dpsql.audit.policy_on_rows import share
+
+    def part(some: int, whole: int) -> str:
+        return f"{some:,} ({share(some, whole)})" if some else "0"
+
+    def drawn(titles: str, rows: Iterable[Sequence[object]]) -> None:
+        cells = [[f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row] for row in rows]
+        if cells:
+            columns = zip(titles.split(", "), zip(*cells, strict=True), strict=True)
+            draw([DrawnColumn(title=title, values=values, number=all(value.replace(",", "").isdigit() for value in values))
+                  for title, values in columns], console())
+
+    print("PRIVATE: exact counts of the rows, for the owner's eyes alone. Nothing of it is kept.")
+    drawn("table, key, rows, NULL, repeated or dangling", (
+        (key.table, key.key, key.rows, part(key.nulls, key.rows), part(key.broken, key.rows)) for key in found.keys))
+    drawn("table, entity, rows, of nobody, entities, rows of each: 50 %, 90 %, 99 %, most, limit, beyond it", (
+        (one.table, one.entity, one.rows, part(one.nobodys, one.rows), one.entities, one.half, one.most90, one.most99, one.most,
+         *(("none", "") if one.limit is None else (one.limit, part(one.beyond, one.rows)))) for one in found.entities))
+    drawn("column, declared, NULL, outside, unused, 98 % lie in", (
+        (f"{one.table}.{one.column}", one.declared, part(one.nulls, one.rows), part(one.outside, one.rows - one.nulls),
+         f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
+         "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in found.columns))
+    for text in found.suspicions:
+        print_wrapped(f"suspicious: {printable(text)}")
+    print_wrapped("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits "
+                  "round." if found.suspicions else "nothing is suspicious")
+
+
+def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
+    """Warn of likely mistakes: budgets that add up, and data that another ledger or budget serves too."""
+    from dpsql.engine.opening import allowed_together, find_ledger, noticed
+    from dpsql.kernel.ledger import Ledger
+
+    notes = allowed_together(policy)
+    with contextlib.suppress(LedgerError), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as book:
+        for name in budgets:
+            notes += noticed(policy, options.database, book, name)[0]
+    for text in dict.fromkeys(notes):
+        print_wrapped(f"note: {text}", sys.stderr)
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    from dpsql.engine.preparing import prepare
+
+    with waiting("preparing ..."):
+        made = prepare(buckets=options.buckets, **place_of(options))
+    for one in made:
+        tables = ", ".join(one.tables)
+        print(f"prepared for each {one.entity}: {tables}, in {one.buckets} bucket{'s' * (one.buckets != 1)} in {one.place}")

@@ -1,0 +1,42 @@
+"""What to do first: `dpsql demo` and `dpsql help`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dpsql.cli.arguments import Commands
+from dpsql.cli.show import show
+from dpsql.cli.statements import answer_all
+
+
+def add(commands: Commands) -> None:
+    demo = commands.add("demo", _demo, "answer some SQL over real data that comes with dpsql")
+    demo.add_argument("--to", metavar="FOLDER", help="create a copy of the demo in a new folder instead")
+    made = commands.add("help", _help, "show a guide; without a topic, list them")
+    made.add_argument("topic", nargs="?", help="a guide; without one, all of them are listed")
+
+
+def _demo(options: argparse.Namespace) -> None:
+    import tempfile
+
+    from dpsql.demo import folder
+
+    if options.to is not None:
+        policy = folder.export(Path(options.to))
+        print(f"The demo is in {policy.parent}. For example:\n  dpsql query --policy {policy} --budget {folder.BUDGET} "
+              "\"SELECT plan, COUNT(*) FROM people GROUP BY plan\"")
+        return
+    from dpsql.dbapi import connect
+
+    with tempfile.TemporaryDirectory(prefix="dpsql-demo-") as temporary:
+        policy = folder.export(Path(temporary) / "demo")
+        with connect(policy=policy, budget=folder.BUDGET, analyst="demo") as connection:
+            answer_all(folder.statements(), connection, options, show_sql=True)
+            show(connection.execute("SHOW BUDGET"), options)
+
+
+def _help(options: argparse.Namespace) -> None:
+    from dpsql.guides import show
+
+    show(options.topic)

@@ -1,0 +1,135 @@
+"""The questions of `dpsql init` to an owner at a terminal. They are about the schema; no row is read.
+
+Each is explained in one line and has a default, which Enter takes. A default never makes anything public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+
+from dpsql.catalog.draft import Chosen, tables_of
+from dpsql.catalog.guesses import entity_key, guess_of, references_of, singular, tables_above
+from dpsql.catalog.model import Entity, ForeignKey, TableSchema
+from dpsql.catalog.policy import written_reference
+from dpsql.catalog.price import MOST
+from dpsql.catalog.writing import EPSILON, PER_STATEMENT
+from dpsql.cli.terminal import print_wrapped
+
+USUAL_ROWS = 10
+
+
+def chosen_by(schema: Mapping[str, TableSchema]) -> Chosen:
+    """What the owner answers. Raises OperationalError where there is no table."""
+    tables = tables_of(schema)
+    print_wrapped("A few questions; Enter takes the answer in brackets, and all of it can be changed in the file later.")
+    entity = _entity(tables)
+    proposed = {name: [key for key in references_of(tables, name) if _can_lead(tables, entity, key)] for name in tables}
+    likely = _linked(tables, proposed)
+    public, references = set(), {}
+    for name in tables:
+        if entity.table in tables_above(likely, name):
+            references[name] = [key for key in proposed[name] if entity.table in tables_above(likely, key.table)
+                                and _names_a_row(name, key)]
+        elif _agreed(f"May everybody see every row of {name}?",
+                     f"Say yes only for lists such as countries or tariffs, which hold nothing of a {entity.name}.", usual=False):
+            public.add(name)
+    rows = {name: _number(f"How many rows of {name} may one {entity.name} add to an answer?",
+                          "Further rows are left out; fewer rows mean less noise.", USUAL_ROWS)
+            for name in tables if name != entity.table and entity.table in tables_above(_linked(tables, references), name)}
+    epsilon = _amount(f"What may all answers together tell of one {entity.name} (epsilon)?",
+                      "At 1, whatever is seen is at most 2.7 times as likely with one of them as without.", EPSILON)
+    usual = PER_STATEMENT if Decimal(PER_STATEMENT) <= Decimal(epsilon) else epsilon
+    price = _amount("What does a statement cost that names no price (epsilon)?",
+                    "The less it costs, the more statements have room, and the noisier they are.", usual, most=Decimal(epsilon))
+    return Chosen(entity=entity, public=frozenset(public), references=references, rows=rows, epsilon=epsilon, per_statement=price)
+
+
+def _entity(tables: Mapping[str, TableSchema]) -> Entity:
+    """The protected entity: a row of one table, by one column."""
+    guess = guess_of(tables)
+    first = guess.entity.table if guess is not None else next(iter(tables))
+    table = _one_of("Which table has one row for each person (or household, firm) to protect?",
+                    "An answer hides any one row of it, with all rows of other tables that belong to it.", list(tables), first)
+    columns = [column for column, _ in tables[table].columns]
+    key = _one_of(f"Which column of {table} tells them apart?", "No two of them have the same value in it.", columns,
+                  entity_key(table, tables[table]) or columns[0])
+    return Entity(name=singular(table), table=table, key=key)
+
+
+def _can_lead(tables: Mapping[str, TableSchema], entity: Entity, key: ForeignKey) -> bool:
+    """Whether a row that names another one surely belongs to one entity: it names the entity itself, or a row by what the
+    database keeps unique."""
+    return (key.table, key.references) == (entity.table, (entity.key,)) or frozenset(key.references) in tables[key.table].unique
+
+
+def _linked(tables: Mapping[str, TableSchema], references: Mapping[str, Sequence[ForeignKey]]) -> dict[str, TableSchema]:
+    """The tables with further foreign keys."""
+    return {name: replace(table, foreign_keys=(*table.foreign_keys, *references.get(name, ()))) for name, table in tables.items()}
+
+
+def _names_a_row(name: str, key: ForeignKey) -> bool:
+    """Whether the owner agrees to a foreign key that names suggest."""
+    return _agreed(f"Does {name}.{key.columns[0]} name a row of {written_reference(key.table, key.references)}?",
+                   f"Then a row of {name} belongs to that row, and is protected with it.", usual=True)
+
+
+def _asked(question: str, why: str, usual: str, read: Callable[[str], str | None]) -> str:
+    """The answer to a question, asked again until `read` accepts it; the usual one where nothing is typed."""
+    print()
+    print_wrapped(question)
+    print_wrapped(f"  {why}")
+    while True:
+        try:
+            typed = input(f"[{usual}] > ").strip()
+        except EOFError:
+            typed = ""
+            print()
+        found = read(typed or usual)
+        if found is not None:
+            return found
+
+
+def _one_of(question: str, why: str, names: Sequence[str], usual: str) -> str:
+    def read(typed: str) -> str | None:
+        found = next((name for name in names if name.lower() == typed.lower()), None)
+        if found is None:
+            print(f"One of {', '.join(names)}.")
+        return found
+
+    return _asked(question, why, usual, read)
+
+
+def _agreed(question: str, why: str, *, usual: bool) -> bool:
+    def read(typed: str) -> str | None:
+        found = {"y": "y", "yes": "y", "n": "n", "no": "n"}.get(typed.lower())
+        if found is None:
+            print("y or n.")
+        return found
+
+    return _asked(question, why, "y" if usual else "n", read) == "y"
+
+
+def _number(question: str, why: str, usual: int) -> int:
+    def read(typed: str) -> str | None:
+        if typed.isascii() and typed.isdigit() and 1 <= int(typed[:9]) <= 10**6:
+            return typed
+        print("A whole number from 1 to 1000000.")
+        return None
+
+    return int(_asked(question, why, str(usual), read))
+
+
+def _amount(question: str, why: str, usual: str, most: Decimal = Decimal(int(MOST))) -> str:
+    def read(typed: str) -> str | None:
+        try:
+            found = Decimal(typed)
+        except InvalidOperation:
+            found = Decimal(0)
+        if found.is_finite() and Decimal("0.000001") <= found <= most:
+            return f"{found:f}"
+        print(f"A number above 0 and up to {most:f}.")
+        return None
+
+    return _asked(question, why, usual, read)

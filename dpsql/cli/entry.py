@@ -1,0 +1,76 @@
+"""From the words of a command line to an exit code.
+
+Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
+2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+
+from dpsql import __version__
+from dpsql.cli import (
+    data_commands,
+    demo_commands,
+    draft_commands,
+    ledger_commands,
+    query_commands,
+    shell_command,
+    synthesize_command,
+    validate_command,
+)
+from dpsql.cli.arguments import Commands
+from dpsql.cli.faults import said
+
+GROUPS = (demo_commands, draft_commands, data_commands, query_commands, validate_command, synthesize_command, shell_command,
+          ledger_commands)
+FIRST = """\
+dpsql answers SQL over confidential tables with statistics that hide every single person.
+
+What to do first:
+  dpsql demo                      see it answer SQL over real data
+  dpsql demo --to study           a folder with this data to try things in: cd study
+  dpsql query --budget study "SELECT health, COUNT(*) FROM people GROUP BY health"
+  dpsql shell --budget study      the same in a conversation
+  dpsql init people.duckdb        draft a policy for your own data
+  dpsql help                      the guides
+
+dpsql --help lists all commands, and dpsql COMMAND --help the options of one.\
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. Without any, say what to do first."""
+    if not (sys.argv[1:] if arguments is None else arguments):
+        print(FIRST)
+        return 0
+    options = parsed(arguments)
+    return said(lambda: options.run(options), as_json=getattr(options, "json", False))
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options; leaves with exit code 2 where one is unknown, and says which one may be meant."""
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        usage = options.parser.format_usage()
+        name = next((text for text in unknown if text.startswith("--")), unknown[0]).partition("=")[0]
+        close = difflib.get_close_matches(name, re.findall(r"--[a-z-]+", usage), n=1)
+        options.parser.error(f"there is no option {name}" + (f"; try {close[0]}" if close else "") if name.startswith("-")
+                             else f"{name} is one argument too many; put all of a statement in quotes")
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The parser of all commands, in the order in which help lists them."""
+    parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
+                                     epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
+                                     "(nothing charged), 3 budget spent, 4 ledger unusable")
+    parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
+    commands = Commands(of=parser.add_subparsers(title="commands", required=True, metavar="command"))
+    for group in GROUPS:
+        group.add(commands)
+    return parser

@@ -1,0 +1,99 @@
+"""What an analyst asks: `dpsql query`, `dpsql explain` and `dpsql workload`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from dpsql.cli.arguments import Commands, add_place, add_terms, number
+from dpsql.cli.inputs import connected, parameters_of, statements_of
+from dpsql.cli.show import print_answer
+from dpsql.cli.statements import answer_all, each_statement
+from dpsql.cli.terminal import console, print_wrapped, waiting
+
+if TYPE_CHECKING:
+    from dpsql.audit.reading import TablesRead
+
+
+def add(commands: Commands) -> None:
+    for name, run, help_ in (("query", _query, "answer SQL"),
+                             ("explain", _explain, "show what SQL would do and cost; spends nothing")):
+        made = commands.add(name, run, help_)
+        made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
+        made.add_argument("--file", metavar="FILE", help="read the statements from a file")
+        made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE",
+                          help="the value of a parameter, in order or by name; 'in quotes' it is a text, whatever it looks like")
+        add_place(made)
+        add_terms(made)
+        made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
+        if name == "explain":
+            made.add_argument("--rows", action="store_true", help="also how many rows it reads, and about how long that takes: "
+                              "for the owner; it shows private facts on this screen and stores none")
+        if name == "query":
+            made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made = commands.add("workload", _workload, "answer many COUNT and SUM statements together, for one price")
+    made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
+    made.add_argument("--file", metavar="FILE", help="read the statements from a file")
+    add_place(made)
+    add_terms(made)
+    made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
+    made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made.add_argument("--explain", action="store_true", help="show what it would do and cost instead; spends nothing")
+    made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
+    made.add_argument("--error-within", type=number("error_within"), metavar="X",
+                      help="the least price at which every answer is within this of the truth, with the confidence")
+    made.add_argument("--standard-error", type=number("standard_error"), metavar="X",
+                      help="the least price at which every answer has this standard error at most")
+
+
+def _query(options: argparse.Namespace) -> None:
+    with connected(options) as connection:
+        answer_all(statements_of(options), connection, options, show_sql=False)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    with connected(options) as connection:
+        for text, told in each_statement(statements_of(options), options):
+            with told:
+                made = connection.explain(text, parameters_of(options.param))
+            read = _reading(text, options) if options.rows else None
+            if options.json:
+                print(json.dumps(made.as_dict() | ({} if read is None else {"private": read.as_dict()})))
+            else:
+                print_wrapped(str(made) if read is None else f"{made}\n{read}")
+
+
+def _reading(text: str, options: argparse.Namespace) -> TablesRead:
+    """What a statement reads, for the owner's screen."""
+    from dpsql.audit.reading import reading
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.answering import tables_named
+    from dpsql.engine.opening import choose_budget, find_policy
+    from dpsql.sql.text.parse import parse
+
+    policy = read_policy(find_policy(options.database, options.policy))
+    return reading(policy, choose_budget(policy, options.budget), options.database, options.ledger,
+                   named=dict.fromkeys(tables_named(parse(text))))
+
+
+def _workload(options: argparse.Namespace) -> None:
+    names = ("epsilon", "delta", "rho", "strategy", "error_within", "standard_error")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.explain:
+        from dpsql.sql.text.split import split
+
+        with connected(options) as connection, waiting():
+            told = connection.explain(split(statements_of(options)), **given)
+        if options.json:
+            print(json.dumps(told.as_dict()))
+        else:
+            print_wrapped(str(told))
+        return
+    with connected(options) as connection, waiting():
+        made = connection.workload(statements_of(options), **given)
+    for answer in made:
+        print_answer(answer, options)
+    if not options.json and not options.csv:
+        for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
+            console().print(note, style="dim", markup=False, highlight=False)

@@ -1,0 +1,64 @@
+"""`dpsql synthesize`: rows drawn from a private model of a query's rows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from dpsql.cli.arguments import Commands, add_place, add_terms
+from dpsql.cli.inputs import connected, statements_of
+from dpsql.cli.terminal import waiting
+from dpsql.errors import OperationalError
+
+
+def add(commands: Commands) -> None:
+    made = commands.add("synthesize", _synthesize, "make a synthetic table: rows drawn from a private model of a query's rows")
+    made.add_argument("sql", nargs="?", help="SELECT of the columns; - or nothing reads it from the input")
+    made.add_argument("--file", metavar="FILE", help="read the query from a file")
+    made.add_argument("--name", required=True, metavar="NAME", help="the name of the new table, in later statements")
+    made.add_argument("--method", metavar="NAME", help="how the model is measured (default: the best)")
+    made.add_argument("--score", metavar="NAME", help="of the method privbayes: 'r' or 'mutual information'")
+    made.add_argument("--fit", metavar="NAME", help="of the method privbayes: 'network' or 'conditionals'")
+    made.add_argument("--workload", metavar="TEXT", help="what the table should be good at: 'all 3-way', or statements about it")
+    made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: as many as there seem to be)")
+    made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: the "
+                      "bins of the policy, or 32)")
+    made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
+    made.add_argument("--to", metavar="FILE", help="write the rows to a new CSV or Parquet file")
+    made.add_argument("--report", metavar="FILE", help="write a page about the table to a new HTML file: what was measured and "
+                      "how near the rows are to it, with pictures")
+    made.add_argument("--again", action="store_true", help="take the table of this name as it was made before; costs nothing")
+    add_place(made)
+    add_terms(made)
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _synthesize(options: argparse.Namespace) -> None:
+    own = ("method", "score", "fit", "workload", "rows", "bins", "max_rows")
+    given = {name: value for name in own if (value := getattr(options, name)) is not None}
+    target = _free_file(options.to, "people_syn.csv", ".csv", ".parquet")
+    page = _free_file(options.report, "people_syn.html", ".html")
+    if options.again and (given or options.sql is not None or options.file is not None):
+        raise OperationalError("--again shows a table as it was made, by its name alone", code="argument",
+                               try_=f"dpsql synthesize --again --name {options.name}")
+    with connected(options) as connection, waiting("planning ..."):
+        made = (connection.synthetic_table(options.name) if options.again else
+                connection.synthesize(statements_of(options), name=options.name, **given))
+    if target is not None:
+        made.write(target)
+    if page is not None:
+        made.report(page)
+    print(json.dumps(made.as_dict()) if options.json else made)
+
+
+def _free_file(name: str | None, example: str, *forms: str) -> Path | None:
+    """A file that can be written, by its name. Raises OperationalError where not: before anything is charged."""
+    if name is None:
+        return None
+    path = Path(name)
+    wrong = ("exists, and is not overwritten" if path.exists() else "is in no folder" if not path.parent.is_dir() else
+             "" if path.suffix.lower() in forms else f"is not named {' or '.join(forms)}")
+    if wrong:
+        raise OperationalError(f"{path} {wrong}", code="file", try_=f"another name, such as {example}")
+    return path

@@ -1,0 +1,59 @@
+"""`dpsql validate`: whether a synthetic table answers as the private one does."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from dpsql.cli.arguments import Commands, add_place, add_terms, number
+from dpsql.cli.inputs import connected, statements_of, value_of, write_new
+from dpsql.cli.show import print_answer
+from dpsql.cli.terminal import waiting
+from dpsql.errors import OperationalError
+
+
+def add(commands: Commands) -> None:
+    made = commands.add("validate", _validate, "decide whether a synthetic table answers queries as the private one does")
+    made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
+                      "PERCENT; - or nothing reads the input")
+    made.add_argument("--sql", metavar="QUERIES", help="the queries, in place of a file")
+    made.add_argument("--synthetic", action="append", required=True, metavar="[TABLE=]FILE",
+                      help="a CSV or Parquet file, or a public table; optionally with the private table it stands for")
+    made.add_argument("--within", metavar="TOLERANCE", help='such as 200, "5 PERCENT" or "5 PERCENT OR 10"')
+    for name, help_ in (("decider", "the method that decides (default: the best)"), ("suite", "how checks share the price")):
+        made.add_argument(f"--{name}", metavar="NAME", help=help_)
+    made.add_argument("--html", metavar="FILE", help="write a report, with charts, to a new file")
+    made.add_argument("--failures", type=int, metavar="NUMBER", help="how many failed checks suite = sparse may report")
+    made.add_argument("--clip", type=number("clip"), metavar="NUMBER",
+                      help="the most that one entity adds where its rows are not limited (default: learned)")
+    made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
+    made.add_argument("--alpha", type=number("alpha"), metavar="NUMBER", help="the share of wrong decisions (default: 0.05)")
+    add_place(made)
+    add_terms(made)
+    made.add_argument("--json", action="store_true", help="print JSON")
+    made.add_argument("--csv", action="store_true", help="print CSV")
+
+
+def _validate(options: argparse.Namespace) -> None:
+    from dpsql.dbapi import Connection
+    from dpsql.sql.text.split import split
+
+    names = ("decider", "suite", "alpha", "failures", "clip", "max_rows")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    named = [part.partition("=") for part in options.synthetic]
+    synthetic = {table if found else None: source if found else table for table, found, source in named}
+    queries, within = split(statements_of(options)), value_of(options.within or "null")
+    if options.html is not None and Path(options.html).exists():  # checked before anything is charged
+        raise OperationalError(f"{options.html} exists, and is not overwritten", code="exists", try_="another name")
+    with connected(options) as connection, waiting():  # files here belong to whoever has the shell; never those of the policy
+        session = replace(connection.session, uploads=connection.session.uploads.also(Path.cwd()))
+        made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
+    if options.html is not None:
+        from dpsql.validation.report import page
+
+        write_new(options.html, page(made))
+    if options.json:
+        print(made.as_json())
+    else:
+        print_answer(made.table(), options)
