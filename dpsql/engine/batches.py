@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.accuracy_plan import AccuracyPlan
 from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explain_workload import explained_batch
@@ -134,6 +135,10 @@ class WorkloadStatement(Charged[Answers]):
     def identity(self) -> str:
         return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted,
                       replace(self.options, planning=None))
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.made.asked[0].question)
 
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
