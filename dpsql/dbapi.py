@@ -7,6 +7,7 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -142,6 +143,7 @@ class Connection:
         self._turn, self._state = threading.RLock(), threading.Lock()
         self._running, self._asked = 0, 0  # the depth of calls under way, and the number of the statement
         self.notes = session.notes
+        self._opened = session.price, session.confidence
 
     @property
     def session(self) -> Session:
@@ -215,13 +217,16 @@ class Connection:
             return [(column.name, column.type.value) for column in describe(_text(sql), session, parameters)]
 
     @guarded
-    def set_terms(self, *, epsilon: object = None, delta: object = None, rho: object = None, confidence: object = 0.95) -> None:
-        """The price and the confidence of statements that state none, from now on; by default, those of the policy. Raises
-        OptionError."""
-        from dpsql.engine.opening import ConnectionTerms, on_terms
+    def set_terms(self, *, epsilon: object = None, delta: object = None, rho: object = None, confidence: object = None) -> None:
+        """The price and the confidence of statements that state none, from now on; by default, those with which the connection
+        was opened. Raises OptionError."""
+        from dpsql.engine.opening import ConnectionTerms
 
+        price, opened = self._opened
+        terms = ConnectionTerms(epsilon=epsilon, delta=delta, rho=rho, confidence=opened if confidence is None else confidence)
         with self._used() as session:
-            self._session = on_terms(session, ConnectionTerms(epsilon=epsilon, delta=delta, rho=rho, confidence=confidence))
+            self._session = replace(session, price=price if terms.price is None else terms.price,
+                                    confidence=terms.exact_confidence)
 
     def interrupt(self) -> None:
         """Stop the statement that another thread runs on this connection, and return when it is over; where none runs, at once.

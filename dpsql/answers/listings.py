@@ -47,6 +47,13 @@ def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
     return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
+def described_column(column: Column) -> str:
+    """What the policy says of a column, in one line."""
+    values = "" if column.domain is None else f"values: {_values(column)}"
+    bounds = f"bounds: {_bounds(column)}" if column.type.numeric else ""
+    return "; ".join(part for part in (values, bounds) if part) or "values not declared"
+
+
 def _values(column: Column) -> str:
     if column.domain is None:
         return "not declared"

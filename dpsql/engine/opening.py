@@ -9,7 +9,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
@@ -132,12 +132,6 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
                    kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=tuple(notes))
-
-
-def on_terms(session: Session, terms: ConnectionTerms) -> Session:
-    """The session with the price and the confidence that a person chooses now. Raises OptionError."""
-    chosen, confidence = terms.price, terms.exact_confidence
-    return replace(session, price=chosen if chosen is not None else session.budget.per_statement, confidence=confidence)
 
 
 def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger,
