@@ -74,6 +74,15 @@ def test_ends_are_shown_or_not(options: str, session: Session) -> None:
         describe(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) COUNT(*) FROM people", session)
 
 
+@pytest.mark.parametrize("text", [
+    "VALIDATE SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) COUNT(*) FROM people AGAINST people_syn WITHIN 5 PERCENT",
+    "CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) sex FROM people",
+])
+def test_ends_are_of_queries_alone(text: str, session: Session) -> None:
+    with pytest.raises(Error, match="options"):
+        describe(text, session)
+
+
 def test_a_wrong_statement_is_refused_where_it_is_described(session: Session) -> None:
     with pytest.raises(Error, match="unknown|no column"):
         describe("SELECT AVG(agee) FROM people", session)

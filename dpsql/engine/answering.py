@@ -52,7 +52,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
-        case Query(errors=True):
+        case Query(shows_ends=True):
             plan = decide(statement, session, parameters)
             made = plan.answer()
             return showing_ends(made, plan.columns) if isinstance(made, Answer) else made

@@ -49,9 +49,9 @@ def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Opti
     questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
         with located(query.text, which(number, queries)):
-            if query.options:
+            if query.all_options:
                 raise OptionError("the options of a workload are given once, for all of its statements", code="options",
-                                  span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
+                                  span=query.all_options[0].span, try_="con.workload([...], epsilon=0.5)")
             questions.append(bind(query, session.catalog, session.kernel, session.scratch, given))
     if not questions:
         raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")

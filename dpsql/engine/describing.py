@@ -45,7 +45,7 @@ def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[
             return columns_of(listed.columns) if isinstance(listed, Listing) else ()
         case _:
             found = decide(statement, session, parameters).columns
-            return with_ends(found) if isinstance(statement, Query) and statement.errors else found
+            return with_ends(found) if isinstance(statement, Query) and statement.shows_ends else found
 
 
 def as_rows(result: Result) -> Answer | Listing:

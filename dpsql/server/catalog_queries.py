@@ -35,6 +35,7 @@ from dpsql.sql.text.tokens import MOST_BYTES
 SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"
 RELATIONS: Mapping[str, Mapping[str, str]] = relations()
 PARSER_FAULTS = (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError)  # on odd texts
+_QUESTIONS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
 _OF_POSTGRES = ("oid", "name", "regclass", "regtype")
 _WORDS = ("pg_", "information_schema")
 
@@ -55,6 +56,8 @@ def read_question(text: str, tables: Sequence[str]) -> exp.Query | None:
         return None
     try:
         tokens = _readable(Postgres().tokenize(text))
+        if not tokens or tokens[0].token_type not in _QUESTIONS:
+            return None
         found = Postgres().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE).parse(tokens, text)
     except PARSER_FAULTS:
         return None

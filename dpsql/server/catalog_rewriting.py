@@ -179,9 +179,10 @@ def _about_session(node: exp.Anonymous, asking: Asking) -> exp.Expr:
         return exp.Literal.string(told[name])
     if name == "current_schemas":
         return exp.Array(expressions=[exp.Literal.string(schema) for schema in (SCHEMAS[0], asking.schema)])
-    if name == "current_setting" and node.expressions and isinstance(_uncast(node.expressions[0]), exp.Literal):
-        found = asking.settings.get(_uncast(node.expressions[0]).name.lower())
-        return exp.Null() if found is None else exp.Literal.string(found)
+    if name == "current_setting" and node.expressions:
+        asked = _uncast(node.expressions[0])
+        found = asking.settings.get(asked.name.lower()) if isinstance(asked, exp.Literal) else None
+        return exp.cast(exp.Null(), "VARCHAR") if found is None else exp.Literal.string(found)
     if name in ("json_build_object", "jsonb_build_object"):  # of sequences and such, of which there are none
         return exp.Null()
     if name == "set_config" and len(node.expressions) > 1:

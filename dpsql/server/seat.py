@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.answering import seen_by
-from dpsql.errors import Error, Incident
+from dpsql.errors import Error, Incident, InternalError
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
@@ -63,8 +63,9 @@ class ConnectionSeat:
             if not split(text):
                 return Described(parameters=(), columns=None)
             statement = parse(text)
-            probed = self._probed(statement, text)
-            return probed if probed is not None else describe_with(statement, text, given, self._connection)
+            if is_probe(statement) and not count_of(statement):
+                return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
+            return describe_with(statement, text, given, self._connection)
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
@@ -80,9 +81,8 @@ class ConnectionSeat:
             if not split(text):
                 return _rows("", None, ())
             statement = parse(text)
-            probed = self._probed(statement, text)
-            if probed is not None and count_of(statement) == 0:
-                return _rows("SELECT 0", probed.columns, ())
+            if is_probe(statement):
+                return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
             return self._answered(text, parameters)
 
     def cancel(self) -> None:
@@ -117,13 +117,19 @@ class ConnectionSeat:
         if getattr(made, "stored", False):
             yield "cost: nothing, as this was answered before"
         elif cost:
-            left = "; ".join(f"{account.whose or 'all'}: {account.left()}" for account in self._connection.budget().accounts)
-            yield f"cost: {cost}; left: {left}"
+            yield f"cost: {cost}{self._left()}"
         if isinstance(made, Answer):
             rough = [column.name for column in made.columns if column.approximate]
             if rough:
                 yield f"errors are approximate for {', '.join(rough)}"
         yield from getattr(made, "notes", ())
+
+    def _left(self) -> str:
+        """What is left of the budget; nothing where that cannot be told now, as the answer is there and paid for."""
+        with contextlib.suppress(Error):
+            return "; left: " + "; ".join(f"{account.whose or 'all'}: {account.left()}"
+                                          for account in self._connection.budget().accounts)
+        return ""
 
     def _tables(self) -> Sequence[str]:
         return list(self._connection.session.catalog.tables)
@@ -140,22 +146,15 @@ class ConnectionSeat:
             self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, asking)
         return self._catalogue[1]
 
-    def _probed(self, statement: Statement, text: str) -> Described | None:
-        """The columns of a query that cannot have a row, as its text says; None for any other statement.
-
-        Tools ask so for the columns of a table or of a query. Of rows of a private table they are what the policy declares.
-        """
-        if not isinstance(statement, Query) or not has_no_row(statement.tree):
-            return None
+    def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
+        """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""
         try:
-            columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind in self._connection.describe(
-                text, [None] * count_of(statement)))
+            return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in self._connection.describe(text, tuple(parameters)))
         except Error as fault:
             if statement.parameters or fault.code not in OF_ROWS:
                 raise
             border.check(statement.tree, text)
-            columns = self._asked().columns_of_rows(statement.tree)
-        return Described(parameters=("VARCHAR",) * count_of(statement), columns=columns)
+            return self._asked().columns_of_rows(statement.tree)
 
     @contextlib.contextmanager
     def _told(self, text: str) -> Iterator[None]:
@@ -167,12 +166,19 @@ class ConnectionSeat:
                 yield
             except Error as caught:
                 fault = caught
+            except Exception:
+                fault = InternalError("a fault of the server stopped this", code="fault")
             stopped = fault is not None and (isinstance(fault, Incident) and self._was_cancelled.is_set())
         if fault is not None:
             raise (cancelled() if stopped else told(fault, text)) from None
 
 
 _NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up
+
+
+def is_probe(statement: Statement) -> TypeGuard[Query]:
+    """Whether this is a query that cannot have a row, as its text says: tools ask so for the columns of a table or a query."""
+    return isinstance(statement, Query) and has_no_row(statement.tree)
 
 
 def has_no_row(tree: exp.Query) -> bool:

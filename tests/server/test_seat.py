@@ -154,6 +154,20 @@ def test_a_probe_has_columns_and_no_row_and_is_free(text: str, seat: ConnectionS
     assert spent(seat) == before
 
 
+def test_a_probe_with_parameters_is_free_too(seat: ConnectionSeat) -> None:
+    text, before = "SELECT sex, COUNT(*) AS n FROM people WHERE age > $1 GROUP BY sex LIMIT 0", spent(seat)
+    assert seat.describe(text, []).columns == seat.execute(text, [30]).columns and spent(seat) == before
+
+
+def test_a_fault_of_the_seat_is_told_without_its_cause(seat: ConnectionSeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: object) -> object:
+        raise ValueError("a row")
+
+    monkeypatch.setattr("dpsql.server.seat.read_question", fails)
+    told = refusal(seat, "SELECT COUNT(*) FROM people")
+    assert told.sqlstate == "XX000" and "row" not in told.message and told.__cause__ is None and told.__suppress_context__
+
+
 def test_a_probe_of_a_table_shows_what_is_declared_alone(seat: ConnectionSeat) -> None:
     found = seat.execute("SELECT * FROM people LIMIT 0", ())
     assert [(column.name, column.kind) for column in found.columns or ()] == [
