@@ -56,7 +56,7 @@ class ConnectionSeat:
             about = read_setting(text, self._settings)
             if about is not None:
                 return Described(parameters=(), columns=about.columns)
-            tree = read_question(text, self._tables())
+            tree = self._question(text)
             if tree is not None:
                 kinds = parameter_kinds(tree, given)
                 return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
@@ -74,7 +74,7 @@ class ConnectionSeat:
             if about is not None:
                 about.apply(self._settings, self._connection)
                 return _rows(about.tag, about.columns, about.rows)
-            tree = read_question(text, self._tables())
+            tree = self._question(text)
             if tree is not None:
                 found = self._asked().ask(tree, parameters)
                 return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
@@ -131,8 +131,17 @@ class ConnectionSeat:
                                           for account in self._connection.budget().accounts)
         return ""
 
-    def _tables(self) -> Sequence[str]:
-        return list(self._connection.session.catalog.tables)
+    def _question(self, text: str) -> exp.Query | None:
+        """The tree of a question to the catalogue. One that names no table is one of dpsql where the catalogue cannot answer it, as
+        where it calls a function that only dpsql has."""
+        tree = read_question(text, list(self._connection.session.catalog.tables))
+        if tree is None or tree.find(exp.Table) is not None:
+            return tree
+        try:
+            self._asked().describe(tree, [None] * len(parameter_kinds(tree, ())))
+        except Error:
+            return None
+        return tree
 
     def _asked(self) -> CatalogDatabase:
         """The catalogue as it is now; the tables of the analyst's own that are made meanwhile come into it."""

@@ -251,6 +251,11 @@ def test_the_catalogue_knows_the_tables_of_the_analyst(seat: ConnectionSeat) -> 
     assert rows(seat.execute("SELECT current_user, current_database(), 1", ())) == [("ada", "study", 1)]
 
 
+def test_a_constant_that_the_catalogue_does_not_know_is_one_of_dpsql(seat: ConnectionSeat) -> None:
+    assert rows(seat.execute("SELECT 1 + 1 AS two", ())) == [(2,)]
+    assert refusal(seat, "SELECT nothing_at_all(1)").sqlstate == "42883"
+
+
 def test_a_mixed_question_is_refused(seat: ConnectionSeat) -> None:
     before = spent(seat)
     refusal(seat, "SELECT COUNT(*) FROM people, pg_catalog.pg_class")
