@@ -132,7 +132,7 @@ class ConnectionSeat:
         return ""
 
     def _question(self, text: str) -> exp.Query | None:
-        """The tree of a question to the catalogue. One that names no table is one of dpsql where the catalogue cannot answer it, as
+        """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as
         where it calls a function that only dpsql has."""
         tree = read_question(text, list(self._connection.session.catalog.tables))
         if tree is None or tree.find(exp.Table) is not None:
