@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -141,8 +143,10 @@ class Connection:
 
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
-        self._turn = threading.RLock()
+        self._turn, self._state = threading.RLock(), threading.Lock()
+        self._running, self._asked = 0, 0  # the depth of calls under way, and the number of the statement
         self.notes = session.notes
+        self._opened = session.price, session.confidence
 
     @property
     def session(self) -> Session:
@@ -153,8 +157,22 @@ class Connection:
     @contextlib.contextmanager
     def _used(self) -> Iterator[Session]:
         """The session, for one thread at a time: its ledger and its engine serve one statement after another."""
-        with self._turn, working("asking ..."):
+        with self._turn, working("asking ..."), self._numbered():
             yield self.session
+
+    @contextlib.contextmanager
+    def _numbered(self) -> Iterator[None]:
+        """What `interrupt` knows of a statement: that it runs, and that it is the same."""
+        with self._state:
+            self._running += 1
+            if self._running == 1 and self._session is not None:
+                self._asked += 1
+                self._session.interrupted.clear()
+        try:
+            yield
+        finally:
+            with self._state:
+                self._running -= 1
 
     def cursor(self) -> Cursor:
         _ = self.session
@@ -191,6 +209,44 @@ class Connection:
             raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
         with self._used() as session:
             return explain(query, session, parameters)
+
+    @guarded
+    def describe(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[str, str]]:
+        """The names and types of the columns that the answer of a statement will have, as in the `description` of a cursor.
+
+        Nothing is charged, and no private row is read. Raises a located error if the statement is wrong.
+        """
+        from dpsql.engine.describing import describe
+
+        with self._used() as session:
+            return [(column.name, column.type.value) for column in describe(_text(sql), session, parameters)]
+
+    @guarded
+    def set_terms(self, *, epsilon: object = None, delta: object = None, rho: object = None, confidence: object = None) -> None:
+        """The price and the confidence of statements that state none, from now on; by default, those with which the connection
+        was opened. Raises OptionError."""
+        from dpsql.engine.opening import ConnectionTerms
+
+        price, opened = self._opened
+        terms = ConnectionTerms(epsilon=epsilon, delta=delta, rho=rho, confidence=opened if confidence is None else confidence)
+        with self._used() as session:
+            self._session = replace(session, price=price if terms.price is None else terms.price,
+                                    confidence=terms.exact_confidence)
+
+    def interrupt(self) -> None:
+        """Stop the statement that another thread runs on this connection, and return when it is over; where none runs, at once.
+
+        Before its charge it ends with an OperationalError. After it, its queries of the database are stopped: it fails as any
+        statement that fails after its charge, and the charge is kept. What was read already is still answered.
+        """
+        with self._state:
+            session, number = self._session, self._asked
+            if not self._running or session is None:
+                return
+            session.interrupted.set()
+        while self._running and self._asked == number:
+            session.kernel.interrupt()  # again and again: a statement makes several queries, one after the other
+            time.sleep(0.02)
 
     @guarded
     def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
@@ -356,8 +412,8 @@ class Cursor:
         """Run one statement. Raises a located `dpsql.Error` if anything is wrong with it; nothing is charged then, except for
         an `Incident`, whose charge is kept."""
         from dpsql.answers.answer import Answer
-        from dpsql.answers.listings import Listing, listed_spending
         from dpsql.engine.answering import answer
+        from dpsql.engine.describing import as_rows
         from dpsql.planning.explain import Explanation
         from dpsql.synthesis.online_model import OnlineModel
         from dpsql.synthesis.released_database import ReleasedDatabase
@@ -368,30 +424,24 @@ class Cursor:
         self._clear()
         with self.connection._used() as session:
             result = answer(_text(sql), session, parameters)
-        if isinstance(result, Validation):
-            self.validation, result = result, result.table()
-        if isinstance(result, Answer):
-            self.answer = result
-            self._describe([(column.name, column.type.value) for column in result.columns])
-            self.rowcount = result.size
-        elif isinstance(result, Explanation):
-            self.explanation = result
-            self._take([("explanation", "VARCHAR")], [(line,) for line in str(result).splitlines()])
-        elif isinstance(result, SyntheticTable):
-            self.synthetic = result
-            self._take([("marginal", "VARCHAR"), ("cells", "BIGINT"), ("error of a count", "DOUBLE"), ("off by", "DOUBLE")],
-                       [(", ".join(each.columns), each.cells, each.error, each.off) for each in result.marginals])
-        elif isinstance(result, ReleasedDatabase):
-            self.database = result
-            self._take([("table", "VARCHAR"), ("rows", "BIGINT"), ("key", "VARCHAR"), ("hangs on", "VARCHAR")],
-                       [(each.name, each.rows, ", ".join(each.key), "" if each.parent is None else each.parent.table)
-                        for each in result.tables])
-        elif isinstance(result, OnlineModel):
-            self.model = result
-            self._take([("column", "VARCHAR"), ("values", "BIGINT")], [(each.name, len(each.values)) for each in result.columns])
+        match result:
+            case Validation():
+                self.validation = result
+            case Explanation():
+                self.explanation = result
+            case SyntheticTable():
+                self.synthetic = result
+            case ReleasedDatabase():
+                self.database = result
+            case OnlineModel():
+                self.model = result
+        rows = as_rows(result)
+        if isinstance(rows, Answer):
+            self.answer = rows
+            self._describe([(column.name, column.type.value) for column in rows.columns])
+            self.rowcount = rows.size
         else:
-            listing = result if isinstance(result, Listing) else listed_spending(result)
-            self._take([(name, kind.value) for name, kind in listing.columns], list(listing.rows))
+            self._take([(name, kind.value) for name, kind in rows.columns], list(rows.rows))
         return self
 
     def _take(self, columns: Sequence[tuple[str, str]], rows: list[tuple[Any, ...]]) -> None:

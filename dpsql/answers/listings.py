@@ -47,6 +47,13 @@ def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
     return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
+def described_column(column: Column) -> str:
+    """What the policy says of a column, in one line."""
+    values = "" if column.domain is None else f"values: {values_of_column(column)}"
+    bounds = f"bounds: {bounds_of(column)}" if column.type.numeric else ""
+    return "; ".join(part for part in (values, bounds) if part) or "values not declared"
+
+
 def values_of_column(column: Column) -> str:
     """The declared values of a column, or the first of them."""
     if column.domain is None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, left_of, price_of, reachable_accuracy
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.goals import Goals, goals_of, with_minimum_goal
@@ -47,6 +48,10 @@ class Accurate(Charged[Answers]):
         options = replace(self.options, price=None, planning=None)
         return digest(self.session.policy, "accuracy", identity_of(self.asked), self.goals, _account(self.given, self.session),
                       options)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.asked[0].question)
 
     def explain(self) -> Explanation:
         with located(self.queries[0].text):

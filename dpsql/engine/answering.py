@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import showing_ends
 from dpsql.answers.listings import Listing, described, listed_releases, listed_tables
 from dpsql.answers.spending import Spending
 from dpsql.engine.accounts import budget_of, releases_of
@@ -53,6 +54,10 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
+        case Query(shows_ends=True):
+            plan = decide(statement, session, parameters)
+            made = plan.answer()
+            return showing_ends(made, plan.columns) if isinstance(made, Answer) else made
         case Query() | Validate() | Synthesize() | SynthesizeTables() | OpenModel():
             return decide(statement, session, parameters).answer()
         case Explain(query=query):

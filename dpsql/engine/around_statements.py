@@ -9,6 +9,7 @@ from typing import Any
 
 from dpsql.answers.answer import Answer, of_json, told_withheld
 from dpsql.answers.around_rows import composed, loaded
+from dpsql.answers.described_columns import DescribedColumn, of_released
 from dpsql.answers.row_identity import moved
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
@@ -21,7 +22,7 @@ from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Literal, columns
+from dpsql.plan.expr.nodes import Literal
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Field, bottom_up
 from dpsql.plan.operators.constants import Constants
@@ -72,9 +73,7 @@ def meant(around: AroundReleased) -> bool:
     """Whether the aggregates over released rows mean what they say: these rows were not chosen by key selection, they are not
     grouped by noisy numbers, and they are not merely counted, which would count all declared groups, with rows or without."""
     selected = {name for name, table in around.tables.items() if any(key.domain is None for key in table.question.keys)}
-    noisy = {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
-                             if columns(output.expr) - {key.column for key in table.question.keys})
-             for name, table in around.tables.items()}
+    noisy = around.measured
     for node in bottom_up(around.rows.node):
         if isinstance(node, GroupsOfReleased):
             below, above = moved(node.input, noisy).columns, moved(node, noisy).columns
@@ -99,6 +98,10 @@ class AroundStatement(Charged[Answer]):
     @property
     def identity(self) -> str:
         return digest(self.session.policy, "around", self.program.question, self.program.options, self.around.identity)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_released(self.around)
 
     def explain(self) -> Explanation:
         session, entity = self.session, self.session.catalog.entity.name
@@ -150,6 +153,10 @@ class AroundPublic:
     options: Options
     text: str
     session: Session
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_released(self.around)
 
     def explain(self) -> Explanation:
         node, session = self.around.rows.node, self.session

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.accuracy_plan import AccuracyPlan
 from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explain_workload import explained_batch
@@ -48,9 +49,9 @@ def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Opti
     questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
         with located(query.text, which(number, queries)):
-            if query.options:
+            if query.all_options:
                 raise OptionError("the options of a workload are given once, for all of its statements", code="options",
-                                  span=query.options[0].span, try_="con.workload([...], epsilon=0.5)")
+                                  span=query.all_options[0].span, try_="con.workload([...], epsilon=0.5)")
             questions.append(bind(query, session.catalog, session.kernel, session.scratch, given))
     if not questions:
         raise ProgrammingError("there is no statement", code="empty", try_="con.workload([\"SELECT COUNT(*) FROM people\"])")
@@ -134,6 +135,10 @@ class WorkloadStatement(Charged[Answers]):
     def identity(self) -> str:
         return digest(self.session.policy, "workload", identity_of(self.made.asked), self.made.allotted,
                       replace(self.options, planning=None))
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.made.asked[0].question)
 
     def explain(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,

@@ -117,7 +117,9 @@ class Charged(abc.ABC, Generic[Made]):
 
 @contextlib.contextmanager
 def open_account(text: str, session: Session) -> Iterator[None]:
-    """A context that raises BudgetExhausted, located, if the account has too many failed or running statements."""
+    """A context that raises BudgetExhausted, located, if the account has too many failed or running statements; and before it
+    OperationalError, if the statement was interrupted."""
+    session.check_interrupted()
     try:
         yield
     except Closed as told:

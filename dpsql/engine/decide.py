@@ -12,6 +12,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
 from dpsql.engine.accuracy import accurate
@@ -46,6 +47,11 @@ from dpsql.validation.findings import Validation
 
 class Plan(Protocol):
     """What will be done for a statement."""
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        """The columns that the answer will have."""
+        ...
 
     def explain(self) -> Explanation:
         """What it would do and cost; spends nothing."""
@@ -156,6 +162,10 @@ class Public:
     text: str
     session: Session
 
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
+
     def explain(self) -> Explanation:
         with located(self.text):
             return explained_public(self.question, self.view, self.session.kernel, entity=self.session.catalog.entity.name)
@@ -179,6 +189,10 @@ class DeclaredGroups:
     text: str
     session: Session
     beside: Callable[[], Plan]
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
 
     def explain(self) -> Explanation:
         return self.beside().explain()

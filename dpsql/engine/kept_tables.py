@@ -16,6 +16,7 @@ from operator import methodcaller
 from typing import Any
 
 from dpsql.accounting.cost import FREE
+from dpsql.answers.described_columns import OF_DROP
 from dpsql.answers.listings import Listing
 from dpsql.engine.charging import open_account
 from dpsql.engine.session import Session
@@ -26,7 +27,6 @@ from dpsql.plan.identity import digest
 from dpsql.sql.text.statement import Drop
 from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
 from dpsql.synthesis.synthetic_table import MARK
-from dpsql.types import Type
 
 BEGINNING = f'{SYNTHETIC} note": '  # of notes, which hold no table
 
@@ -83,7 +83,7 @@ def drop(statement: Drop, session: Session) -> Listing:
                         subject=statement.name, try_=close[0] if close else "SHOW TABLES, which lists them")
         raise told.located(statement.text)
     _record(TableNote(name=statement.name, content=None), session, statement.text)
-    return Listing(columns=(("dropped", Type.VARCHAR),), rows=((statement.name,),))
+    return Listing(columns=OF_DROP, rows=((statement.name,),))
 
 
 def _record(note: TableNote, session: Session, text: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.catalog.model import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import finished, located, open_account
@@ -156,6 +157,10 @@ class OnlineStatement:
     groups: tuple[CountedGroups, ...]
     text: str
     session: Session
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
 
     def explain(self) -> Explanation:
         model, used = self.model, len(self._found())

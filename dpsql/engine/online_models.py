@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
+from dpsql.answers.described_columns import OF_ONLINE_MODEL, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
@@ -98,6 +99,10 @@ class OpeningStatement(Charged[OnlineModel]):
     @property
     def identity(self) -> str:
         return digest(self.session.policy, "online", self.plan.name, self.question, self.plan.terms, self.plan.forms)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return columns_of(OF_ONLINE_MODEL)
 
     def explain(self) -> Explanation:
         plan, session, domain = self.plan, self.session, self.plan.table.domain

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from threading import Event
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.model import Budget, Catalog, Table
 from dpsql.catalog.price import Price
+from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.models.joint_histogram import JointHistogram
@@ -34,6 +36,7 @@ class Session:
     uploads: Uploads = field(default_factory=Uploads)
     notes: tuple[str, ...] = ()
     online: dict[str, JointHistogram] = field(default_factory=dict, compare=False)  # online models, by what they know
+    interrupted: Event = field(default_factory=Event, compare=False)  # whether the statement that is asked is to stop
     released: dict[str, tuple[str, Table]] = field(default_factory=dict, compare=False)  # synthetic tables, by name
 
     @cached_property
@@ -45,6 +48,12 @@ class Session:
         """The limits on what this analyst may spend: by analyst, and under None that of all together."""
         mine = self.budget.of(self.analyst)
         return {None: limit(self.budget.total), **({self.analyst: limit(mine)} if mine is not None else {})}
+
+    def check_interrupted(self) -> None:
+        """Raise OperationalError if the statement is to stop, which is nothing to charge yet."""
+        if self.interrupted.is_set():
+            raise OperationalError("the statement was interrupted before anything was charged", code="interrupted",
+                                   try_="it again")
 
     def close(self) -> None:
         self.kernel.close()

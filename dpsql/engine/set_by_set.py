@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.around_statements import released_first
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
@@ -81,6 +82,10 @@ class SetBySet(Charged[Answer]):
     @property
     def identity(self) -> str:
         return digest(self.session.policy, "set by set", self.question, self.program.options)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
 
     def explain(self) -> Explanation:
         session, entity = self.session, self.session.catalog.entity.name

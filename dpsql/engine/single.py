@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.answers.answer import Answer, of_json
+from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
@@ -62,6 +63,10 @@ class SingleStatement(Charged[Answer]):
     @property
     def identity(self) -> str:
         return digest(self.session.policy, self.program.question, self.program.options)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.program.question)
 
     def explain(self) -> Explanation:
         told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
+from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE, DescribedColumn, columns_of
 from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
 from dpsql.batch.records import Record, encoded
 from dpsql.catalog.model import Catalog, Table
@@ -202,6 +203,10 @@ class SynthesisStatement(Charged[SyntheticTable]):
         public = () if plan.task.public is None else (hashlib.sha256(plan.task.public.tobytes()).hexdigest(),)
         return digest(self.session.policy, "synthetic", plan.name, self.question, replace(plan.terms, workload=None, public=None),
                       plan.task.workload, plan.choice.method.name, plan.forms, *public)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return columns_of(OF_SYNTHETIC_TABLE)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session

@@ -12,6 +12,7 @@ from typing import Literal
 from sqlglot import exp
 
 from dpsql.accounting.cost import Cost
+from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.kept_tables import keep_again
@@ -165,6 +166,10 @@ class LinkedStatement(Charged[ReleasedDatabase]):
         forms = tuple(view.forms for _, view in plan.views)
         return digest(self.session.policy, "synthetic tables", names, links, self.questions, plan.terms, forms,
                       plan.choice.method.name)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return columns_of(OF_SYNTHETIC_TABLES)
 
     def explain(self) -> Explanation:
         plan, session = self.plan, self.session

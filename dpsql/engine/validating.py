@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpsql.answers.described_columns import OF_CHECKS, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.guard import guarded
@@ -43,6 +44,10 @@ class Checks(Charged[Validation]):
     @property
     def identity(self) -> str:
         return digest(self.session.policy, *self.plan.identity)
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return columns_of(OF_CHECKS)
 
     def explain(self) -> Explanation:
         told = explained_validation(self.plan, self.session.kernel, entity=self.session.catalog.entity.name,

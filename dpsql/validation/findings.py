@@ -11,8 +11,8 @@ from typing import Any
 
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import of_rows
+from dpsql.answers.described_columns import OF_CHECKS
 from dpsql.plan.expr.nodes import Value
-from dpsql.types import Type
 from dpsql.validation.deciders.decider import CONFIDENCE, Outcome
 
 YES, NO, INCONCLUSIVE, UNTESTED = "yes", "no", "inconclusive", "not tested"
@@ -118,16 +118,13 @@ class Validation:
 
     def table(self) -> Answer:
         """One row for each check."""
-        columns = (("query", Type.VARCHAR), ("synthetic", Type.VARCHAR), ("tolerance", Type.VARCHAR), ("within", Type.VARCHAR),
-                   ("p_outside", Type.DOUBLE), ("p_inside", Type.DOUBLE), ("slack", Type.BIGINT), ("certain_from", Type.BIGINT),
-                   ("decider", Type.VARCHAR))
         rows, errors, intervals = [], [], []
         for found in self.findings:
             rows.append((found.query, _shown(found.synthetic), found.tolerance, found.decision, _rounded(found.p_outside),
                          _rounded(found.p_inside), found.slack, found.certain, found.decider))
             errors.append((*(None,) * 6, found.spread, None, None))
             intervals.append((*(None,) * 6, found.slacks, None, None))
-        shown = tuple(AnswerColumn(name=name, type=kind, exact=name != "slack", approximate=False) for name, kind in columns)
+        shown = tuple(AnswerColumn(name=name, type=kind, exact=name != "slack", approximate=False) for name, kind in OF_CHECKS)
         return Answer(columns=shown, data=of_rows(rows, errors, intervals, len(shown)), confidence=CONFIDENCE,
                       cost=self.cost, notes=self.summary, stored=self.stored)
 

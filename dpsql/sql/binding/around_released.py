@@ -19,7 +19,7 @@ from dpsql.errors import Error
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, Value
+from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.plan.node import Node, bottom_up, rebuild
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.scan import Scan
@@ -68,6 +68,13 @@ class AroundReleased:
     def over(self, tables: PublicTables) -> AroundRows:
         """The SQL, bound again now that the rows are released."""
         return self._binding.bound(tables) if self.awaits else self.rows
+
+    @property
+    def measured(self) -> dict[str, frozenset[str]]:
+        """The columns of each released table that rest on more than its keys."""
+        return {name: frozenset(label for label, output in zip(table.labels, table.question.outputs, strict=True)
+                                if columns(output.expr) - {key.column for key in table.question.keys})
+                for name, table in self.tables.items()}
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -40,6 +40,15 @@ def take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
     return tokens[: at - 1] + tokens[end:], tuple(options)
 
 
+def take_errors(options: Sequence[Option]) -> tuple[tuple[Option, ...], Option | None]:
+    """Cut errors = true or false out of the options. Raises SqlError, located, for another value, or where it is given twice."""
+    given = [option for option in options if option.name == "errors"]
+    fault = given[1:] or [option for option in given if not isinstance(option.value, bool)]
+    if fault:
+        raise SqlError("errors is given once, as true or false", code="options", span=fault[0].span, try_="errors = true")
+    return tuple(option for option in options if option.name != "errors"), given[0] if given else None
+
+
 def _check_mistyped(tokens: Sequence[Token]) -> None:
     for i, token in enumerate(tokens[2:], start=2):
         if tokens[i - 1].token_type is TokenType.WITH and tokens[i - 2].token_type is TokenType.SELECT and (

@@ -22,7 +22,7 @@ from dpsql.errors import SqlError, Unsupported
 from dpsql.sql.text.accuracy_clause import FIRST_WORDS as OF_ACCURACY
 from dpsql.sql.text.accuracy_clause import take_goals
 from dpsql.sql.text.equivalents import WRITTEN_WITH, rewrite_equivalents
-from dpsql.sql.text.option_clause import take_options
+from dpsql.sql.text.option_clause import take_errors, take_options
 from dpsql.sql.text.places import CLOSING, place
 from dpsql.sql.text.statement import PARAMETER, CheckedQuery, Describe, Explain, Explained, Query, Show, Statement
 from dpsql.sql.text.synthesis_clause import read_drop, read_synthesis
@@ -112,11 +112,12 @@ def _query(text: str, tokens: Sequence[Token], before: Token) -> Query:
         raise SqlError("a query is missing here", code="syntax", span=place_of(before), try_="SELECT ...")
     if tokens[0].token_type not in _QUERIES:
         raise _not_a_query(tokens[0])
-    rest, options = take_options(list(tokens))
+    rest, given = take_options(list(tokens))
+    options, errors = take_errors(given)
     rest, goals = (rest, ()) if OF_ACCURACY.isdisjoint(token.text.upper() for token in rest) else take_goals(rest)
     marked, parameters = _mark_parameters(rest)
     tree = _tree(text, marked)
-    return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals)
+    return Query(tree=tree, text=text, options=options, parameters=parameters, goals=goals, errors=errors)
 
 
 def _not_a_query(first: Token) -> Unsupported:

@@ -45,13 +45,27 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A SELECT, as sqlglot's tree, with its OPTIONS and the accuracy that is asked for."""
+    """A SELECT, as sqlglot's tree, with its OPTIONS and the accuracy that is asked for.
+
+    `errors` says whether the ends of intervals are shown as columns. It is none of the `options`, as these decide what is
+    released, and so it does not tell two statements apart: the stored answer is found with or without.
+    """
 
     tree: exp.Query
     text: str
     options: tuple[Option, ...] = ()
     parameters: tuple[str, ...] = field(default=())
     goals: tuple[Goal, ...] = ()
+    errors: Option | None = None
+
+    @property
+    def shows_ends(self) -> bool:
+        return self.errors is not None and self.errors.value is True
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """What stands in its clause of options."""
+        return self.options if self.errors is None else (*self.options, self.errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,8 +91,8 @@ class _ValidationReader:
                     raise reader._wrong(f"{shown(part[reader._at])} is not expected here", "WITHIN 5 PERCENT")
                 part = part[:end]
             query = self._query(part, before)
-            if query.options:
-                raise SqlError("the options of VALIDATE stand at its end", code="options", span=query.options[0].span,
+            if query.all_options:
+                raise SqlError("the options of VALIDATE stand at its end", code="options", span=query.all_options[0].span,
                                try_=FORM + " OPTIONS (...)")
             if query.goals:
                 raise SqlError("VALIDATE answers yes or no, so no accuracy is asked of it", code="accuracy",

@@ -1,0 +1,102 @@
+"""The columns of an answer as they are known before it: names and types from the text and the policy alone.
+
+OPTIONS (errors = true) shows the ends of intervals as columns of their own. Which columns have them is decided here, and so by
+the statement and never by its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from dpsql.answers.answer import Answer, AnswerColumn
+from dpsql.answers.columns import ColumnData
+from dpsql.answers.row_identity import moved
+from dpsql.plan.expr.nodes import Value, columns
+from dpsql.plan.question import Question
+from dpsql.plan.rules.substitute import has_placeholders
+from dpsql.sql.binding.around_released import AroundReleased
+from dpsql.types import Type
+
+ENDS = "low", "high"
+
+# the columns of what is no answer to a query, whatever it says
+OF_EXPLANATION = (("explanation", Type.VARCHAR),)
+OF_CHECKS = (("query", Type.VARCHAR), ("synthetic", Type.VARCHAR), ("tolerance", Type.VARCHAR), ("within", Type.VARCHAR),
+             ("p_outside", Type.DOUBLE), ("p_inside", Type.DOUBLE), ("slack", Type.BIGINT), ("certain_from", Type.BIGINT),
+             ("decider", Type.VARCHAR))
+OF_SYNTHETIC_TABLE = (("marginal", Type.VARCHAR), ("cells", Type.BIGINT), ("error of a count", Type.DOUBLE),
+                      ("off by", Type.DOUBLE))
+OF_SYNTHETIC_TABLES = (("table", Type.VARCHAR), ("rows", Type.BIGINT), ("key", Type.VARCHAR), ("hangs on", Type.VARCHAR))
+OF_ONLINE_MODEL = (("column", Type.VARCHAR), ("values", Type.BIGINT))
+OF_DROP = (("dropped", Type.VARCHAR),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedColumn:
+    """A column that an answer will have. `measured`: it is a number or a date that is computed of aggregates, so that it may have
+    an interval."""
+
+    name: str
+    type: Type
+    measured: bool = False
+
+
+def columns_of(listed: Iterable[tuple[str, Type]]) -> tuple[DescribedColumn, ...]:
+    """Columns that are given by their names and types."""
+    return tuple(DescribedColumn(name=name, type=kind) for name, kind in listed)
+
+
+def of_question(question: Question) -> tuple[DescribedColumn, ...]:
+    """The columns of the answer to a question: see `answer.compose`."""
+    calls = {call.id for call in question.aggregates}
+    return tuple(DescribedColumn(name=output.name, type=output.expr.type, measured=_has_ends(output.expr.type) and bool(
+        columns(output.expr) & calls or has_placeholders(output.expr))) for output in question.outputs)
+
+
+def of_released(around: AroundReleased) -> tuple[DescribedColumn, ...]:
+    """The columns of SQL over released rows: see `around_rows.composed`. Those that are bound again when the rows are there may
+    rest on noise whatever they are."""
+    found = moved(around.rows.node, around.measured).columns
+    return tuple(DescribedColumn(name=name, type=field.facts.type, measured=_has_ends(field.facts.type) and (
+        around.awaits or field.id in found)) for name, field in around.rows.shown)
+
+
+def _has_ends(kind: Type) -> bool:
+    return kind.numeric or kind is Type.DATE
+
+
+def with_ends(columns: Sequence[DescribedColumn]) -> tuple[DescribedColumn, ...]:
+    """The columns, each that is measured before the ends of its interval."""
+    return tuple(chain.from_iterable((column, *_ends_of(column)) for column in columns))
+
+
+def _ends_of(column: DescribedColumn) -> tuple[DescribedColumn, ...]:
+    kind = Type.DATE if column.type is Type.DATE else Type.DOUBLE
+    return tuple(DescribedColumn(name=f"{column.name}_{end}", type=kind) for end in ENDS) if column.measured else ()
+
+
+def showing_ends(answer: Answer, described: Sequence[DescribedColumn]) -> Answer:
+    """The answer with the ends of intervals as columns. An exact value is both ends of its own; where nothing is known of an
+    error, they are NULL."""
+    shown: list[AnswerColumn] = []
+    data: list[ColumnData] = []
+    for at, (column, about) in enumerate(zip(answer.columns, described, strict=True)):
+        shown.append(column)
+        data.append(answer.data[at])
+        if about.measured:
+            ends = [_interval(answer, row, at, exact=column.exact) for row in range(answer.size)]
+            shown += [AnswerColumn(name=each.name, type=each.type, exact=True) for each in _ends_of(about)]
+            data += [ColumnData(values=tuple(end[side] for end in ends)) for side in range(len(ENDS))]
+    return replace(answer, columns=tuple(shown), data=tuple(data))
+
+
+def _interval(answer: Answer, row: int, column: int, *, exact: bool) -> tuple[Value, Value]:
+    found, value = answer.ends(row, column), answer.rows[row][column]
+    if found is None:
+        own = float(value) if isinstance(value, int) else value
+        return (own, own) if exact else (None, None)
+    low, high = found
+    return (low, high) if not isinstance(low, float) or not math.isnan(low) else (None, None)

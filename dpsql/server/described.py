@@ -1,0 +1,121 @@
+"""The kinds of a statement's parameters and columns, before its values are known: no charge, and no private row is read.
+
+Clients prepare a statement first and give the values later. What kind a parameter is, the binder itself tells: the statement is
+described with a value of each kind, and the first kind that it takes is the one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from dpsql.catalog.model import Catalog
+from dpsql.dbapi import Connection
+from dpsql.errors import Error, SqlError
+from dpsql.server.answers_on_wire import ColumnOnWire, Described
+from dpsql.sql.text.border import parameter_of
+from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
+
+TRIED: Mapping[str, tuple[object, ...]] = {
+    "BIGINT": (1, 0), "DOUBLE": (0.5, 1.5), "DATE": (dt.date(2000, 1, 1),), "TIMESTAMP": (dt.datetime(2000, 1, 1),),
+    "BOOLEAN": (True,), "VARCHAR": ("a", "", "year", "%a")}
+"""Values by which a kind is tried; several where some statements take only some values, such as a fraction."""
+UNKNOWN = "VARCHAR"  # of a parameter that any kind fits, as in PostgreSQL
+
+
+def describe_with(statement: Statement, text: str, given: Sequence[str | None], connection: Connection) -> Described:
+    """The kinds of the parameters of a statement, and its columns. Kinds that are given are kept. Raises a located
+    `errors.Error` if the statement is wrong whatever the values are."""
+    count = count_of(statement)
+    stated = [*given[:count], *[None] * (count - len(given))]
+    likely = likely_kinds(statement, connection.session.catalog)
+    kinds: list[str | None] = list(stated)
+    values: list[object] = [None if kind is None else TRIED[kind][0] for kind in stated]
+    for at in range(count):
+        kinds[at], values[at] = _first_that_fits(text, values, at, _tried(stated[at], likely.get(at)), connection)
+    columns = connection.describe(text, values)
+    return Described(parameters=tuple(kind or UNKNOWN for kind in kinds),
+                     columns=tuple(ColumnOnWire(name=name, kind=kind) for name, kind in columns))
+
+
+def _tried(stated: str | None, likely: str | None) -> Iterator[tuple[str, object]]:
+    kinds = [stated] if stated is not None else [*([likely] if likely else []), *(kind for kind in TRIED if kind != likely)]
+    return ((kind, value) for kind in kinds for value in TRIED[kind])
+
+
+def _first_that_fits(text: str, values: list[object], at: int, tried: Iterator[tuple[str, object]],
+                     connection: Connection) -> tuple[str, object]:
+    """A kind and a value for one parameter, with which the statement is accepted beside the values of the others; NULL where
+    these are not known yet. Raises the error of the first one where none is, which is the statement's own."""
+    first: Error | None = None
+    for kind, value in tried:
+        try:
+            connection.describe(text, [*values[:at], value, *values[at + 1:]])
+        except Error as fault:
+            if is_of_statement(fault):
+                raise
+            first = first or fault
+        else:
+            return kind, value
+    others = [TRIED["BIGINT"][0] if value is None else value for value in values]
+    if first is None or (any(value is None for value in values[at + 1:]) and others != values):  # another one may not be NULL
+        return UNKNOWN, others[at]
+    raise first
+
+
+_WHATEVER = ("syntax", "unknown-table", "unknown-column", "undeclared-table", "undeclared-column", "outside-table",
+             "ambiguous-column", "unknown-option", "options", "unknown-function", "not-a-query", "empty")
+
+
+def is_of_statement(fault: Error) -> bool:
+    """Whether an error is there whatever the values of parameters are."""
+    return (isinstance(fault, SqlError) and fault.code in _WHATEVER) or fault.code in ("not-accepted", "no-aggregate", "star")
+
+
+def count_of(statement: Statement) -> int:
+    """The number of positional parameters."""
+    names = dict.fromkeys(name for query in queries_of(statement) for name in query.parameters)
+    if any(not name.startswith("?") and not name.isdigit() for name in names):
+        raise SqlError("the parameters of a statement of a client are numbered", code="parameter", try_="$1, $2")
+    return max((int(name) for name in names if name.isdigit()), default=len(names))
+
+
+def queries_of(statement: Statement) -> Iterator[Query]:
+    """The queries that a statement holds."""
+    match statement:
+        case Query():
+            yield statement
+        case Explain(query=inner) | Synthesize(query=inner) | OpenModel(query=inner):
+            yield from queries_of(inner)
+        case SynthesizeTables(tables=tables):
+            for table in tables:
+                yield from queries_of(table)
+        case Validate(checks=checks):
+            for check in checks:
+                yield check.query
+
+
+def likely_kinds(statement: Statement, catalog: Catalog) -> dict[int, str]:
+    """For parameters that stand beside a column, as in age > $1, its type; they are tried with that first, so that a value of it
+    is not rounded."""
+    types: dict[str, set[str]] = {}
+    for table in catalog.tables.values():
+        for column in table.columns.values():
+            types.setdefault(column.name.lower(), set()).add(column.type.value)
+    found: dict[int, str] = {}
+    for query in queries_of(statement):
+        order = list(dict.fromkeys(query.parameters))
+        for node in query.tree.find_all(exp.Column):
+            name = parameter_of(node)
+            at = -1 if name is None else int(name) - 1 if name.isdigit() else order.index(name)
+            if isinstance(node.parent, exp.Quantile | exp.PercentileCont | exp.PercentileDisc | exp.ApproxQuantile):
+                found.setdefault(at, "DOUBLE")
+            if name is None or not isinstance(node.parent, exp.Predicate | exp.Binary):
+                continue
+            beside = {kind for other in node.parent.iter_expressions() if isinstance(other, exp.Column)
+                      for kind in types.get(other.name.lower(), ())}
+            if len(beside) == 1:
+                found.setdefault(at, beside.pop())
+    return found

@@ -1,0 +1,39 @@
+"""Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. Kinds are VARCHAR[] and BIGINT[]."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016}
+_OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20}
+_NULL = -1  # the length of an element that is NULL
+
+
+def list_text(values: Sequence[object]) -> str:
+    """{a,"b c",NULL}."""
+    return "{" + ",".join("NULL" if value is None else _element(str(value)) for value in values) + "}"
+
+
+def _element(text: str) -> str:
+    plain = bool(text) and text.upper() != "NULL" and not any(letter in '{},"\\' or letter.isspace() for letter in text)
+    return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def list_binary(kind: str) -> Callable[[Sequence[object]], bytes]:
+    """One dimension, whether there are NULLs, the type of elements, their number, the number of the first; then the elements,
+    each after its length in bytes. An empty list has no dimension."""
+    def written(values: Sequence[object]) -> bytes:
+        nulls = int(any(value is None for value in values))
+        if not values:
+            return struct.pack("!iiI", 0, nulls, _OF_ELEMENTS[kind])
+        elements = b"".join(struct.pack("!i", _NULL) if value is None else struct.pack("!i", len(found)) + found
+                            for value in values for found in [_bytes(value, kind)])
+        return struct.pack("!iiIii", 1, nulls, _OF_ELEMENTS[kind], len(values), 1) + elements
+    return written
+
+
+def _bytes(value: object, kind: str) -> bytes:
+    if value is None:
+        return b""
+    return struct.pack("!q", value) if kind == "BIGINT[]" else str(value).encode("utf-8", "replace")

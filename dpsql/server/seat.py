@@ -1,0 +1,242 @@
+"""One analyst's connection as clients of PostgreSQL see it: from their SQL to columns, rows, notices and errors.
+
+A statement is one of four kinds: about the connection (SET, SHOW ...), a question to the system catalogue, a probe that asks for
+columns alone, or one of dpsql. Only the last kind is ever charged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from sqlglot import exp
+
+from dpsql.answers.answer import Answer
+from dpsql.dbapi import Connection, Cursor
+from dpsql.engine.answering import seen_by
+from dpsql.errors import Error, Incident, InternalError
+from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
+from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
+from dpsql.server.catalog_rewriting import Asking
+from dpsql.server.described import count_of, describe_with
+from dpsql.server.sqlstates import cancelled, told
+from dpsql.server.statements_about_connection import Settings, read_setting
+from dpsql.sql.text import border
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.split import split
+from dpsql.sql.text.statement import Query, Statement
+
+OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table are refused
+VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
+MOST, LEAST = 2**63 - 1, -(2**63)
+
+
+class ConnectionSeat:
+    """A seat over a connection, whatever is behind it. `opened` tells the connection of a user to a database."""
+
+    def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str]) -> None:
+        self._connection, self._user, self._database = connection, user, database
+        self._settings = Settings(version=VERSION, startup=startup)
+        self._busy, self._was_cancelled = threading.Lock(), threading.Event()
+        self._catalogue: tuple[object, CatalogDatabase] | None = None
+
+    @property
+    def parameter_status(self) -> Mapping[str, str]:
+        return self._settings.reported
+
+    def split(self, text: str) -> list[str]:
+        """The statements of a simple query."""
+        return split(text)
+
+    def describe(self, text: str, given: Sequence[str | None]) -> Described:
+        """A statement's parameters and columns, without any charge."""
+        with self._told(text):
+            about = read_setting(text, self._settings)
+            if about is not None:
+                return Described(parameters=(), columns=about.columns)
+            tree = self._question(text)
+            if tree is not None:
+                kinds = parameter_kinds(tree, given)
+                return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
+            if not split(text):
+                return Described(parameters=(), columns=None)
+            statement = parse(text)
+            if is_probe(statement) and not count_of(statement):
+                return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
+            return describe_with(statement, text, given, self._connection)
+
+    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        """Answer one statement."""
+        with self._told(text):
+            about = read_setting(text, self._settings)
+            if about is not None:
+                about.apply(self._settings, self._connection)
+                return _rows(about.tag, about.columns, about.rows)
+            tree = self._question(text)
+            if tree is not None:
+                found = self._asked().ask(tree, parameters)
+                return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
+            if not split(text):
+                return _rows("", None, ())
+            statement = parse(text)
+            if is_probe(statement):
+                return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
+            return self._answered(text, parameters)
+
+    def cancel(self) -> None:
+        """Interrupt the statement that runs, if one does."""
+        if self._busy.locked():
+            self._was_cancelled.set()
+            threading.Thread(target=self._connection.interrupt, daemon=True).start()  # it waits until the statement is over
+
+    def close(self) -> None:
+        """Give back what the connection holds."""
+        if self._catalogue is not None:
+            self._catalogue[1].close()
+        self._connection.close()
+
+    # -- the kinds of statements
+
+    def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        cursor = self._connection.execute(text, tuple(parameters))
+        columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
+        wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
+        rows, held = _in_64_bits(cursor.fetchall(), wide)
+        notices = [*self._notices(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
+                                             for at in held)]
+        return _rows(f"SELECT {len(rows)}", columns, rows, notices)
+
+    def _notices(self, cursor: Cursor) -> Iterator[str]:
+        """What it cost and what is left, and what a reader of the answer should know."""
+        made: Any = cursor.answer or cursor.synthetic or cursor.database or cursor.model
+        if made is None:
+            return
+        cost = str(getattr(made, "cost", "") or "")
+        if getattr(made, "stored", False):
+            yield "cost: nothing, as this was answered before"
+        elif cost:
+            yield f"cost: {cost}{self._left()}"
+        if isinstance(made, Answer):
+            rough = [column.name for column in made.columns if column.approximate]
+            if rough:
+                yield f"errors are approximate for {', '.join(rough)}"
+        yield from getattr(made, "notes", ())
+
+    def _left(self) -> str:
+        """What is left of the budget; nothing where that cannot be told now, as the answer is there and paid for."""
+        with contextlib.suppress(Error):
+            return "; left: " + "; ".join(f"{account.whose or 'all'}: {account.left()}"
+                                          for account in self._connection.budget().accounts)
+        return ""
+
+    def _question(self, text: str) -> exp.Query | None:
+        """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as
+        where it calls a function that only dpsql has."""
+        tree = read_question(text, list(self._connection.session.catalog.tables))
+        if tree is None or tree.find(exp.Table) is not None:
+            return tree
+        try:
+            self._asked().describe(tree, [None] * len(parameter_kinds(tree, ())))
+        except Error:
+            return None
+        return tree
+
+    def _asked(self) -> CatalogDatabase:
+        """The catalogue as it is now; the tables of the analyst's own that are made meanwhile come into it."""
+        session = self._connection.session
+        catalog = seen_by(session, _NAMING_NOTHING).catalog
+        if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
+            if self._catalogue is not None:
+                self._catalogue[1].close()
+            asking = Asking(user=self._user, database=self._database, schema=border.MAIN,
+                            version=f"PostgreSQL {VERSION} (dpsql)", settings=self._settings.values)
+            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, asking)
+        return self._catalogue[1]
+
+    def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
+        """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""
+        try:
+            return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in self._connection.describe(text, tuple(parameters)))
+        except Error as fault:
+            if statement.parameters or fault.code not in OF_ROWS:
+                raise
+            border.check(statement.tree, text)
+            return self._asked().columns_of_rows(statement.tree)
+
+    @contextlib.contextmanager
+    def _told(self, text: str) -> Iterator[None]:
+        """Errors in the terms of PostgreSQL; and whether a statement runs, for `cancel`."""
+        with self._busy:
+            self._was_cancelled.clear()
+            fault: Error | None = None
+            try:
+                yield
+            except Error as caught:
+                fault = caught
+            except Exception:
+                fault = InternalError("a fault of the server stopped this", code="fault")
+            stopped = fault is not None and (isinstance(fault, Incident) and self._was_cancelled.is_set())
+        if fault is not None:
+            raise (cancelled() if stopped else told(fault, text)) from None
+
+
+_NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up
+
+
+def is_probe(statement: Statement) -> TypeGuard[Query]:
+    """Whether this is a query that cannot have a row, as its text says: tools ask so for the columns of a table or a query."""
+    return isinstance(statement, Query) and has_no_row(statement.tree)
+
+
+def has_no_row(tree: exp.Query) -> bool:
+    """Whether LIMIT 0, or a condition that is never true on a query without aggregates of its own, says that there is no row."""
+    limit = tree.args.get("limit")
+    if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name == "0":
+        return True
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    grouped = any(tree.args.get(part) is not None for part in ("group", "having")) or any(
+        item.find(exp.AggFunc) is not None for item in tree.selects)
+    return isinstance(where, exp.Where) and not grouped and _is_never(where.this)
+
+
+def _is_never(condition: exp.Expr) -> bool:
+    match condition:
+        case exp.Paren(this=inner):
+            return _is_never(inner)
+        case exp.And(this=left, expression=right):
+            return _is_never(left) or _is_never(right)
+        case exp.Boolean(this=value):
+            return not value
+        case exp.EQ(this=exp.Literal() as left, expression=exp.Literal() as right):
+            return left.name.isdigit() and right.name.isdigit() and int(left.name) != int(right.name)
+        case exp.NEQ(this=exp.Literal() as left, expression=exp.Literal() as right):
+            return left.name.isdigit() and left.name == right.name
+    return False
+
+
+def _in_64_bits(rows: list[tuple[Any, ...]], columns: Sequence[int]) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Rows whose whole numbers are in 64 bits, which sums may leave; and the places of the columns where some were not."""
+    held = [at for at in columns if any(row[at] is not None and not LEAST <= row[at] <= MOST for row in rows)]
+    if not held:
+        return rows, []
+    return [tuple(min(max(value, LEAST), MOST) if at in held and value is not None else value for at, value in enumerate(row))
+            for row in rows], held
+
+
+def _rows(tag: str, columns: tuple[ColumnOnWire, ...] | None, rows: Sequence[tuple[object, ...]],
+          notices: Sequence[str] = ()) -> OutcomeOnWire:
+    return OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=tuple(Notice(text=text) for text in notices))
+
+
+def seats(connected: Callable[[str, str], Connection]) -> Callable[[str, str, Mapping[str, str]], ConnectionSeat]:
+    """How seats are opened, given what opens a connection for a user to a database. The result raises RefusedOnWire."""
+    def open_seat(user: str, database: str, startup: Mapping[str, str]) -> ConnectionSeat:
+        fault: Error | None = None
+        try:
+            return ConnectionSeat(connected(user, database), user=user, database=database, startup=startup)
+        except Error as caught:
+            fault = caught
+        raise told(fault, "")
+    return open_seat

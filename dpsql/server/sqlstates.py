@@ -1,0 +1,47 @@
+"""Errors of dpsql in the terms of PostgreSQL: SQLSTATE, message, hint, and the place as a number of a character.
+
+A budget that cannot pay is 53400, configuration_limit_exceeded: of the codes of PostgreSQL it says best that an administrator set
+a limit, and drivers make an OperationalError of its class, which is what it is in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpsql import errors
+from dpsql.errors import Error
+from dpsql.server.answers_on_wire import RefusedOnWire
+
+BY_CODE: Mapping[str, str] = {
+    "unknown-table": "42P01", "undeclared-table": "42P01", "outside-table": "42P01",
+    "unknown-column": "42703", "undeclared-column": "42703", "ambiguous-column": "42702",
+    "type": "42804", "cast": "42846", "unknown-function": "42883", "group-by": "42803", "aggregate-here": "42803",
+    "parameter": "42P02", "parameters": "42P02", "alias": "42712", "interrupted": "57014", "closed": "08003",
+    "unknown-setting": "42704", "bad-setting": "22023", "data-changed": "55000", "account-busy": "53300",
+}
+BY_CLASS: tuple[tuple[type[Error], str], ...] = (
+    (errors.BudgetExhausted, "53400"), (errors.LedgerError, "58000"), (errors.Incident, "XX000"),
+    (errors.InternalError, "XX000"), (errors.NotSupportedError, "0A000"), (errors.OptionError, "22023"),
+    (errors.PolicyError, "F0000"), (errors.DataError, "22000"),
+    (errors.SqlError, "42601"), (errors.ProgrammingError, "42000"), (errors.IntegrityError, "23000"),
+    (errors.OperationalError, "58000"), (errors.InterfaceError, "08000"), (errors.DatabaseError, "XX000"))
+
+
+def told(fault: Error, text: str) -> RefusedOnWire:
+    """The error of a statement with this text."""
+    here = fault.span is not None and fault.text in ("", text)
+    source = "" if fault.source == "SQL" or not fault.source else f"in {fault.source}"
+    return RefusedOnWire(fault.reason, sqlstate=state_of(fault), hint=f"try {fault.try_}" if fault.try_ else "", detail=source,
+                         position=fault.span.start + 1 if here and fault.span is not None and text else None)
+
+
+def state_of(fault: Error) -> str:
+    """The SQLSTATE of an error: by its code, and else by its class."""
+    return BY_CODE.get(fault.code) or next((state for kind, state in BY_CLASS if isinstance(fault, kind)), "XX000")
+
+
+def cancelled() -> RefusedOnWire:
+    """What a statement ends with that was cancelled after its charge."""
+    return RefusedOnWire("canceling statement due to user request", sqlstate="57014",
+                         detail="The statement was charged before it was cancelled, and the charge is kept.",
+                         hint="SHOW BUDGET tells what is left")

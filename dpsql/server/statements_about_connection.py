@@ -1,0 +1,205 @@
+"""SET, SHOW, RESET and what else is about a connection alone, as clients of PostgreSQL use them.
+
+Values are shown in one way only, so settings that would change it are refused; others are kept and have no effect. Four are of
+dpsql: epsilon, delta, rho and confidence, the price and the confidence of statements that state none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import TokenError
+
+from dpsql.dbapi import Connection
+from dpsql.errors import OptionError, SqlError, Unsupported
+from dpsql.server.answers_on_wire import ColumnOnWire
+from dpsql.sql.text.border import MAIN
+
+OWN = ("epsilon", "delta", "rho", "confidence")
+LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
+REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
+            "standard_conforming_strings", "application_name", "is_superuser")
+FIXED: Mapping[str, tuple[str, ...]] = {
+    # settings whose value decides how values are written, with the values that are this way
+    "client_encoding": ("utf8", "utf-8", "unicode"), "standard_conforming_strings": ("on", "true", "yes", "1"),
+    "datestyle": ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd", "mdy", "dmy", "ymd"), "bytea_output": ("hex", "escape"),
+}
+DEFAULTS: Mapping[str, str] = {
+    "search_path": MAIN,
+    "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
+    "IntervalStyle": "postgres", "integer_datetimes": "on", "standard_conforming_strings": "on", "application_name": "",
+    "is_superuser": "off", "transaction_isolation": "serializable", "default_transaction_isolation": "serializable",
+    "transaction_read_only": "on", "default_transaction_read_only": "on", "transaction_deferrable": "off",
+    "extra_float_digits": "1", "bytea_output": "hex", "client_min_messages": "notice", "statement_timeout": "0",
+    "lock_timeout": "0", "max_identifier_length": "63", "idle_in_transaction_session_timeout": "0", "row_security": "off",
+    "synchronize_seqscans": "on", "max_index_keys": "32", "server_version_num": "150000", "lc_collate": "C", "lc_ctype": "C",
+    "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C", "default_table_access_method": "heap",
+    "default_tablespace": "", "escape_string_warning": "on", "xmloption": "content", "work_mem": "4MB", "jit": "off",
+    "geqo": "on", "quote_all_identifiers": "off", "default_with_oids": "off", "array_nulls": "on",
+    "backslash_quote": "safe_encoding", "check_function_bodies": "on", "session_authorization": "default", "role": "none",
+    "default_text_search_config": "pg_catalog.simple", "timezone_abbreviations": "Default", "ssl": "off", "seed": "",
+    "datestyle": "ISO, MDY", "password_encryption": "scram-sha-256", "wal_level": "replica", "in_hot_standby": "off",
+}
+
+
+class Settings:
+    """The settings of a connection: those of the server, and what the client sets."""
+
+    def __init__(self, *, version: str, startup: Mapping[str, str]) -> None:
+        self._first = {name.lower(): value for name, value in (*DEFAULTS.items(), ("server_version", version))}
+        known = {name.lower(): value for name, value in startup.items() if name.lower() in self._first}
+        self._first |= {name: value for name, value in known.items() if name not in FIXED and not name.startswith("server_")}
+        self._set: dict[str, str] = {}
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """All of them, by their names in lower case."""
+        return {**self._first, **self._set}
+
+    @property
+    def reported(self) -> Mapping[str, str]:
+        """Those that clients are told of at once."""
+        return {name: self.values[name.lower()] for name in REPORTED}
+
+    def set(self, name: str, value: str | None) -> None:
+        """Keep a value; None for that from before. Raises OptionError for one that has no effect that a client could want."""
+        if name not in self._first and name not in OWN and "." not in name:
+            raise OptionError(f"there is no setting {name}", code="unknown-setting", subject=name, try_=", ".join(OWN))
+        allowed = FIXED.get(name)
+        if value is None:
+            self._set.pop(name, None)
+            return
+        if allowed is not None and value.lower() not in allowed:
+            raise OptionError(f"{name} is {self._first[name]}, and is not changed", code="bad-setting", subject=name,
+                              try_=self._first[name])
+        if name.startswith("server_"):
+            raise OptionError(f"{name} is not changed", code="bad-setting", subject=name)
+        self._set[name] = self._first[name] if allowed is not None else value
+
+    def reset(self) -> None:
+        """Forget what the client set."""
+        self._set.clear()
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """The settings that are dpsql's own, as `Connection.set_terms` takes them."""
+        return {name: _number(self._set[name]) for name in OWN if name in self._set}
+
+
+def _number(text: str) -> object:
+    """A number that is written as a text; the text where it is none."""
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutConnection:
+    """A statement about the connection: its tag, what it shows, and what it changes."""
+
+    tag: str
+    columns: tuple[ColumnOnWire, ...] | None = None
+    rows: tuple[tuple[object, ...], ...] = ()
+    change: Callable[[Settings], None] = lambda settings: None
+
+    def apply(self, settings: Settings, connection: Connection) -> None:
+        """Change the settings; and the terms of the connection with them. Raises OptionError, and then nothing is changed."""
+        before, kept = settings.terms, dict(settings._set)
+        self.change(settings)
+        if settings.terms == before:
+            return
+        try:
+            connection.set_terms(**settings.terms)
+        except OptionError:
+            settings._set.clear()
+            settings._set.update(kept)
+            raise
+
+
+def read_setting(text: str, settings: Settings) -> AboutConnection | None:
+    """What a statement about the connection does; None for any other. Raises SqlError, Unsupported or OptionError."""
+    words = _words(text)
+    first = words[0].upper() if words else ""
+    match first:
+        case "SET":
+            return _set(words[1:])
+        case "RESET":
+            return _reset(words[1:])
+        case "SHOW" if len(words) == 1 or words[1].upper() not in LISTINGS:
+            return _show(words[1:], settings)
+        case "DISCARD":
+            return AboutConnection(tag=f"DISCARD {words[1].upper()}" if len(words) > 1 else "DISCARD", change=Settings.reset)
+        case "CLOSE":
+            return AboutConnection(tag="CLOSE CURSOR ALL" if words[1:] and words[1].upper() == "ALL" else "CLOSE CURSOR")
+        case "UNLISTEN":
+            return AboutConnection(tag="UNLISTEN")
+        case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" | "DECLARE" | "FETCH" | "CURSOR":
+            raise Unsupported(f"{first} is not answered here", code="not-a-query", try_="SELECT, without it")
+    return None
+
+
+def _words(text: str) -> list[str]:
+    """The words of a statement that begins like one about the connection, texts without their quotes; none for others."""
+    start = re.match(r"(\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", text, re.DOTALL)
+    if start is None or start[2].upper() not in _FIRST or len(text) > 10_000:
+        return []
+    try:
+        tokens = Postgres().tokenize(text)
+    except TokenError:
+        return []
+    return [token.text for token in tokens if token.text != ";"]
+
+
+_FIRST = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE", "DECLARE",
+          "FETCH")
+
+
+def _set(words: Sequence[str]) -> AboutConnection:
+    words = words[1:] if words and words[0].upper() in ("SESSION", "LOCAL") else words
+    upper = [word.upper() for word in words]
+    if upper[:1] == ["TRANSACTION"] or upper[:2] == ["CHARACTERISTICS", "AS"] or upper[:1] == ["CONSTRAINTS"]:
+        return AboutConnection(tag="SET")
+    if upper[:2] == ["TIME", "ZONE"]:
+        words = ["timezone", "=", *words[2:]]
+    if upper[:1] == ["NAMES"]:
+        words = ["client_encoding", "=", *words[1:]]
+    at = next((i for i, word in enumerate(words) if word == "=" or word.upper() == "TO"), -1)
+    if at < 1 or at + 1 >= len(words):
+        raise SqlError("SET takes a name and a value", code="syntax", try_="SET epsilon = 0.5")
+    name, value = "".join(words[:at]).lower(), _joined(words[at + 1:])
+    return AboutConnection(tag="SET", change=lambda settings: settings.set(name, None if value.upper() == "DEFAULT" else value))
+
+
+def _joined(words: Sequence[str]) -> str:
+    """A value that may be a list, or a number with its sign."""
+    return " ".join(words).replace(" ,", ",").replace("- ", "-")
+
+
+def _reset(words: Sequence[str]) -> AboutConnection:
+    if not words:
+        raise SqlError("RESET takes a name", code="syntax", try_="RESET ALL")
+    name = "timezone" if [word.upper() for word in words[:2]] == ["TIME", "ZONE"] else "".join(words).lower()
+    return AboutConnection(tag="RESET", change=Settings.reset if name == "all" else lambda settings: settings.set(name, None))
+
+
+_PHRASES = {"transaction isolation level": "transaction_isolation", "time zone": "timezone",
+            "session authorization": "session_authorization"}
+
+
+def _show(words: Sequence[str], settings: Settings) -> AboutConnection:
+    name = " ".join(words).lower().replace(" . ", ".")
+    if name == "all":
+        columns = tuple(ColumnOnWire(name=each, kind="VARCHAR") for each in ("name", "setting", "description"))
+        return AboutConnection(tag="SHOW", columns=columns,
+                               rows=tuple((each, value, "") for each, value in sorted(settings.values.items())))
+    name = _PHRASES.get(name, name)
+    value = settings.values.get(name)
+    if value is None and name not in OWN:
+        raise OptionError(f"there is no setting {name}", code="unknown-setting", subject=name,
+                          try_="SHOW BUDGET, SHOW RELEASES or SHOW TABLES")
+    shown = next((each for each in DEFAULTS if each.lower() == name), name)
+    return AboutConnection(tag="SHOW", columns=(ColumnOnWire(name=shown, kind="VARCHAR"),), rows=((value or "as opened",),))
