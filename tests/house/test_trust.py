@@ -169,7 +169,7 @@ ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
         INNERMOST.items(), (155, 240, 245, 270, 90, CHECKER), strict=True)},
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1190),
-    "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 525),
+    "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 535),
     "the file of the ledger": ([f"dpsql.kernel.{module}" for module in ("ledger", "anchor", "marks", "past", "reported", "running_statements", "turns", "waypoint")], 900),
     "measurements": (below("dpsql.measurements"), 2550),
     "extensions": (below("dpsql.extensions"), 1055),
