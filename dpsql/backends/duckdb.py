@@ -63,6 +63,7 @@ class DuckReader:
         self._connection, self._version, self._files, self._keys, self._beside = connection, version, files, keys, beside
         self._told_by = told_by
         self._held: dict[str, str] = {}
+        self._running: set[duckdb.DuckDBPyConnection] = set()
         if beside is not None:
             self._held = {name: f"{IN_MEMORY}.main.{quote(name)}" for name in self._tables_in(text_literal(IN_MEMORY), keys)}
 
@@ -162,6 +163,11 @@ class DuckReader:
         """Whether all files are the ones that were opened."""
         return all(file.stands() for file in self._files)
 
+    def interrupt(self) -> None:
+        for cursor in tuple(self._running):
+            with contextlib.suppress(duckdb.Error):  # it is over
+                cursor.interrupt()
+
     def close(self) -> None:
         if self.far is not None:
             self.far.close()
@@ -196,6 +202,7 @@ class DuckReader:
         sees those that the query names. What was read of files that are others now is not used."""
         failed = False
         cursor = self._connection.cursor()
+        self._running.add(cursor)
         try:
             if self._beside is not None:
                 cursor.execute(f"USE {quote(self._beside)}")
@@ -207,6 +214,7 @@ class DuckReader:
         except duckdb.Error:
             failed = True
         finally:
+            self._running.discard(cursor)
             cursor.close()
         if failed or not self._stand():
             raise ReaderFault

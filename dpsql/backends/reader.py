@@ -100,6 +100,10 @@ class Reader(Protocol):
         """
         ...
 
+    def interrupt(self) -> None:
+        """From another thread: stop the queries that run now, which fail then; does nothing where none runs."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -62,6 +62,10 @@ class Kernel:
         """See `backends.reader.Reader`."""
         self._reader.check()
 
+    def interrupt(self) -> None:
+        """See `backends.reader.Reader`. A charged statement that is stopped fails as any other does, and keeps its charge."""
+        self._reader.interrupt()
+
     def close(self) -> None:
         self._reader.close()
 

@@ -15,7 +15,6 @@ from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, overl
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value, merged
 from dpsql.types import Type
 
-
 DECIMAL = re.compile(r"DECIMAL\([0-9]{1,2},[0-9]{1,2}\)")
 
 
