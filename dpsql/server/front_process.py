@@ -14,20 +14,21 @@ import dpsql
 from dpsql.server.vault import Vault
 from dpsql.server.vault_calls import MOST_ASKED
 
-PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "DPSQL_CACHE")
 """What the front has of the vault's environment; passwords of databases may be in others."""
 
 
-def start_front(program: str, control: socket.socket, *, handles: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+def start_front(program: str, control: socket.socket, *, handles: tuple[int, ...] = (), input: int = subprocess.DEVNULL,
+                output: int | None = None) -> subprocess.Popen[bytes]:
     """Start a front process that runs a program, such as ``package.module:function``, with its end of the control socket and no
-    other open file but `handles`."""
+    other open file but `handles`. `input` and `output` are as of `subprocess.Popen`."""
     environment = {name: os.environ[name] for name in PASSED if name in os.environ}
     others = (path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
     folders = [str(Path(dpsql.__file__).parents[1]), *others]
     environment["PYTHONPATH"] = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
     return subprocess.Popen(  # noqa: S603 - ourselves
         [sys.executable, "-P", "-m", "dpsql.server.front", str(control.fileno()), program], env=environment, cwd="/",
-        pass_fds=(control.fileno(), *handles), close_fds=True, stdin=subprocess.DEVNULL)
+        pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output)
 
 
 def serve_control(front: socket.socket, vault: Vault) -> None:

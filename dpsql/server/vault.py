@@ -399,7 +399,7 @@ class HeldTable:
     @classmethod
     def of(cls, name: Any, columns: Any) -> HeldTable:
         """Raises ValueError for what is no table of plain values."""
-        if not _short(name) or type(columns) is not tuple or not columns:
+        if not _short(name) or not name or type(columns) is not tuple or not columns:
             raise ValueError("this is no table")
         kinds = {kind.value for kind in Type}
         made: dict[str, Column] = {}
