@@ -9,6 +9,7 @@ The function, which the vault names, is called with a `Control` and serves until
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import socket
@@ -26,9 +27,8 @@ class Control:
     def __init__(self, vault: socket.socket) -> None:
         self._vault, self._turn = vault, threading.Lock()
 
-    def channel(self) -> tuple[int, VaultChannel]:
-        """A new channel, and its number, by which its statements are interrupted. Raises OperationalError where there are too
-        many."""
+    def channel(self) -> VaultChannel:
+        """A new channel, which waits for a login. Raises OperationalError where there are too many."""
         with self._turn:
             self._vault.send(json.dumps({"channel": None}).encode())
             answer, handles, _, _ = socket.recv_fds(self._vault, MOST_ASKED, 1)
@@ -37,10 +37,10 @@ class Control:
         number = json.loads(answer)["channel"]
         if number is None:
             raise OperationalError("too many analysts are connected", code="busy", try_="connecting later")
-        return number, VaultChannel(socket.socket(fileno=handles[0]))
+        return VaultChannel(socket.socket(fileno=handles[0]), functools.partial(self._interrupt, number))
 
-    def interrupt(self, number: int) -> None:
-        """Have the statement that a channel runs stop. Does not wait for that."""
+    def _interrupt(self, number: int) -> None:
+        """Have the statement that a channel runs stop, without waiting for that."""
         with self._turn:
             self._vault.send(json.dumps({"interrupt": number}).encode())
 

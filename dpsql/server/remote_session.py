@@ -38,10 +38,11 @@ FAILED = ("failed",)  # a step of a script that raised
 
 
 class VaultChannel:
-    """The front's end of a channel: one call at a time."""
+    """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
 
-    def __init__(self, vault: socket.socket) -> None:
-        self._vault = vault
+    def __init__(self, vault: socket.socket, interrupt: Callable[[], None] = lambda: None) -> None:
+        """`interrupt` has the statement stop that the channel runs."""
+        self._vault, self.interrupt = vault, interrupt
         self._tables: Mapping[str, Table] = {}
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
@@ -102,6 +103,9 @@ class RemoteKernel:
 
     def check(self) -> None:
         self.version = self._channel.call("check")
+
+    def interrupt(self) -> None:
+        self._channel.interrupt()
 
     def close(self) -> None:
         self._channel.close()

@@ -48,6 +48,7 @@ def front_of(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[
     return process
 
 
+@pytest.mark.slow
 def test_a_front_answers_and_holds_nothing(vault: Vault, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = (project / "people.duckdb").open("rb")  # of which the child inherits nothing
     os.set_inheritable(kept.fileno(), True)
@@ -65,6 +66,7 @@ def test_a_front_answers_and_holds_nothing(vault: Vault, project: Path, monkeypa
     assert sum(handle.startswith("socket:") for handle in handles) == 2  # the control socket, and its channel
 
 
+@pytest.mark.slow
 def test_a_front_that_ends_takes_nothing_with_it(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         with front_of(vault, monkeypatch) as process:

@@ -19,7 +19,7 @@ from dpsql.server.remote_session import open_remote_session
 
 def ask(control: Control) -> None:
     """Answer the statements on standard output, and say what this process holds; then wait to be ended."""
-    _, channel = control.channel()
+    channel = control.channel()
     session = open_remote_session(channel, channel.log_in("ada", "", lambda message: PASSWORD))
     connection = Connection(session)
     rows = connection.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex").fetchall()

@@ -50,6 +50,9 @@ def changed(frame: Frame, dice: random.Random, others: list[Frame]) -> Frame:
             data[at : at + dice.randint(0, 2)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 2)))
         return name, bytes(data)
     nodes, root = json.loads(data)
+    if nodes and dice.random() < 0.5:
+        _exchange(nodes, dice)
+        return name, json.dumps([nodes, root]).encode()
     for _ in range(dice.choice([1, 1, 1, 2, 5])):
         if nodes and dice.random() < 0.9:
             _change(nodes, dice)
@@ -60,6 +63,28 @@ def changed(frame: Frame, dice: random.Random, others: list[Frame]) -> Frame:
             nodes = [*nodes, *([node[0], *([part[0] + len(nodes)] if type(part) is list else part for part in node[1:])] for node in more)]
             root = [len(nodes) - 1] if nodes else None
     return name, json.dumps([nodes, root]).encode()
+
+
+def _exchange(nodes: list[Any], dice: random.Random) -> None:
+    """Put something of the same kind in the place of a value, so that the message can still be read."""
+    for _ in range(dice.choice([1, 1, 2, 3])):
+        place = dice.randrange(len(nodes))
+        node = nodes[place]
+        if len(node) < 2:
+            continue
+        at = dice.randrange(1, len(node))
+        match node[at]:
+            case bool(flag):
+                node[at] = not flag
+            case int(number):
+                node[at] = dice.choice([number + 1, number - 1, -number, 0, 1, number * 2, 10**6])
+            case float(number):
+                node[at] = dice.choice([number + 1, -number, number / 2, number * 1e6, 1e-9])
+            case str():
+                node[at] = dice.choice([part for other in nodes for part in other[1:] if type(part) is str])
+            case [int(below)]:
+                alike = [other for other in range(place) if nodes[other][0] == nodes[below][0]] or [below]
+                node[at] = dice.choice([*([one] for one in alike), None])
 
 
 def _change(nodes: list[Any], dice: random.Random) -> None:
@@ -75,7 +100,7 @@ def _change(nodes: list[Any], dice: random.Random) -> None:
         case 3:
             nodes.insert(dice.randrange(len(nodes)), [dice.choice(KINDS), *(_part(nodes, dice) for _ in range(dice.randrange(4)))])
         case 4 if node and type(node[at]) in (int, float):
-            node[at] = dice.choice([node[at] + 1, node[at] - 1, -node[at], node[at] * 2, node[at] / 2, node[at] * 10**6])
+            node[at] = dice.choice([node[at] + 1, node[at] - 1, -node[at], node[at] * 2, node[at] // 2, node[at] * 10**6])
         case 5 if node and type(node[at]) is list and len(node[at]) == 1 and type(node[at][0]) is int:
             node[at] = [dice.randrange(max(1, nodes.index(node)))]
         case _ if node:
