@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime as dt
 import hashlib
+import math
 import socket
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -43,7 +45,7 @@ OpenAccount: TypeAlias = Callable[[str, str], Session]
 
 MOST_CHANNELS = 1000
 MOST_HELD = 4096  # tables of released rows that a channel brings
-MOST_CELLS = 2**24  # values of such a table
+MOST_CELLS = 2**26  # values of all of them
 MOST_NAMED = 100  # names that a statement gives
 MOST_TEXT = 2**20  # characters of a statement
 MOST_NAME = 1000  # of a name, or of what identifies a statement
@@ -52,6 +54,7 @@ PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes jus
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
                    "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave"})
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
+CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
 BETWEEN = CALLS - {"run", "compare"}  # calls that are answered while a script runs
 
 
@@ -164,7 +167,7 @@ class ServedAccount:
     def __init__(self, session: Session, front: socket.socket) -> None:
         self._session, self._front = session, front
         self._held: dict[str, HeldTable] = {}
-        self._brought = 0
+        self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
         self._naming: dict[str, contextlib.ExitStack] = {}  # the names that are being given
         self._stopping = threading.Event()  # the statement that runs is to stop
@@ -261,8 +264,8 @@ class ServedAccount:
         made = HeldTable.of(name, columns)
         if name.lower() in {other.lower() for other in (*catalog.tables, *catalog.undeclared, *catalog.outside)}:
             raise ValueError("there is a table of this name")
-        self._brought += 1
-        if self._brought > MOST_HELD:
+        self._brought.append(len(columns) * len(columns[0][2]))
+        if len(self._brought) > MOST_HELD or sum(self._brought) > MOST_CELLS:
             raise OperationalError("this connection has brought too many tables", code="too-large", try_="connecting again")
         account = self._session.account
         identity = hashlib.sha256(encoded((account.budget, account.analyst, columns), {})).hexdigest()
@@ -401,15 +404,26 @@ class HeldTable:
         """Raises ValueError for what is no table of plain values."""
         if not _short(name) or not name or type(columns) is not tuple or not columns:
             raise ValueError("this is no table")
-        kinds = {kind.value for kind in Type}
         made: dict[str, Column] = {}
         for column, kind, values in columns:
-            if not _short(column) or kind not in kinds or type(values) is not tuple or len(values) != len(columns[0][2]):
+            if not _short(column) or type(values) is not tuple or len(values) != len(columns[0][2]):
                 raise ValueError("this is no column")
+            if not all(value is None or _fits(value, Type(kind)) for value in values):
+                raise ValueError("these are no values of this type")
             made[column] = declared_column(SyntheticColumn(name=column, type=Type(kind), values=values))
-        if len({column.lower() for column in made}) != len(columns) or len(columns) * len(columns[0][2]) > MOST_CELLS:
+        if len({column.lower() for column in made}) != len(columns):
             raise ValueError("this is no table")
         return cls(table=Table(name=name, public=True, columns=made))
+
+
+def _fits(value: Any, kind: Type) -> bool:
+    """Whether an engine keeps a value of this type as it is, so that the least and the greatest are those of its rows."""
+    match kind:
+        case Type.BIGINT:
+            return type(value) is int and -(2**63) <= value < 2**63
+        case Type.DOUBLE:
+            return (type(value) is int and abs(value) <= 2**53) or (type(value) is float and not math.isnan(value))
+    return type(value) is CARRIED[kind]
 
 
 def _received(front: socket.socket) -> tuple[str, bytes]:

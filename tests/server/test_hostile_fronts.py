@@ -248,6 +248,8 @@ def test_released_rows_do_not_take_the_name_of_a_table(held: str, eve: Session) 
 
 @pytest.mark.parametrize("columns", [
     (("a", "BIGINT[]) AS x, (SELECT 1) AS y --", (1,)),), (("a", "BIGINT", (1, 2)), ("b", "BIGINT", (1,))), (("a", "BIGINT", (1,)), ("A", "BIGINT", (1,))),
+    (("a", "DOUBLE", (1.0, float("nan"))),), (("a", "BIGINT", (2**63,)),), (("a", "BIGINT", ("1",)),), (("a", "DOUBLE", (2**53 + 3,)),),
+    (("a", "BIGINT", (True,)),), (("a", "VARCHAR", (1,)),), (("a", "BLOB", (None,)),),
     (("a", "BIGINT", [1]),), ((1, "BIGINT", (1,)),), (("a", "BIGINT"),), ("abc",), (), None])
 def test_released_rows_are_plain_values_of_known_types(columns: Any, eve: Session) -> None:
     with pytest.raises((RuntimeError, TypeError)):

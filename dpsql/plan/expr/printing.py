@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Iterable, Mapping
 
-from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, overload
+from dpsql.plan.expr.functions import CARRIER, DECIMAL, HELD, MEMBERSHIP, Overload, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value, merged
 from dpsql.types import Type
-
-DECIMAL = re.compile(r"DECIMAL\([0-9]{1,2},[0-9]{1,2}\)")
 
 
 def quote(name: str) -> str:
