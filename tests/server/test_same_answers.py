@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pandas
 import pytest
 from support.golden.comparison import FOLDER, texts
 from support.golden.dense import dense
@@ -101,6 +102,11 @@ def test_a_connection_works_as_any_other(small: Twins) -> None:
         cursor.executemany("SELECT COUNT(*) FROM people WHERE age > ?", [[20], [40]])
         many = cursor.fetchall()
         queries = ["SELECT sex, COUNT(*) FROM people GROUP BY sex", "SELECT COUNT(*), SUM(age) FROM people"]
+        frame = pandas.DataFrame({"sex": ["f", "m", "f"], "age": [20, 30, 40]})
+        checked = connection.validate("SELECT sex, COUNT(*) FROM people GROUP BY sex", synthetic=frame, within=5, epsilon=0.5)
+        with pytest.raises(Error):
+            connection.validate("SELECT COUNT(*) FROM people", synthetic="/etc/passwd.csv", within=5, epsilon=0.5)
+        many.append(repr(checked))
         told.append((many, connection.workload(queries, epsilon=0.5).as_json(), str(connection.explain(queries, epsilon=0.5)),
                      str(connection.explain("SELECT AVG(income) FROM people"))))
     assert told[0] == told[1]
