@@ -55,7 +55,7 @@ CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "
                    "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave"})
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
-BETWEEN = CALLS - {"run", "compare"}  # calls that are answered while a script runs
+BETWEEN = CALLS - {"run", "compare", "hold"}  # calls that are answered while a script runs; no name gets other rows then
 
 
 class Vault:
@@ -178,9 +178,10 @@ class ServedAccount:
     def opening(self) -> ToldAccount:
         session, budget = self._session, self._session.budget
         mine = {name: price for name, price in budget.analysts.items() if name == session.analyst}
-        return ToldAccount(catalog=session.catalog, budget=dataclasses.replace(budget, analysts=mine, listed=None),
-                       analyst=session.analyst, price=session.price, confidence=session.confidence, policy=session.policy,
-                       notes=session.notes, version=session.kernel.version)
+        return ToldAccount(
+            catalog=session.catalog, budget=dataclasses.replace(budget, analysts=mine, listed=None), analyst=session.analyst,
+            price=session.price, confidence=session.confidence, policy=session.policy, notes=session.notes,
+            version=session.kernel.version)
 
     def serve(self) -> None:
         """Answer one call after the other. Raises _Gone or OSError where the front has gone."""
