@@ -164,3 +164,18 @@ class Incident(InternalError):
 
     def __reduce__(self) -> tuple[type[Incident], tuple[()]]:
         return Incident, ()  # pickled without any state
+
+
+class Interrupted(Incident):
+    """An incident of a statement that its analyst had asked to stop. The charge stays, and it counts as any other incident:
+    whether a statement stops in time may depend on private rows."""
+
+    code = "interrupted"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason, self.try_ = "the statement was interrupted on request after it was charged; the charge is kept", ""
+        self.args = (self.reason,)
+
+    def __reduce__(self) -> tuple[type[Interrupted], tuple[()]]:
+        return Interrupted, ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from dpsql.accounting.cost import NOTHING, Cost
 from dpsql.answers.spending import closed
@@ -23,7 +23,7 @@ def check_all(text: str, sets: Sequence[Parameters], session: Session) -> None:
 
     Nothing is charged or read. What other connections spend in the meantime can still make a later one too expensive.
     """
-    asking: Session = replace(session, kernel=_Asking(session.kernel))
+    asking: Session = replace(session, kernel=cast(Kernel, _Asking(session.kernel)))
     costs: dict[str, Cost] = {}
     for given in sets:
         try:
@@ -50,11 +50,14 @@ class _Asked(BaseException):
         self.cost, self.digest = cost, digest
 
 
-class _Asking(Kernel):
-    """A kernel that answers nothing and reports the cost of what it is asked; public tables are read as by the real one."""
+class _Asking:
+    """A kernel that answers nothing and reports the cost of what it is asked; public tables are read by the real one."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.__dict__.update(kernel.__dict__)
+        self._kernel = kernel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
 
     def run(self, script: Any, *, cost: Cost, digest: str, **terms: Any) -> Any:
         raise _Asked(cost, digest)

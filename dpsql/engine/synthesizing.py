@@ -255,9 +255,7 @@ def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[
 def named_once(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> Iterator[None]:
     """A context in which no other process gives a table of the account this name, until the statement has its answer. Raises as
     `check_name` does."""
-    account = made.session.account.named
-    told = f"{account.budget}\n{account.analyst}\n{name.lower()}"
-    with made.session.ledger.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}"):
+    with made.session.ledger.naming(made.session.account, name):
         check_name(name, made, span, part)
         yield
 

@@ -272,6 +272,11 @@ class Ledger:
         finally:
             os.close(lock)
 
+    def naming(self, account: Account, name: str) -> contextlib.AbstractContextManager[None]:
+        """A context in which nobody else gives something of an account this name; see `alone`."""
+        told = f"{account.named.budget}\n{account.named.analyst}\n{name.lower()}"
+        return self.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}")
+
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
         with self._reading() as chain:

@@ -1,6 +1,8 @@
 """Queries on public relations, whose contents everyone knows: no charge and no noise.
 
-Whether a relation is public is decided twice: by its operators' claims, and from its classes and tables alone.
+Whether a relation is public is decided twice: by its operators' claims, and from its classes and tables alone. Only a relation
+of a known form is printed (`shapes`): what stands in a plan as a text, such as the name of a function, could be SQL about other
+tables.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.catalog.model import Table
 from dpsql.errors import OperationalError
-from dpsql.kernel.shapes import RELATIONS, inputs
+from dpsql.kernel.shapes import RELATIONS, Columns, Malformed, check_statistics, columns_of, inputs
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Node, Printing, fold
@@ -24,6 +26,15 @@ def reads_public_tables(node: Node) -> bool:
             isinstance(node, Scan) and (type(node.table) is not Table or node.table.public is not True)):
         return False
     return all(reads_public_tables(below) for below in inputs(node))
+
+
+def check_form(node: Node, found: dict[int, Columns] | None = None) -> Columns:
+    """The columns of a relation; none of a summary. Raises Malformed where it, or one below, is not of a known form."""
+    found = {} if found is None else found
+    if id(node) not in found:
+        below = [check_form(part, found) for part in inputs(node)]
+        found[id(node)] = columns_of(node, below) if type(node) is not Statistics else check_statistics(node, *below)
+    return found[id(node)]
 
 
 class Publics:
@@ -62,6 +73,10 @@ class Publics:
     def _sql(self, relation: Node) -> str:
         if not reads_public_tables(relation) or not stability(relation, self).public:
             raise ValueError("the relation is not public")
+        try:
+            check_form(relation)
+        except Malformed:
+            raise ValueError("the relation is not of a known form") from None
         return fold(relation, lambda node, below: node.render(below, Printing()))  # no rows are chosen: no salt
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:

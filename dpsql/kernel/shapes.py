@@ -42,6 +42,7 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
@@ -78,6 +79,8 @@ __all__ = [  # classes defined elsewhere for which `checker` has rules
 NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max")
 PLACES, SHIFTS, ENDS = ("row_number", "rank", "dense_rank", "ntile"), ("lag", "lead"), ("first_value", "last_value")
+EXACT = {*AGGREGATES, "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quantile", "geomean", "mode", "corr", "covar_pop",
+         "covar_samp", "regr_slope", "regr_intercept", "regr_r2"}
 LIMITS = {"<=": (None, 0), "<": (None, -1), ">=": (0, None), ">": (1, None), "=": (0, 0)}
 FLOATING = ("FLOAT", "DOUBLE")
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
@@ -297,6 +300,7 @@ def equated(condition: Expr, left: Columns, right: Columns) -> dict[tuple[str, s
 
 def _aggregated(part: Fold, below: Columns) -> ColumnShape:
     require(part.function in AGGREGATES and (part.column is None or part.column in below))
+    require(part.grid is None or ends_of(part.grid))
     if part.function == "count" or (part.function == "count_distinct" and part.column is not None):
         return COUNTED
     column = below[_there(part.column)]
@@ -372,6 +376,14 @@ def check_summary(plan: Node, below: Columns) -> None:
     when = getattr(plan, "when", None)
     require(when is None or below[when].type is Type.BOOLEAN)
     require(getattr(plan, "in_engine", False) is False)  # every key fetched can be read by the client
+
+
+def check_statistics(plan: Statistics, below: Columns) -> Columns:
+    """No columns. Raises Malformed where exact aggregates are not of columns below, by functions that are known."""
+    read = [name for call in plan.calls for name in (*call.columns, *([] if call.when is None else [call.when]))]
+    require({*plan.keys, *read} <= below.keys() and all(call.function in EXACT for call in plan.calls))
+    require(all(call.fraction is None or type(call.fraction) is Fraction for call in plan.calls))
+    return {}
 
 
 # -- helpers

@@ -20,7 +20,7 @@ PEP_249 = {
     "NotSupportedError": "DatabaseError", "Error": "Exception", "Warning": "Exception"}
 OURS = {"SqlError": "ProgrammingError", "PolicyError": "ProgrammingError", "OptionError": "ProgrammingError",
         "Unsupported": "NotSupportedError", "BudgetExhausted": "OperationalError", "LedgerError": "OperationalError",
-        "Incident": "InternalError"}
+        "Incident": "InternalError", "Interrupted": "Incident"}
 
 
 def every() -> dict[str, type[Exception]]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr import intervals as iv
-from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, day_number, overload
+from dpsql.plan.expr.functions import CARRIER, DECIMAL, HELD, MEMBERSHIP, Overload, day_number, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref
 from dpsql.types import ANY_NUMBER, Interval, Type, single
 
@@ -101,7 +101,9 @@ def _of_literal(expr: Literal) -> Facts:
 
 
 def _of_cast(below: Facts, target: str, carrier: Type) -> Facts:
-    decimal = target.startswith("DECIMAL(")
+    decimal = DECIMAL.fullmatch(target) is not None
+    if not decimal and target not in CARRIER:
+        raise NotTotal("a cast is to a type of the engine")
     expected, limits = (Type.DOUBLE, ANY_NUMBER) if decimal else CARRIER[target]
     if expected is not carrier:
         raise NotTotal(f"{target} is not carried as {carrier.value}")

@@ -10,7 +10,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Mapping
 
-from dpsql.plan.expr.functions import CARRIER, HELD, MEMBERSHIP, Overload, overload
+from dpsql.plan.expr.functions import CARRIER, DECIMAL, HELD, MEMBERSHIP, Overload, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value, merged
 from dpsql.types import Type
 
@@ -97,12 +97,13 @@ def to_sql(expr: Expr, names: Mapping[str, str]) -> str:
 
 
 def cast(printed: str, target: str, carrier: Type) -> str:
-    """A cast that gives NULL where it is impossible, then the widening to the type that carries the value."""
+    """A cast that gives NULL where it is impossible, then the widening to the type that carries the value. Raises ValueError for
+    a target that is no type: it is printed as it stands."""
+    if target not in CARRIER and not DECIMAL.fullmatch(target):
+        raise ValueError("a cast is to a type of the engine")
     tried = f"TRY_CAST({printed} AS {target})"
     if target == carrier.value:
         return tried
-    if target not in CARRIER and not target.startswith("DECIMAL("):
-        raise ValueError("a cast is to a type of the engine")
     return f"CAST({tried} AS {carrier.value})"
 
 

@@ -1,0 +1,228 @@
+"""What the front process has in place of a kernel and a ledger: calls to the vault. Nothing here holds rows, salts or files.
+
+The scripts of statements run here, where they are planned. The kernel in the vault answers their requests, so a session that is
+made of these works as one in the vault's own process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from dpsql.accounting.cost import Charge, Cost
+from dpsql.accounting.privacy_filter import Limit
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.model import Table
+from dpsql.engine.session import Session
+from dpsql.kernel.ledger import Account, Entry, Ledger
+from dpsql.kernel.run import Kernel
+from dpsql.measurements import ComparisonResult, Comparisons
+from dpsql.plan.node import Node
+from dpsql.server.plain_values import encoded
+from dpsql.server.vault_calls import (
+    Fault,
+    LoginMessage,
+    Made,
+    ReleasedStep,
+    ToldAccount,
+    gone,
+    raised,
+    receive_answer,
+    send_frame,
+)
+
+FAILED = ("failed",)  # a step of a script that raised
+
+
+class VaultChannel:
+    """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
+
+    def __init__(self, vault: socket.socket, interrupt: Callable[[], None] = lambda: None) -> None:
+        """`interrupt` has the statement stop that the channel runs."""
+        self._vault, self.interrupt = vault, interrupt
+        self._tables: Mapping[str, Table] = {}
+
+    def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
+        """Bind the channel to the account of a user; `answer` gives what the client answers to a message of the one who checks
+        the password. Raises errors.Error."""
+        reply = self._asked("login", (user, database))
+        while isinstance(reply, LoginMessage):
+            reply = self._asked("say", answer(reply.message))
+        opening: ToldAccount = self._outcome(reply)
+        self._tables = opening.catalog.tables
+        return opening
+
+    def call(self, name: str, *given: Any) -> Any:
+        """The outcome of a call. Raises what it raises in the vault, and TypeError where something cannot be sent."""
+        return self._outcome(self._asked(name, given))
+
+    def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, None]:
+        """A call to which the vault answers with releases, each of which wants the next step; there, one that cannot be sent
+        failed."""
+        reply = self._asked(name, given)
+        while isinstance(reply, ReleasedStep):
+            step = yield reply.value
+            try:
+                data = encoded(step, self._tables)
+            except (TypeError, ValueError, RecursionError):
+                data = encoded(FAILED, self._tables)
+            reply = self._exchanged("step", data)
+        self._outcome(reply)
+
+    def close(self) -> None:
+        self._vault.close()
+
+    def _asked(self, name: str, values: Any) -> Made | ReleasedStep | LoginMessage | Fault:
+        return self._exchanged(name, encoded(values, self._tables))
+
+    def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
+        try:
+            send_frame(self._vault, name.encode() + b"\n" + data)
+            return receive_answer(self._vault)
+        except OSError:
+            raise gone() from None
+        except BaseException:  # the answer would be taken for that of the next call
+            self.close()
+            raise
+
+    @staticmethod
+    def _outcome(reply: Made | ReleasedStep | LoginMessage | Fault) -> Any:
+        if isinstance(reply, Fault):
+            raise raised(reply)
+        return reply.value if isinstance(reply, Made) else None
+
+
+class RemoteKernel:
+    """See `kernel.run.Kernel`. The account, the limits and the noise are the vault's."""
+
+    def __init__(self, channel: VaultChannel, version: str) -> None:
+        self._channel, self.version = channel, version
+
+    def check(self) -> None:
+        self.version = self._channel.call("check")
+
+    def interrupt(self) -> None:
+        self._channel.interrupt()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
+            digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
+        """Run a script here, with its requests answered there. `account` and `limits` are those that the vault knows."""
+        step, made = _stepped(lambda: next(script), encode)
+        replies, begun = self._channel.dialogue("run", cost, digest, sql, tuple(views), step), False
+        try:
+            while True:
+                released = replies.send(step) if begun else next(replies)
+                step, made = _stepped(functools.partial(script.send, released), encode, begun=True)
+                begun = True
+        except StopIteration:
+            return made
+        finally:
+            script.close()
+
+    def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str) -> ComparisonResult | None:
+        made: ComparisonResult | None = self._channel.call("compare", asked, model, sql)
+        return made
+
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        """Hold released rows there; the vault identifies them by what they are."""
+        self._channel.call("hold", name, tuple((column, kind, tuple(values)) for column, (kind, values) in columns.items()))
+
+    def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._channel.call("public_rows", relation)
+        return rows
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        return int(self._channel.call("fanout", relation, tuple(columns)))
+
+
+def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bool = False) -> tuple[tuple[Any, ...], Any]:
+    """The next step of a script, as it is sent, and its answer if it is the last one.
+
+    An interruption is raised before the first request, when nothing is charged; afterwards the vault is told.
+    """
+    try:
+        try:
+            return ("asked", step()), None
+        except StopIteration as done:
+            return ("made", encode(done.value)), done.value
+    except Exception:
+        return FAILED, None
+    except BaseException as fault:
+        if not begun:
+            raise
+        return ("interrupted",) if isinstance(fault, KeyboardInterrupt) else FAILED, None
+
+
+class RemoteLedger:
+    """See `kernel.ledger.Ledger`: what an analyst may know of it. All of it is of the channel's account, whichever is named."""
+
+    def __init__(self, channel: VaultChannel) -> None:
+        self._channel = channel
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def stored(self, account: Account, digest: str, data: str) -> str | None:
+        found: str | None = self._channel.call("stored", digest)
+        return found
+
+    def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
+        found: tuple[int, str | None] | None = self._channel.call("answered", digest)
+        return found
+
+    def answers(self, digest: str) -> list[str]:
+        found: list[str] = self._channel.call("answers", digest)
+        return found
+
+    def holding(self, account: Account, data: str, mark: str) -> list[str]:
+        found: list[str] = self._channel.call("holding", mark)
+        return found
+
+    def texts(self, account: Account, word: str, most: int) -> list[str]:
+        found: list[str] = self._channel.call("texts", word, most)
+        return found
+
+    def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
+        found: list[Entry] = self._channel.call("entries")
+        return found
+
+    def spent(self, budget: str, analyst: str | None = None) -> Charge:
+        found: Charge = self._channel.call("spent", analyst is not None)
+        return found
+
+    def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
+        found: tuple[tuple[int | None, int], ...] = self._channel.call("prices")
+        return found
+
+    def last(self, account: Account) -> Charge | None:
+        found: Charge | None = self._channel.call("last")
+        return found
+
+    def failed(self, account: Account) -> list[int]:
+        found: list[int] = self._channel.call("failed")
+        return found
+
+    def refresh(self) -> None:
+        self._channel.call("refresh")
+
+    @contextlib.contextmanager
+    def naming(self, account: Account, name: str) -> Iterator[None]:
+        self._channel.call("enter", name)
+        try:
+            yield
+        finally:
+            self._channel.call("leave", name)
+
+
+def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
+    """The session of an account in the vault, as `engine` knows sessions."""
+    return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
+                   kernel=cast(Kernel, RemoteKernel(channel, opening.version)), ledger=cast(Ledger, RemoteLedger(channel)),
+                   scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,
+                   notes=opening.notes)

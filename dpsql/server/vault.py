@@ -1,0 +1,465 @@
+"""The process that holds the rows and the ledger, and serves accounts to a front process that holds neither.
+
+A channel is bound to one account when it is opened, by a check of a password that is made here; from then on nothing that the
+front says names an account, a limit, a price or a file. Plans come as plain values and are handed to the kernel, which copies
+them, derives every claim again, charges, reads and adds noise, exactly as for a caller in its own process. So whatever becomes of
+the front, an analyst gets no more than their budget allows: it is trusted only to show each analyst their own answers.
+
+Each channel has a thread, and a session of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import hashlib
+import math
+import socket
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
+from typing import Any, TypeAlias
+
+from dpsql.accounting.cost import NOTHING, Cost
+from dpsql.catalog.model import Column, Table
+from dpsql.engine.session import Session
+from dpsql.errors import Incident, Interrupted, OperationalError
+from dpsql.kernel.ledger import Entry
+from dpsql.kernel.marks import MARKS
+from dpsql.kernel.model_progress import SERIES
+from dpsql.plan.node import Node
+from dpsql.server.plain_values import decoded, encoded
+from dpsql.server.vault_calls import OTHER, Fault, LoginMessage, Made, ReleasedStep, ToldAccount, receive_frame, send_answer, told
+from dpsql.synthesis.released_table import SyntheticColumn
+from dpsql.synthesis.synthetic_table import declared_column
+from dpsql.types import Type
+
+Say: TypeAlias = Callable[[bytes], bytes]
+Authenticate: TypeAlias = Callable[[str, Say], bool]
+"""Whether a user is who they say: it says something to the client by `Say`, which returns the answer, until it knows."""
+OpenAccount: TypeAlias = Callable[[str, str], Session]
+"""The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
+
+MOST_CHANNELS = 1000
+MOST_HELD = 4096  # tables of released rows that a channel brings
+MOST_CELLS = 2**26  # values of all of them
+MOST_NAMED = 100  # names that a statement gives
+MOST_TEXT = 2**20  # characters of a statement
+MOST_NAME = 1000  # of a name, or of what identifies a statement
+MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
+PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
+CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
+                   "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave"})
+EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
+CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
+BETWEEN = CALLS - {"run", "compare", "hold"}  # calls that are answered while a script runs; no name gets other rows then
+
+
+class Vault:
+    """Serves channels. Safe with threads."""
+
+    def __init__(self, open_account: OpenAccount, authenticate: Authenticate) -> None:
+        self._open_account, self._authenticate = open_account, authenticate
+        self._numbers = count(1)
+        self._channels: dict[int, Channel] = {}
+        self._turn = threading.Lock()
+
+    def channel(self) -> tuple[int, socket.socket] | None:
+        """A new channel: its number and the front's end. None where there are too many."""
+        ours, theirs = socket.socketpair()
+        with self._turn:
+            if len(self._channels) >= MOST_CHANNELS:
+                ours.close()
+                theirs.close()
+                return None
+            number = next(self._numbers)
+            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate)
+        threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
+        return number, theirs
+
+    def interrupt(self, number: int) -> None:
+        """Interrupt the statement that a channel runs, if it runs one."""
+        with self._turn:
+            found = self._channels.get(number)
+        if found is not None:
+            found.interrupt()
+
+    def close(self) -> None:
+        """End all channels; statements that run fail."""
+        with self._turn:
+            channels = [*self._channels.values()]
+        for channel in channels:
+            channel.close()
+
+    def _serve(self, number: int, channel: Channel) -> None:
+        try:
+            channel.serve()
+        finally:
+            with self._turn:
+                self._channels.pop(number, None)
+
+
+class Channel:
+    """One end of a channel: a login, and then the calls of one account."""
+
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate) -> None:
+        self._front, self._open_account, self._authenticate = front, open_account, authenticate
+        self._account: ServedAccount | None = None
+
+    def serve(self) -> None:
+        """Until the front goes, or a login fails. Whatever it says, nothing else ends here."""
+        with contextlib.suppress(OSError, _Gone), self._front:
+            try:
+                if self._logged_in() and self._account is not None:
+                    self._account.serve()
+            finally:
+                if self._account is not None:
+                    self._account.close()
+
+    def interrupt(self) -> None:
+        if self._account is not None:
+            self._account.interrupt()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._front.shutdown(socket.SHUT_RDWR)
+
+    def _logged_in(self) -> bool:
+        """Whether a user proved to be one and has their account; otherwise they are told why not."""
+        fault: BaseException = OperationalError("the name or the password is wrong", code="login")
+        try:
+            name, data = _received(self._front)
+            user, database = decoded(data, _no_table)
+            if name == "login" and _short(user) and _short(database) and self._authenticate(user, self._say) is True:
+                self._account = ServedAccount(self._open_account(user, database), self._front)
+                send_answer(self._front, Made(self._account.opening()))
+                return True
+        except (OSError, _Gone):
+            raise
+        except Exception as caught:
+            fault = caught
+        send_answer(self._front, told(fault))
+        return False
+
+    def _say(self, message: bytes) -> bytes:
+        send_answer(self._front, LoginMessage(message))
+        name, data = _received(self._front)
+        said = decoded(data, _no_table)
+        if name != "say" or type(said) is not bytes:
+            raise ValueError("the client's answer is awaited")
+        return said
+
+
+class _Gone(Exception):
+    """The front has closed a channel, or sends what is no frame."""
+
+
+class _Cancelled(BaseException):
+    """A statement is to stop before its charge. Not an Exception, so that the kernel does not take it for a fault of a script."""
+
+
+class ServedAccount:
+    """The calls of one account. What is private in a session stays here."""
+
+    def __init__(self, session: Session, front: socket.socket) -> None:
+        self._session, self._front = session, front
+        self._held: dict[str, HeldTable] = {}
+        self._brought: list[int] = []  # how many values there were in each table that the front has brought
+        self._models: set[str] = set()  # the names of the comparisons with models of this account
+        self._naming: dict[str, contextlib.ExitStack] = {}  # the names that are being given
+        self._stopping = threading.Event()  # the statement that runs is to stop
+        self._idle = threading.Event()  # none runs
+        self._idle.set()
+        self._turn = threading.Lock()
+
+    def opening(self) -> ToldAccount:
+        session, budget = self._session, self._session.budget
+        mine = {name: price for name, price in budget.analysts.items() if name == session.analyst}
+        return ToldAccount(
+            catalog=session.catalog, budget=dataclasses.replace(budget, analysts=mine, listed=None), analyst=session.analyst,
+            price=session.price, confidence=session.confidence, policy=session.policy, notes=session.notes,
+            version=session.kernel.version)
+
+    def serve(self) -> None:
+        """Answer one call after the other. Raises _Gone or OSError where the front has gone."""
+        while True:
+            self._send(self._answer(*_received(self._front)))
+
+    def close(self) -> None:
+        for inside in self._naming.values():
+            inside.close()
+        self._session.close()
+
+    def interrupt(self) -> None:
+        """From another thread: have the statement that runs, if there is one, stop as soon as it can. Returns when it is over."""
+        with self._turn:
+            if self._idle.is_set() or self._stopping.is_set():
+                return
+            self._stopping.set()
+        while not self._idle.wait(PATIENCE):
+            self._session.kernel.interrupt()
+
+    def _send(self, answer: Made | ReleasedStep | Fault) -> None:
+        try:
+            send_answer(self._front, answer)
+        except OSError:
+            raise
+        except Exception:  # what cannot be pickled
+            send_answer(self._front, OTHER)
+
+    def _answer(self, name: str, data: bytes) -> Made | Fault:
+        """The answer to a call."""
+        try:
+            if name not in CALLS:
+                raise ValueError("this is no call of a front")
+            with self._running() if name in ("run", "compare") else contextlib.nullcontext():
+                given = decoded(data, self._read_table if name in EXACT else self._own_table)
+                return Made(getattr(self, f"_{name}")(*given))
+        except _Cancelled:
+            return told(OperationalError("the statement was stopped on request before it was charged", code="cancelled"))
+        except BaseException as fault:
+            return told(fault)
+
+    @contextlib.contextmanager
+    def _running(self) -> Generator[None]:
+        """A context in which the statement may be interrupted."""
+        with self._turn:
+            self._stopping.clear()
+            self._idle.clear()
+        try:
+            yield
+        except Incident:
+            if self._stopping.is_set():
+                raise Interrupted from None
+            raise
+        finally:
+            self._idle.set()
+
+    # -- tables
+
+    def _own_table(self, name: str, columns: tuple[Column, ...] | None) -> Table:
+        """The table of this name, for plans over private rows: what is said of its columns is not believed."""
+        if columns is None:
+            return self._session.catalog.tables[name]
+        return self._held[name].table
+
+    def _read_table(self, name: str, columns: tuple[Column, ...] | None) -> Table:
+        """The table of this name, for queries that read public tables alone; those of its columns that there are as the front
+        reads them."""
+        if columns is None:
+            return self._session.catalog.tables[name]
+        held, own = self._held.get(name), self._session.catalog.tables.get(name)
+        known = held.table if held is not None else own
+        if known is None or known.public is not True:
+            raise ValueError("only public tables are read in another way")
+        there = {column.lower() for column in known.columns}
+        return Table(name=name, public=True, columns={column.name: column for column in columns if column.name.lower() in there})
+
+    def _hold(self, name: str, columns: tuple[tuple[str, str, tuple[Any, ...]], ...]) -> None:
+        """Hold a table of released rows. It is identified by its account and all of its values, whatever the front says: so no
+        account reads, or changes, those of another one."""
+        catalog = self._session.catalog
+        made = HeldTable.of(name, columns)
+        if name.lower() in {other.lower() for other in (*catalog.tables, *catalog.undeclared, *catalog.outside)}:
+            raise ValueError("there is a table of this name")
+        self._brought.append(len(columns) * len(columns[0][2]))
+        if len(self._brought) > MOST_HELD or sum(self._brought) > MOST_CELLS:
+            raise OperationalError("this connection has brought too many tables", code="too-large", try_="connecting again")
+        account = self._session.account
+        identity = hashlib.sha256(encoded((account.budget, account.analyst, columns), {})).hexdigest()
+        self._session.kernel.hold(name, identity, {column: (kind, values) for column, kind, values in columns})
+        self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: made}
+
+    # -- the kernel
+
+    def _check(self) -> str:
+        self._session.kernel.check()
+        return self._session.kernel.version
+
+    def _public_rows(self, relation: Any) -> list[tuple[Any, ...]]:
+        return self._session.kernel.public_rows(relation)
+
+    def _fanout(self, relation: Any, columns: tuple[str, ...]) -> int:
+        if not isinstance(relation, Node) or not _are_texts(columns):
+            raise ValueError("rows of a relation are counted by its columns")
+        return self._session.kernel.fanout(relation, columns)
+
+    def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...]) -> None:
+        """Run a script of the front: `step` is its first one. Nothing is returned but that its answer was stored."""
+        _check_cost(cost)
+        if not _short(digest) or type(sql) is not str or len(sql) > MOST_TEXT or type(views) is not tuple:
+            raise ValueError("this is no statement")
+        limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
+        self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
+                                 sql=sql, encode=_written, views=views)
+
+    def _script(self, step: Any) -> Generator[Any, Any, str]:
+        """The script that the front runs: its requests, and at the end the text of its answer.
+
+        Before its first request it is not charged, and stops without; afterwards any fault is the script's. It may ask for what
+        is public between its steps.
+        """
+        if self._stopping.is_set():
+            raise _Cancelled
+        while True:
+            match step:
+                case ("asked", request):
+                    released = yield request
+                case ("made", str(text)):
+                    return text
+                case ("interrupted",):
+                    raise KeyboardInterrupt
+                case _:
+                    raise ValueError("the script of the front failed")
+            if self._stopping.is_set():
+                raise InterruptedError
+            self._send(ReleasedStep(released))
+            step = self._next_step()
+
+    def _next_step(self) -> Any:
+        while True:
+            name, data = _received(self._front)
+            if name == "step":
+                return decoded(data, self._own_table)
+            self._send(self._answer(name, data) if name in BETWEEN else OTHER)
+
+    def _compare(self, asked: Any, model: str, sql: str) -> Any:
+        if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
+            raise ValueError("this is no statement")
+        return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql)
+
+    # -- the ledger, of this account
+
+    def _stored(self, digest: str) -> str | None:
+        return self._session.ledger.stored(self._session.account, self._of_statement(digest), self._session.kernel.version)
+
+    def _answered(self, digest: str) -> tuple[int, str | None] | None:
+        """The number of the charge, and what a statement that opens a model paid for."""
+        found = self._session.ledger.answered(self._session.account, self._of_statement(digest), self._session.kernel.version)
+        if found is not None:
+            self._models.add(f"{SERIES}{found[0]}")
+        return found
+
+    def _of_statement(self, digest: Any) -> str:
+        """What identifies a statement. The charge of a comparison carries secret noise, so its name is none."""
+        if not _short(digest) or digest.startswith(SERIES):
+            raise ValueError("this is the name of no statement")
+        return str(digest)
+
+    def _answers(self, series: str) -> list[str]:
+        if series not in self._models:
+            raise ValueError("these are comparisons of another account")
+        return self._session.ledger.answers(series)
+
+    def _holding(self, mark: str) -> list[str]:
+        if mark not in MARKS.values():
+            raise ValueError("answers are not found by this")
+        return self._session.ledger.holding(self._session.account, self._session.kernel.version, mark)
+
+    def _texts(self, word: str, most: int) -> list[str]:
+        if not _short(word) or type(most) is not int or not 0 < most <= MOST_HELD:
+            raise ValueError("statements are found by a word")
+        return self._session.ledger.texts(self._session.account, word, most)
+
+    def _entries(self) -> list[Entry]:
+        return self._session.ledger.entries(self._session.budget.name, self._session.analyst)
+
+    def _spent(self, own: bool) -> Any:
+        return self._session.ledger.spent(self._session.budget.name, self._session.analyst if own is True else None)
+
+    def _prices(self) -> Any:
+        return self._session.ledger.prices(self._session.budget.name)
+
+    def _last(self) -> Any:
+        return self._session.ledger.last(self._session.account)
+
+    def _failed(self) -> list[int]:
+        return self._session.ledger.failed(self._session.account)
+
+    def _refresh(self) -> None:
+        self._session.ledger.refresh()
+
+    def _enter(self, name: str) -> None:
+        """Wait until nobody else gives something of this account a name."""
+        if not _short(name) or name.lower() in self._naming or len(self._naming) >= MOST_NAMED:
+            raise ValueError("a name is given once at a time")
+        inside = contextlib.ExitStack()
+        inside.enter_context(self._session.ledger.naming(self._session.account, name))
+        self._naming[name.lower()] = inside
+
+    def _leave(self, name: str) -> None:
+        self._naming.pop(name.lower()).close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldTable:
+    """A table of released rows, as its rows show it: nothing that is claimed of them is believed. It has no keys."""
+
+    table: Table
+
+    @classmethod
+    def of(cls, name: Any, columns: Any) -> HeldTable:
+        """Raises ValueError for what is no table of plain values."""
+        if not _short(name) or not name or type(columns) is not tuple or not columns:
+            raise ValueError("this is no table")
+        made: dict[str, Column] = {}
+        for column, kind, values in columns:
+            if not _short(column) or type(values) is not tuple or len(values) != len(columns[0][2]):
+                raise ValueError("this is no column")
+            if not all(value is None or _fits(value, Type(kind)) for value in values):
+                raise ValueError("these are no values of this type")
+            made[column] = declared_column(SyntheticColumn(name=column, type=Type(kind), values=values))
+        if len({column.lower() for column in made}) != len(columns):
+            raise ValueError("this is no table")
+        return cls(table=Table(name=name, public=True, columns=made))
+
+
+def _fits(value: Any, kind: Type) -> bool:
+    """Whether an engine keeps a value of this type as it is, so that the least and the greatest are those of its rows."""
+    match kind:
+        case Type.BIGINT:
+            return type(value) is int and -(2**63) <= value < 2**63
+        case Type.DOUBLE:
+            return (type(value) is int and abs(value) <= 2**53) or (type(value) is float and not math.isnan(value))
+    return type(value) is CARRIED[kind]
+
+
+def _received(front: socket.socket) -> tuple[str, bytes]:
+    """The next message: its name, and its values in bytes. Raises _Gone."""
+    frame = receive_frame(front)
+    if frame is None:
+        raise _Gone
+    name, _, data = frame.partition(b"\n")
+    return name[:MOST_NAME].decode("ascii", "replace"), data
+
+
+def _no_table(name: str, columns: Sequence[Column] | None) -> Table:
+    raise ValueError("no table is named here")
+
+
+def _short(text: Any) -> bool:
+    return type(text) is str and 0 <= len(text) <= MOST_NAME and "\0" not in text
+
+
+def _are_texts(columns: Any) -> bool:
+    return type(columns) is tuple and all(type(column) is str for column in columns)
+
+
+def _check_cost(cost: Any) -> None:
+    """Raises ValueError for what is no exact cost."""
+    parts: Mapping[str, Any] = {} if type(cost) is not Cost else {"epsilon": cost.epsilon, "rho": cost.rho, "delta": cost.delta}
+    for name, part in parts.items():
+        if not (part is None and name == "epsilon") and (type(part) is not Fraction or not 0 <= part <= MOST_COST):
+            raise ValueError("this is no cost")
+    if not parts:
+        raise ValueError("this is no cost")
+
+
+def _written(answer: Any) -> str:
+    """The text that is stored for an answer of the front, which wrote it."""
+    if type(answer) is not str:
+        raise TypeError("an answer is a text")
+    return answer

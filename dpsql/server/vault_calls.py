@@ -1,0 +1,170 @@
+"""What passes between the front process and the vault, on one channel for each analyst's connection.
+
+Frames are a length and bytes. The front's are a name and plain values (`plain_values`); the vault's answers are pickled, as the
+front believes the vault, and never the other way round. Faults cross as the name of a known class and its constant fields.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpsql import errors
+from dpsql.accounting.cost import Charge
+from dpsql.catalog.model import Budget, Catalog
+from dpsql.catalog.price import Price
+from dpsql.errors import Error, OperationalError
+from dpsql.kernel.claims import Disagreement
+from dpsql.kernel.ledger import Busy, Closed, Refused
+from dpsql.plan.certificate import Unbounded
+from dpsql.plan.node import InvalidPlan
+from dpsql.server.plain_values import MOST_BYTES
+
+LENGTH = struct.Struct(">Q")
+MOST_ASKED = 200  # bytes of a message on the control socket
+PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldAccount:
+    """What the front is told of the account that a channel is bound to: the declarations, and never a secret of the ledger."""
+
+    catalog: Catalog
+    budget: Budget
+    analyst: str
+    price: Price | None
+    confidence: Fraction
+    policy: str
+    notes: tuple[str, ...]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The outcome of a call."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedStep:
+    """What was released for a request of a script, which goes on."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LoginMessage:
+    """A message of the one who checks a login; the client's answer is awaited."""
+
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault, by the name of its class."""
+
+    kind: str
+    fields: tuple[Any, ...] = ()
+
+
+# -- frames
+
+
+def send_frame(to: socket.socket, data: bytes) -> None:
+    to.sendall(LENGTH.pack(len(data)) + data)
+
+
+def receive_frame(sender: socket.socket) -> bytes | None:
+    """The next frame; None where the other side has gone, or sends more than a message may have."""
+    head = _receive(sender, LENGTH.size)
+    if head is None:
+        return None
+    size, = LENGTH.unpack(head)
+    return _receive(sender, size) if size <= MOST_BYTES else None
+
+
+def _receive(sender: socket.socket, size: int) -> bytes | None:
+    found = bytearray()
+    while len(found) < size:
+        piece = sender.recv(min(PIECE, size - len(found)))
+        if not piece:
+            return None
+        found += piece
+    return bytes(found)
+
+
+def send_answer(to: socket.socket, answer: Made | ReleasedStep | LoginMessage | Fault) -> None:
+    """By the vault alone."""
+    head = pickle.dumps(answer, protocol=5)
+    to.sendall(LENGTH.pack(len(head)) + head)
+
+
+def receive_answer(vault: socket.socket) -> Made | ReleasedStep | LoginMessage | Fault:
+    """In the front alone. Raises OperationalError where the vault has gone."""
+    try:
+        head = _receive(vault, LENGTH.size)
+        data = None if head is None else _receive(vault, LENGTH.unpack(head)[0])
+    except OSError:
+        data = None
+    if data is None:
+        raise gone()
+    answer: Made | ReleasedStep | LoginMessage | Fault = pickle.loads(data)  # noqa: S301 - of the vault, which is trusted
+    return answer
+
+
+def gone() -> OperationalError:
+    return OperationalError("the connection to the data was closed; what was charged stays charged", code="closed",
+                            try_="connecting again")
+
+
+# -- faults
+
+KNOWN: Mapping[str, type[Error]] = {kind.__name__: kind for kind in vars(errors).values()
+                                    if isinstance(kind, type) and issubclass(kind, Error)}
+CONSTANT: Mapping[str, Callable[[], BaseException]] = {
+    "Incident": errors.Incident, "Interrupted": errors.Interrupted, "Disagreement": Disagreement,
+    "KeyboardInterrupt": KeyboardInterrupt}
+OTHER = Fault("Other")  # which says nothing: in the front it becomes a fault of dpsql itself
+
+
+def told(fault: BaseException) -> Fault:
+    """A fault as the front is told of it. Of one that is not listed here only that there was one."""
+    name = type(fault).__name__
+    match fault:
+        case Refused():
+            return Fault(name, (fault.analyst, fault.spent))
+        case Closed():
+            return Fault(name, (fault.failed,))
+        case Busy():
+            return Fault(name, (fault.running,))
+        case InvalidPlan() | Unbounded():
+            return Fault("InvalidPlan", (str(fault),))
+        case _ if name in CONSTANT and type(fault) in CONSTANT.values():
+            return Fault(name)
+        case Error() if KNOWN.get(name) is type(fault):
+            return Fault(name, (fault.reason, fault.code, fault.try_, fault.span, fault.subject, fault.text, fault.source))
+    return OTHER
+
+
+def raised(fault: Fault) -> BaseException:
+    """The fault, as it is raised in the front."""
+    match fault.kind, fault.fields:
+        case "Refused", (analyst, Charge() as spent):
+            return Refused(analyst, spent)
+        case "Closed", (failed,):
+            return Closed(failed)
+        case "Busy", (int(running),):
+            return Busy(running)
+        case "InvalidPlan", (str(text),):
+            return InvalidPlan(text)
+        case kind, () if kind in CONSTANT:
+            return CONSTANT[kind]()
+        case kind, (str(reason), code, try_, span, subject, text, source) if kind in KNOWN:
+            return KNOWN[kind](reason, code=code, try_=try_, span=span, subject=subject, text=text, source=source)
+    return RuntimeError("the vault could not do this")

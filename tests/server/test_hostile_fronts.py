@@ -1,0 +1,412 @@
+"""A front in the hands of an attacker: the vault refuses what it must, never crashes, and stays within the limits of the account."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hostile_fronts import Frame, changed, recorded, sent
+from support.sessions import open_ledger, session_of
+from support.vaults import PASSWORD, channel_to, remote, vault_of
+from support.worlds import POLICY
+
+from dpsql.accounting.cost import Cost, pure
+from dpsql.catalog.model import Table
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+from dpsql.errors import Error, Incident, OperationalError
+from dpsql.kernel.ledger import Account, Ledger, Refused
+from dpsql.kernel.taken import MADE
+from dpsql.measurements import DiscreteLaplace, NoisySums
+from dpsql.plan.expr.nodes import Literal, predicate
+from dpsql.plan.node import InvalidPlan
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Count
+from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
+from dpsql.server.vault import ServedAccount, Vault
+from dpsql.server.vault_calls import Fault, Made, ReleasedStep, receive_answer, send_frame
+from dpsql.types import Type
+
+LIMITED = POLICY.replace('[budgets.person]\nentity = "person"\n', '[budgets.person]\nentity = "person"\nincidents = 1000\n'
+                         "per_analyst = { epsilon = 2, delta = 1e-3 }\n")
+PRICE: dict[str, object] = {"epsilon": 0.05, "delta": 1e-8}
+SECRET = "SELECT COUNT(*) AS secret_of_ada FROM people"
+ASKED = ("SELECT COUNT(*) FROM people", "SELECT sex, COUNT(*), AVG(income) FROM people GROUP BY sex", "SELECT MEDIAN(age) FROM people",
+         "SELECT clinic, SUM(cost) FROM visits GROUP BY clinic", "SELECT c.city, COUNT(*) FROM visits v JOIN clinics c USING (clinic) GROUP BY 1",
+         "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)", "SELECT city, SUM(beds) FROM clinics GROUP BY city",
+         "SELECT nickname, COUNT(*) FROM people GROUP BY nickname", "CREATE SYNTHETIC TABLE syn AS SELECT sex, active FROM people",
+         "SELECT sex, COUNT(*) FROM syn GROUP BY sex", "CREATE ONLINE MODEL model AS SELECT sex FROM people",
+         "SELECT sex, COUNT(*) FROM model GROUP BY sex", "SHOW BUDGET", "SHOW RELEASES")
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[Ledger]:
+    with_secret = session_of(tmp_path, policy=LIMITED, at=PRICE, ledger=open_ledger(tmp_path))
+    answer(SECRET, with_secret)
+    answer("CREATE ONLINE MODEL adas AS SELECT sex FROM people", with_secret)
+    answer("SELECT sex, COUNT(*) FROM adas GROUP BY sex", with_secret)
+    yield with_secret.ledger
+    with_secret.close()
+
+
+def opened(folder: Path, book: Ledger, user: str) -> Session:
+    made = session_of(folder, policy=LIMITED, at=PRICE, analyst=user, ledger=Ledger(book.path))
+    made.kernel.incidents = made.budget.incidents
+    return made
+
+
+@pytest.fixture
+def vault(tmp_path: Path, book: Ledger) -> Iterator[Vault]:
+    made = vault_of(lambda user: opened(tmp_path, book, user))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def eve(vault: Vault) -> Iterator[Session]:
+    made = remote(vault, "eve")
+    yield made
+    made.close()
+
+
+def call(session: Session, name: str, *given: Any) -> Any:
+    return session.kernel._channel.call(name, *given)  # type: ignore[attr-defined]
+
+
+def counting(session: Session, table: Table | None = None, **scan: Any) -> NoisySums:
+    people = table or session.catalog.tables["people"]
+    read = Scan(table=people, columns=(("p", "person_id"),), owners=("p",)) if not scan else Scan(table=people, **scan)
+    return NoisySums(plan=GroupedSums(input=read, keys=(), summands=(Count(),)), cells=((),), noises=(DiscreteLaplace(scale=20.0),))
+
+
+def run(session: Session, request: Any, cost: Cost = pure(Fraction(1, 20)), digest: str = "d", views: tuple[Any, ...] = ()) -> Any:
+    """Runs a script of one request, and returns what was released."""
+    channel = session.kernel._channel  # type: ignore[attr-defined]
+    steps = channel.dialogue("run", cost, digest, "a statement", views, ("asked", request))
+    try:
+        released = next(steps)
+        steps.send(("made", "{}"))
+    except StopIteration:
+        pass
+    return released
+
+
+def test_the_front_of_these_tests_can_ask(eve: Session) -> None:
+    assert run(eve, counting(eve)) is not None
+    assert len(eve.ledger.entries("person", "eve")) == 1
+
+
+# -- logins
+
+
+def test_nothing_is_answered_before_a_login(vault: Vault) -> None:
+    channel = channel_to(vault)
+    with pytest.raises((RuntimeError, OperationalError)):
+        channel.call("entries")
+    with pytest.raises(OperationalError, match="closed"):
+        channel.call("entries")
+
+
+@pytest.mark.parametrize("said", [b"", b"wrong", PASSWORD + b" "])
+def test_a_wrong_password_opens_nothing(said: bytes, vault: Vault) -> None:
+    channel = channel_to(vault)
+    with pytest.raises(OperationalError, match="wrong"):
+        channel.log_in("ada", "", lambda message: said)
+    with pytest.raises(OperationalError, match="closed"):
+        channel.call("entries")
+
+
+def test_a_channel_stays_with_its_account(eve: Session) -> None:
+    assert isinstance(raw(eve, ("login", encoded(("ada", ""), {}))), Fault)
+    assert eve.ledger.entries("person", "ada") == [] and eve.ledger.last(Account(budget="person", analyst="ada")) is None
+    assert eve.ledger.failed(Account(budget="person", analyst="ada")) == []
+
+
+def raw(session: Session, frame: Frame) -> Any:
+    socket = session.kernel._channel._vault  # type: ignore[attr-defined]
+    send_frame(socket, frame[0].encode() + b"\n" + frame[1])
+    return receive_answer(socket)
+
+
+def test_what_the_front_is_told_has_no_secret(vault: Vault, book: Ledger) -> None:
+    channel = channel_to(vault)
+    told = pickle.dumps(channel.log_in("eve", "", lambda message: PASSWORD))
+    assert f"{book.salt:x}".encode() not in told and str(book.path).encode() not in told
+    assert str(book.salt).encode() not in told and b"dpsql.kernel.ledger" not in told
+
+
+# -- other accounts, the ledger
+
+
+def test_comparisons_of_others_and_secret_noise_are_not_told(eve: Session, book: Ledger) -> None:
+    series = [digest for digest, in book._connection.execute("SELECT DISTINCT digest FROM events")  # type: ignore[union-attr]
+              if digest.startswith("comparisons of ")]
+    assert series
+    for name in ("answers", "answered", "stored"):
+        with pytest.raises(RuntimeError):
+            call(eve, name, series[0])
+    with pytest.raises(RuntimeError):
+        run(eve, counting(eve), digest=series[0])
+    assert eve.ledger.entries("person", "eve") == []
+
+
+def test_own_secret_noise_is_not_told(eve: Session) -> None:
+    answer("CREATE ONLINE MODEL model AS SELECT sex FROM people", eve)
+    answer("SELECT sex, COUNT(*) FROM model GROUP BY sex", eve)
+    opened = next(entry for entry in eve.ledger.entries("person", "eve") if "MODEL" in entry.sql)
+    for name in ("answered", "stored"):
+        with pytest.raises(RuntimeError):
+            call(eve, name, f"comparisons of {opened.seq}")
+
+
+@pytest.mark.parametrize(("name", "given"), [
+    ("holding", ("",)), ("holding", ("' OR 1=1 --",)), ("texts", ("SELECT", 10**9)), ("texts", ("SELECT", -1)), ("enter", ("a\0b",)),
+    ("enter", (7,)), ("leave", ("x",)), ("stored", (None,)), ("stored", ("x" * 10**6,)), ("spent", ()), ("spent", (1, 2)),
+    ("charge", ()), ("_session", ()), ("__class__", ()), ("close", ()), ("fanout", (1, ())), ("public_rows", (None,)), ("run", ()),
+    ("compare", (1, "x", "y")), ("hold", ("x", ())), ("check", (1,)), ("opening", ()), ("serve", ()), ("interrupt", ())])
+def test_calls_that_make_no_sense_are_refused(name: str, given: tuple[Any, ...], eve: Session) -> None:
+    with pytest.raises(RuntimeError, match="could not do this"):
+        call(eve, name, *given)
+    assert call(eve, "check") == eve.kernel.version
+
+
+def test_limits_are_those_of_the_vault(eve: Session) -> None:
+    with pytest.raises(Refused):
+        run(eve, counting(eve), pure(Fraction(3)))
+    assert eve.ledger.entries("person", "eve") == []
+
+
+@pytest.mark.parametrize("cost", [
+    Cost(epsilon=None, rho=0.5), Cost(epsilon=0, rho=Fraction(0)), Cost(epsilon=Fraction(1), rho=0),  # type: ignore[arg-type]
+    Cost(epsilon=Fraction(10**41), rho=Fraction(0)), None, 1, (Fraction(1),), Fraction(1)])
+def test_what_is_no_cost_is_no_charge(cost: Any, eve: Session) -> None:
+    with pytest.raises(RuntimeError):
+        run(eve, counting(eve), cost)
+    assert eve.ledger.entries("person", "eve") == []
+
+
+def test_a_negative_cost_cannot_be_said(eve: Session) -> None:
+    data = encoded((pure(Fraction(1)), "d", "s", (), ("asked", counting(eve))), eve.catalog.tables)
+    nodes, root = json.loads(data)
+    nodes[next(at for at, node in enumerate(nodes) if node[0] == "Fraction")] = ["Fraction", -1, 1]
+    assert isinstance(raw(eve, ("run", json.dumps([nodes, root]).encode())), Fault)
+    assert eve.ledger.entries("person", "eve") == []
+
+
+def test_a_cost_below_that_of_the_request_releases_nothing(eve: Session) -> None:
+    for cost in (pure(Fraction(1, 100)), Cost(epsilon=Fraction(1, 20), rho=Fraction(0)), Cost(epsilon=Fraction(0), rho=Fraction(0))):
+        with pytest.raises(Incident):
+            run(eve, counting(eve), cost)
+    assert [entry.body for entry in eve.ledger.entries("person", "eve")] == [None] * 3
+
+
+# -- plans
+
+
+def test_tables_are_the_vaults_own(eve: Session) -> None:
+    """A private table that the front calls public, without owners, or with another key, is the vault's."""
+    people = eve.catalog.tables["people"]
+    public = replace(people, public=True, owners=(), name="people")
+    for name in ("public_rows", "fanout"):
+        plan = Scan(table=public, columns=(("i", "income"),))
+        with pytest.raises(RuntimeError):
+            call(eve, name, *((plan,) if name == "public_rows" else (plan, ())))
+    with pytest.raises(RuntimeError):
+        run(eve, counting(eve, public, columns=(("i", "income"),)))
+    with pytest.raises(TypeError):
+        run(eve, counting(eve, replace(people, unique=(frozenset({"sex"}),))))
+    clinics = eve.catalog.tables["clinics"]
+    with pytest.raises(InvalidPlan, match="declares no column"):  # under the name of a public one it is not read either
+        call(eve, "public_rows", Scan(table=replace(public, name="clinics"), columns=(("i", "income"),)))
+    with pytest.raises(RuntimeError):
+        call(eve, "public_rows", Scan(table=replace(clinics, name="households", columns=people.columns), columns=(("i", "income"),)))
+    assert eve.ledger.entries("person", "eve") == []
+
+
+def test_a_private_table_is_not_read_as_public(eve: Session) -> None:
+    plan = Scan(table=eve.catalog.tables["people"], columns=(("i", "income"),), owners=("p",))
+    for given in ((plan,), (Project(input=plan, columns=(("i", "i", Literal(type=Type.BIGINT, value=1)),)),)):
+        with pytest.raises((RuntimeError, Error)):
+            call(eve, "public_rows", *given)
+
+
+@pytest.mark.parametrize("held", ["people", "PEOPLE", "visits", "clinics", "households", "", "a\0", "x" * 1001])
+def test_released_rows_do_not_take_the_name_of_a_table(held: str, eve: Session) -> None:
+    with pytest.raises(RuntimeError):
+        call(eve, "hold", held, (("person_id", "BIGINT", (1, 2)),))
+
+
+@pytest.mark.parametrize("columns", [
+    (("a", "BIGINT[]) AS x, (SELECT 1) AS y --", (1,)),), (("a", "BIGINT", (1, 2)), ("b", "BIGINT", (1,))), (("a", "BIGINT", (1,)), ("A", "BIGINT", (1,))),
+    (("a", "DOUBLE", (1.0, float("nan"))),), (("a", "BIGINT", (2**63,)),), (("a", "BIGINT", ("1",)),), (("a", "DOUBLE", (2**53 + 3,)),),
+    (("a", "BIGINT", (True,)),), (("a", "VARCHAR", (1,)),), (("a", "BLOB", (None,)),),
+    (("a", "BIGINT", [1]),), ((1, "BIGINT", (1,)),), (("a", "BIGINT"),), ("abc",), (), None])
+def test_released_rows_are_plain_values_of_known_types(columns: Any, eve: Session) -> None:
+    with pytest.raises((RuntimeError, TypeError)):
+        call(eve, "hold", "mine", columns)
+
+
+def test_released_rows_are_of_their_account_and_have_no_keys(eve: Session, vault: Vault) -> None:
+    ada = remote(vault, "ada")
+    for session, value in ((ada, 1), (eve, 2)):  # under one identity, if the front could choose it
+        session.kernel.hold("mine", "the same", {"a": ("BIGINT", [value, value])})
+    table = Table(name="mine", public=True, columns={}, unique=(frozenset({"a"}),))
+    for session, value in ((ada, 1), (eve, 2)):
+        column = replace(session.catalog.tables["clinics"].columns["beds"], name="a", sql_type="BIGINT", nullable=False)
+        read = Scan(table=replace(table, columns={"a": column}), columns=(("a", "a"),))
+        assert session.kernel.public_rows(read) == [(value,), (value,)]
+        assert session.kernel.fanout(read, ("a",)) == 2
+    with pytest.raises(RuntimeError):
+        call(eve, "public_rows", Scan(table=replace(table, name="theirs", columns={"a": column}), columns=(("a", "a"),)))
+    ada.close()
+
+
+def test_classes_that_are_no_part_of_a_request_cannot_be_said(eve: Session) -> None:
+    class Forged(Count):
+        pass
+
+    for value in (object(), Forged(), 1j, {}, [], {1}, print, Session, eve.budget, int):
+        with pytest.raises(TypeError):
+            encoded(value, {})
+    for kind in ("Session", "Kernel", "Table", "Price", "object", "eval", "Context", "Limit", "Secure", "DuckReader", "Path"):
+        with pytest.raises(UnreadableMessage):
+            decoded(json.dumps([[[kind, "x"]], [0]]).encode(), lambda name, columns: eve.catalog.tables[name])
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"null", b"[]", b"[[], [0]]", b"[[[\"tuple\", [0]]], [0]]", b"[[[\"tuple\", [1]], [\"tuple\", [0]]], [0]]", b"[" * 100_000, b"[[], " + b"9" * 5000 + b"]",
+    b"\xff\xfe", b'[[["table", "people"]], [0]]', b'[[["Fraction", 1, 0]], [0]]', b'[[["date", "2020-13-01"]], [0]]', b'[[["range", 0, 5, 0]], [0]]',
+    b'[[["Decimal", "1e1000000000"]], [0]]', b'[[["array", "O", [0], [0]]], [0]]', b'[[["array", "i", [0], [1]]], [1]]', b'[[], "\\ud800"]',
+    b'[[["Days", 0, 99999999, 1]], [0]]', b'[[["type", "BLOB"]], [0]]', b'[[["Literal", 1, 2]], [0]]', b'[[["datetime", "2020-01-01T00:00:00+01:00"]], [0]]',
+    json.dumps([[["tuple"], *(["tuple", [at], [at]] for at in range(60))], [60]]).encode(),
+    json.dumps([[["tuple"], *(["tuple", [at]] for at in range(2000))], [2000]]).encode(),
+    b"[[], 1" + b"0" * 2000 + b"]"])
+def test_what_is_no_message_is_refused_in_one_way(data: bytes) -> None:
+    with pytest.raises(UnreadableMessage, match="no message of a front"):
+        decoded(data, no_table)
+
+
+def no_table(name: str, columns: Any) -> Table:
+    raise KeyError(name)
+
+
+def test_a_message_is_what_was_said() -> None:
+    part = Literal(type=Type.DOUBLE, value=-1.5)
+    twice = predicate("=", part, part)
+    made = decoded(encoded((twice, twice, -0.0, 2**200, "é\n", True, None, Fraction(1, 3)), {}), no_table)
+    assert made == (twice, twice, 0.0, 2**200, "é\n", True, None, Fraction(1, 3))
+    assert made[0] is made[1] and made[0].args[0] is made[0].args[1] and made[0] is not twice
+
+
+def test_every_class_that_the_kernel_takes_has_a_name_of_its_own() -> None:
+    assert len({kind.__name__ for kind in MADE}) == len(MADE)
+
+
+# -- dialogues
+
+
+@pytest.mark.parametrize("step", [
+    ("asked", None), ("asked", 1), ("made",), ("made", 1), ("made", None), ("made", ("x",)), (), ("failed",), ("what",), None, 5, ("made", "a", "b")])
+def test_a_first_step_that_makes_no_sense_releases_nothing(step: Any, eve: Session) -> None:
+    with pytest.raises((RuntimeError, Incident)):
+        call(eve, "run", pure(Fraction(1, 20)), "d", "s", (), step)
+    assert all(entry.body is None for entry in eve.ledger.entries("person", "eve"))
+    assert call(eve, "check") == eve.kernel.version
+
+
+def test_a_front_that_breaks_off_is_an_incident_and_the_charge_stays(eve: Session, vault: Vault, book: Ledger) -> None:
+    channel = eve.kernel._channel  # type: ignore[attr-defined]
+    assert next(channel.dialogue("run", pure(Fraction(1, 20)), "d", "s", (), ("asked", counting(eve)))) is not None
+    eve.close()
+    account = Account(budget="person", analyst="eve")
+    for _ in range(100):
+        book.refresh()
+        if book.failed(account):
+            break
+    again = remote(vault, "eve")
+    assert len(again.ledger.failed(account)) == 1 and again.ledger.entries("person", "eve")[0].body is None
+    assert again.ledger.spent("person", "eve").epsilon == 50_000_000
+    assert run(again, counting(again)) is not None
+    again.close()
+
+
+def test_a_script_runs_no_other_script(eve: Session) -> None:
+    channel = eve.kernel._channel  # type: ignore[attr-defined]
+    steps = channel.dialogue("run", pure(Fraction(1, 20)), "d", "s", (), ("asked", counting(eve)))
+    next(steps)
+    for name in ("run", "compare"):
+        with pytest.raises(RuntimeError):
+            channel.call(name, pure(Fraction(1, 20)), "e", "s", (), ("asked", counting(eve)))
+    with pytest.raises(RuntimeError):  # its plans were checked with the rows that names stand for
+        channel.call("hold", "mine", (("a", "BIGINT", (1,)),))
+    assert eve.kernel.fanout(Scan(table=eve.catalog.tables["clinics"], columns=(("c", "clinic"),)), ()) > 0
+    with pytest.raises(StopIteration):
+        steps.send(("made", "{}"))
+    assert [entry.body for entry in eve.ledger.entries("person", "eve")] == ["{}"]
+
+
+def test_lengths_that_are_announced_take_no_memory(vault: Vault) -> None:
+    channel = channel_to(vault)
+    channel._vault.sendall((2**40).to_bytes(8, "big") + b"x")
+    with pytest.raises(OperationalError, match="closed"):
+        receive_answer(channel._vault)
+
+
+# -- at random
+
+
+def messages(eve: Session) -> list[Frame]:
+    with recorded() as found:
+        for text in ASKED:
+            answer(text, eve)
+    return [*dict.fromkeys(found)]
+
+
+def attack(vault: Vault, book: Ledger, many: int, seed: str) -> dict[str, int]:
+    """Send many changed messages as eve. Raises AssertionError where the vault shows what it must not."""
+    eve = remote(vault, "eve")
+    real = messages(eve)
+    steps = [frame for frame in real if frame[0] == "step"]
+    dice, before, told = random.Random(seed), book.spent("person", "ada"), dict[str, int]()
+    for _ in range(many):
+        frame = changed(dice.choice(real), dice, real)
+        found = sent(frame, eve.kernel._channel, steps, dice)  # type: ignore[attr-defined]
+        assert isinstance(found, Made | Fault) and not isinstance(found, ReleasedStep)
+        kind = "made" if isinstance(found, Made) else found.kind
+        told[kind] = told.get(kind, 0) + 1
+        assert b"secret_of_ada" not in pickle.dumps(found)
+    eve.close()
+    book.refresh()
+    mine = book.spent("person", "eve")
+    assert book.spent("person", "ada") == before and (mine.epsilon or 0) <= 2 * 10**9
+    return told
+
+
+def test_messages_changed_at_random_break_nothing(vault: Vault, book: Ledger, effort: float) -> None:
+    told = attack(vault, book, int(2000 * effort), "mutations")
+    assert told.get("made") and told.get("Other")
+    again = remote(vault, "eve")
+    assert answer("SELECT city, SUM(beds) FROM clinics GROUP BY city", again).rows  # type: ignore[union-attr]
+    again.close()
+
+
+def test_a_vault_that_believed_the_front_would_be_found(eve: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were tables made of what the front says of them, private rows would be read as public ones."""
+    def believing(self: Any, name: str, columns: Any) -> Table:
+        return Table(name=name, public=True, columns={column.name: column for column in columns})
+
+    monkeypatch.setattr(ServedAccount, "_read_table", believing)
+    people = eve.catalog.tables["people"]
+    read = Scan(table=replace(people, public=True, owners=(), name="people"), columns=(("a", "age"),))
+    made: Callable[[], Any] = lambda: eve.kernel.public_rows(Filter(input=read, condition=Literal(type=Type.BOOLEAN, value=True)))
+    assert made()

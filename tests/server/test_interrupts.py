@@ -1,0 +1,116 @@
+"""A statement that is interrupted on request: before its charge it costs nothing, afterwards it is an incident of its own name."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.sessions import reader_of, session_of
+from support.vaults import PASSWORD, vault_of
+from support.worlds import world
+
+from dpsql.accounting.cost import pure
+from dpsql.backends.duckdb import DuckReader
+from dpsql.backends.reader import ReaderFault
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+from dpsql.errors import Incident, Interrupted, OperationalError
+from dpsql.server.remote_session import VaultChannel, open_remote_session
+from dpsql.server.vault import ServedAccount, Vault
+
+SLOW = "SELECT COUNT(*) FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3"
+
+
+class Slowly:
+    """A reader that first runs a query that would take minutes."""
+
+    def __init__(self, reader: DuckReader) -> None:
+        self._reader, self.begun = reader, threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def columns(self, sql: str, parts: Any = ()) -> Any:
+        self.begun.set()
+        self._reader.rows(SLOW)
+        return self._reader.columns(sql, parts)
+
+
+@pytest.fixture
+def slow() -> Slowly:
+    return Slowly(reader_of(world(3)))
+
+
+@pytest.fixture
+def vault(tmp_path: Path, slow: Slowly) -> Iterator[Vault]:
+    made = vault_of(lambda user: session_of(tmp_path, reader=slow, analyst=user))
+    yield made
+    made.close()
+
+
+def connected(vault: Vault) -> tuple[int, Session]:
+    number, socket = vault.channel() or pytest.fail("no channel")
+    channel = VaultChannel(socket)
+    return number, open_remote_session(channel, channel.log_in("ada", "", lambda message: PASSWORD))
+
+
+def test_a_reader_ends_the_query_that_it_runs() -> None:
+    reader = reader_of(world(3))
+    reader.interrupt()  # none runs
+    threading.Timer(0.3, reader.interrupt).start()
+    begun = time.monotonic()
+    with pytest.raises(ReaderFault):
+        reader.rows(SLOW)
+    assert time.monotonic() - begun < 20
+    assert reader.rows("SELECT 1") == [(1,)]
+    reader.close()
+
+
+def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
+    number, session = connected(vault)
+
+    def cancel() -> None:
+        slow.begun.wait(60)
+        vault.interrupt(number)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Interrupted, match="interrupted on request") as caught:
+        answer("SELECT COUNT(*) FROM people", session)
+    thread.join(20)
+    assert not thread.is_alive() and isinstance(caught.value, Incident)
+    entry, = session.ledger.entries("person", "ada")
+    assert entry.body is None and session.ledger.failed(session.account) == [entry.seq]
+    vault.interrupt(number)  # when nothing runs, it does nothing
+    assert answer("SELECT city, SUM(beds) FROM clinics GROUP BY city", session).rows  # type: ignore[union-attr]
+    session.close()
+
+
+def test_before_the_charge_nothing_is_charged(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, session = connected(vault)
+    account = vault._channels[number]._account
+    assert isinstance(account, ServedAccount)
+    script = account._script
+
+    def stopped(step: Any) -> Any:
+        account._stopping.set()
+        return script(step)
+
+    monkeypatch.setattr(account, "_script", stopped)
+    with pytest.raises(OperationalError, match="before it was charged"):
+        session.kernel._channel.call("run", pure(Fraction(1)), "d", "s", (), ("made", "{}"))  # type: ignore[attr-defined]
+    assert session.ledger.entries("person", "ada") == []
+    session.close()
+
+
+def test_other_channels_are_not_interrupted(vault: Vault) -> None:
+    vault.interrupt(999)
+    number, session = connected(vault)
+    vault.interrupt(number + 1)
+    assert session.ledger.failed(session.account) == []
+    session.close()
