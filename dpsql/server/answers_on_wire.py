@@ -1,0 +1,89 @@
+"""What a client's socket and an analyst's seat say to each other: descriptions, outcomes, notices, refusals.
+
+A seat never sees the words of transactions (BEGIN, COMMIT, SAVEPOINT ...) nor COPY: the wire answers them, as they do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOnWire:
+    """A column of an answer. Kinds: BIGINT, HUGEINT, DOUBLE, BOOLEAN, VARCHAR, DATE, TIMESTAMP."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """The kinds of a statement's parameters, and its columns; None where it returns no rows."""
+
+    parameters: tuple[str, ...]
+    columns: tuple[ColumnOnWire, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What a client shows beside an answer."""
+
+    text: str
+    detail: str = ""
+    hint: str = ""
+    severity: str = "NOTICE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeOnWire:
+    """What a statement gave: its tag, such as ``SELECT 5``, and rows of Python values, where it has columns."""
+
+    tag: str
+    columns: tuple[ColumnOnWire, ...] | None
+    rows: Iterator[tuple[object, ...]]
+    notices: tuple[Notice, ...]
+
+
+Outcome = OutcomeOnWire  # the short name, which a class of VALIDATE has elsewhere
+
+
+class RefusedOnWire(Exception):
+    """A refusal in the terms of PostgreSQL: `position` is that of a character of the statement, counted from one, or None."""
+
+    def __init__(self, message: str, *, sqlstate: str, severity: str = "ERROR", detail: str = "", hint: str = "",
+                 position: int | None = None) -> None:
+        super().__init__(message)
+        self.message, self.sqlstate, self.severity = message, sqlstate, severity
+        self.detail, self.hint, self.position = detail, hint, position
+
+
+class Seat(Protocol):
+    """One analyst's connection. Its methods run in threads, one at a time; `cancel` alone comes from another thread meanwhile.
+
+    All of them raise RefusedOnWire.
+    """
+
+    parameter_status: Mapping[str, str]
+    """server_version, client_encoding, DateStyle, TimeZone, integer_datetimes, standard_conforming_strings"""
+
+    def split(self, text: str) -> list[str]:
+        """The statements of a simple query."""
+
+    def describe(self, text: str, given: Sequence[str | None]) -> Described:
+        """A statement's parameters and columns, without any charge; `given` are the kinds of parameters that the client states,
+        None where it does not."""
+
+    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        """Answer one statement; the parameters are Python values of the described kinds, or None."""
+
+    def cancel(self) -> None:
+        """Interrupt the statement that runs, if one does."""
+
+    def close(self) -> None:
+        """Give back what the connection holds."""
+
+
+OpenSeat = Callable[[str, str, Mapping[str, str]], Seat]
+"""From the normal form of a user's name, a database and the parameters of the startup to a seat. Raises RefusedOnWire."""
