@@ -1,5 +1,5 @@
 """The shell: dpsql demo | init | refresh | check | prepare | query | explain | workload | validate | synthesize | budget |
-releases | ledger | help.
+releases | ledger | serve | user | help.
 
 Exit codes: 0 answered; 1 a statement failed after its charge, or a fault of dpsql, or `check --rows` found something suspicious;
 2 something in what was given is wrong, and nothing was charged; 3 the budget is spent; 4 the ledger cannot be used.
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql import __version__
 from dpsql.errors import BudgetExhausted, Error, InternalError, LedgerError, OperationalError
+from dpsql.server.commands import add_commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("action", choices=["verify"], help="what to do with it")
     _add_place(made)
     made.add_argument("--json", action="store_true", help="print JSON")
+    add_commands(command)
     made = command("help", _help, "show a guide; without a topic, list them")
     made.add_argument("topic", nargs="?", help="a guide; without one, all of them are listed")
     return parser
