@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +85,7 @@ class ListeningServer:
         self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="seat")
         self._clients: dict[int, Client] = {}
         self._connections: set[asyncio.Task[None]] = set()
+        self._unproven: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
@@ -124,6 +125,7 @@ class ListeningServer:
 
     async def _connection(self, sock: socket.socket, address: str) -> None:
         with contextlib.ExitStack() as unproven:
+            unproven.enter_context(self._logging_in())
             try:
                 unproven.enter_context(self.use.unproven(address))
                 async with asyncio.timeout(self.limits.authentication_seconds):
@@ -132,11 +134,25 @@ class ListeningServer:
                 await _turned_away(sock, refusal)
             except (Gone, TimeoutError):
                 sock.close()
+            except asyncio.CancelledError:
+                sock.close()
+                raise
             except Exception:  # a fault of ours, which ends one connection
                 LOG.error("a connection ended by a fault of the server before its login")
                 sock.close()
             else:
                 await self._client(what, address, unproven.close)
+
+    @contextlib.contextmanager
+    def _logging_in(self) -> Iterator[None]:
+        """A context for the task of a connection whose password is not proven yet."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._unproven.add(task)
+        try:
+            yield
+        finally:
+            self._unproven.discard(task)
 
     async def _client(self, what: Startup | Cancelling, address: str, proven: Callable[[], None]) -> None:
         if isinstance(what, Cancelling):
@@ -162,6 +178,8 @@ class ListeningServer:
     async def _stop(self) -> None:
         for client in self._clients.values():
             client.stop()
+        for task in self._unproven:
+            task.cancel()
         if self._connections:
             await asyncio.wait(self._connections, timeout=self.limits.stop_seconds)
         for client in self._clients.values():

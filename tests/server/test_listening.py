@@ -144,9 +144,12 @@ def test_failed_logins_are_slowed_down() -> None:
 
 
 def test_stopping_waits_for_statements_and_tells_the_others(tmp_path: Path) -> None:
-    with running(tmp_path) as server, Raw(server.port) as busy, Raw(server.port) as idle:
+    with (running(tmp_path) as server, Raw(server.port) as busy, Raw(server.port) as idle, Raw(server.port),
+          Raw(server.port) as unproven):
         busy.login()
         idle.login()
+        unproven.send(startup(user="ada"))
+        unproven.receive()
         busy.send(query("SLEEP 0.7"))
         wait_until(lambda: server.seats[0].executed)
         server.loop.call_soon_threadsafe(server.stop.set)
