@@ -19,6 +19,7 @@ from dpsql.cli import (
     draft_commands,
     ledger_commands,
     query_commands,
+    server_commands,
     shell_command,
     synthesize_command,
     validate_command,
@@ -27,7 +28,7 @@ from dpsql.cli.arguments import Commands
 from dpsql.cli.faults import said
 
 GROUPS = (demo_commands, draft_commands, data_commands, query_commands, validate_command, synthesize_command, shell_command,
-          ledger_commands)
+          server_commands, ledger_commands)
 FIRST = """\
 dpsql answers SQL over confidential tables with statistics that hide every single person.
 

@@ -5,7 +5,7 @@ A seat never sees the words of transactions (BEGIN, COMMIT, SAVEPOINT ...) nor C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,8 +65,9 @@ class Seat(Protocol):
     All of them raise RefusedOnWire.
     """
 
-    parameter_status: Mapping[str, str]
-    """server_version, client_encoding, DateStyle, TimeZone, integer_datetimes, standard_conforming_strings"""
+    @property
+    def parameter_status(self) -> Mapping[str, str]:
+        """server_version, client_encoding, DateStyle, TimeZone, integer_datetimes, standard_conforming_strings."""
 
     def split(self, text: str) -> list[str]:
         """The statements of a simple query."""
@@ -83,7 +84,3 @@ class Seat(Protocol):
 
     def close(self) -> None:
         """Give back what the connection holds."""
-
-
-OpenSeat = Callable[[str, str, Mapping[str, str]], Seat]
-"""From the normal form of a user's name, a database and the parameters of the startup to a seat. Raises RefusedOnWire."""

@@ -17,7 +17,7 @@ BY_CODE: Mapping[str, str] = {
     "unknown-column": "42703", "undeclared-column": "42703", "ambiguous-column": "42702",
     "type": "42804", "cast": "42846", "unknown-function": "42883", "group-by": "42803", "aggregate-here": "42803",
     "parameter": "42P02", "parameters": "42P02", "alias": "42712", "interrupted": "57014", "closed": "08003",
-    "unknown-setting": "42704", "bad-setting": "22023", "data-changed": "55000", "account-busy": "53300",
+    "unknown-setting": "42704", "user": "28000", "bad-setting": "22023", "data-changed": "55000", "account-busy": "53300",
 }
 BY_CLASS: tuple[tuple[type[Error], str], ...] = (
     (errors.BudgetExhausted, "53400"), (errors.LedgerError, "58000"), (errors.Incident, "XX000"),
@@ -31,7 +31,9 @@ def told(fault: Error, text: str) -> RefusedOnWire:
     """The error of a statement with this text."""
     here = fault.span is not None and fault.text in ("", text)
     source = "" if fault.source == "SQL" or not fault.source else f"in {fault.source}"
-    return RefusedOnWire(fault.reason, sqlstate=state_of(fault), hint=f"try {fault.try_}" if fault.try_ else "", detail=source,
+    state = state_of(fault)
+    return RefusedOnWire(fault.reason, sqlstate=state, severity="FATAL" if state == "28000" else "ERROR", detail=source,
+                         hint=f"try {fault.try_}" if fault.try_ else "",
                          position=fault.span.start + 1 if here and fault.span is not None and text else None)
 
 

@@ -38,8 +38,9 @@ from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.types import Type
 
 Say: TypeAlias = Callable[[bytes], bytes]
-Authenticate: TypeAlias = Callable[[str, Say], bool]
-"""Whether a user is who they say: it says something to the client by `Say`, which returns the answer, until it knows."""
+Authenticate: TypeAlias = Callable[[str, Say], Callable[[], None]]
+"""Finds out whether a user is who they say: it says something to the client by `Say`, which returns the answer, until it knows.
+Returned is what raises OperationalError as soon as they are no user any more. Raises OperationalError for all others."""
 OpenAccount: TypeAlias = Callable[[str, str], Session]
 """The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
 
@@ -133,8 +134,9 @@ class Channel:
         try:
             name, data = _received(self._front)
             user, database = decoded(data, _no_table)
-            if name == "login" and _short(user) and _short(database) and self._authenticate(user, self._say) is True:
-                self._account = ServedAccount(self._open_account(user, database), self._front)
+            if name == "login" and _short(user) and _short(database):
+                check = self._authenticate(user, self._say)
+                self._account = ServedAccount(self._open_account(user, database), self._front, check)
                 send_answer(self._front, Made(self._account.opening()))
                 return True
         except (OSError, _Gone):
@@ -164,8 +166,9 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: socket.socket) -> None:
-        self._session, self._front = session, front
+    def __init__(self, session: Session, front: socket.socket, check_user: Callable[[], None]) -> None:
+        """`check_user` raises OperationalError as soon as the account is no user's any more."""
+        self._session, self._front, self._check_user = session, front, check_user
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
@@ -215,6 +218,7 @@ class ServedAccount:
         try:
             if name not in CALLS:
                 raise ValueError("this is no call of a front")
+            self._check_user()
             with self._running() if name in ("run", "compare") else contextlib.nullcontext():
                 given = decoded(data, self._read_table if name in EXACT else self._own_table)
                 return Made(getattr(self, f"_{name}")(*given))

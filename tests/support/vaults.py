@@ -11,6 +11,7 @@ from typing import Any
 from support.sessions import open_ledger, session_of
 
 from dpsql.engine.session import Session
+from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault import Say, Vault
@@ -18,9 +19,11 @@ from dpsql.server.vault import Say, Vault
 PASSWORD = b"correct horse"
 
 
-def knows(user: str, say: Say) -> bool:
+def knows(user: str, say: Say) -> Callable[[], None]:
     """A check of a password that is good enough for tests."""
-    return say(b"password?") == PASSWORD
+    if say(b"password?") != PASSWORD:
+        raise OperationalError("the name or the password is wrong", code="login")
+    return lambda: None
 
 
 def vault_of(made: Callable[[str], Session]) -> Vault:

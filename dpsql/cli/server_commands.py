@@ -1,0 +1,127 @@
+"""Who may connect to a server, and the server: `dpsql serve` and `dpsql user`."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.cli.arguments import Commands, number
+from dpsql.errors import OperationalError, OptionError
+
+if TYPE_CHECKING:
+    from dpsql.server.passwords import User
+
+
+def add(commands: Commands) -> None:
+    made = commands.add("serve", _serve, "let analysts connect from psql, Python, JDBC and other clients of PostgreSQL")
+    _add_policy(made)
+    made.add_argument("--listen", default="127.0.0.1:5433", metavar="HOST:PORT", help="the address (default: %(default)s)")
+    made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
+    made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
+    made.add_argument("--without-tls", action="store_true", help="let answers be sent in the clear to other machines")
+    made = commands.add("user", _user, "add, remove and list those who may connect to the server, and set their passwords")
+    made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
+    made.add_argument("name", nargs="?", help="the user: the analyst's name, as the policy and the ledger know it")
+    _add_policy(made)
+    made.add_argument("--role", choices=["owner", "analyst", "auditor"], help="what they may do (default: analyst)")
+    made.add_argument("--budget", metavar="NAME", help="the budget that they spend from; needed where the policy has several")
+    for name in ("epsilon", "delta", "rho"):
+        made.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
+    made.add_argument("--password-stdin", action="store_true", help="read the password from the input instead of asking for it")
+
+
+def _add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml, here)")
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from dpsql.server.passwords import library
+
+    library()
+    try:
+        from dpsql.server.listening import TlsFiles
+        from dpsql.server.serving import serve
+    except ImportError:
+        raise OperationalError("the server needs libraries that are not installed", code="extra",
+                               try_="pip install 'dpsql[server]'") from None
+    if options.key is not None and options.certificate is None:
+        raise OptionError("a key has a certificate", subject="key", try_="--certificate FILE --key FILE")
+    tls = None if options.certificate is None else TlsFiles(
+        certificate=str(Path(options.certificate).absolute()),
+        key=None if options.key is None else str(Path(options.key).absolute()))
+    if options.without_tls:
+        print("warning: whoever can listen to the network can read the answers", file=sys.stderr)
+    return serve(_policy(options).absolute(), options.listen, tls=tls, without_tls=options.without_tls, ready=_say_ready)
+
+
+def _say_ready(host: str, port: int) -> None:
+    print(f"serving at {host}:{port}; for example: psql -h {host} -p {port} -U NAME; SIGTERM stops it", file=sys.stderr,
+          flush=True)
+
+
+def _user(options: argparse.Namespace) -> None:
+    from dpsql.server import passwords
+
+    path = passwords.users_file(_policy(options))
+    if options.action == "list":
+        for user in passwords.read_users(path).users.values():
+            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
+        return
+    if options.name is None:
+        raise OptionError("the user is not named", subject="name", try_=f"dpsql user {options.action} NAME")
+    match options.action:
+        case "add":
+            passwords.add_user(path, _new_user(options))
+            print(f"{passwords.account_name(options.name)} can connect; users are in {path}")
+        case "remove":
+            passwords.remove_user(path, options.name)
+            print(f"{passwords.account_name(options.name)} is removed; what the account has spent stays spent")
+        case "password":
+            passwords.set_password(path, options.name, passwords.verifier(_password(options)))
+            print(f"the password of {passwords.account_name(options.name)} is set")
+
+
+def _new_user(options: argparse.Namespace) -> User:
+    """Raises OptionError where the policy has no such budget, or does not list this analyst."""
+    from dpsql.catalog.policy import read_policy, suggest
+    from dpsql.catalog.price import price
+    from dpsql.server import passwords
+
+    budgets, name = read_policy(_policy(options)).budgets, passwords.account_name(options.name)
+    budget = options.budget if options.budget is not None or len(budgets) != 1 else next(iter(budgets))
+    role = options.role or "analyst"
+    if budget is None and role == "analyst":
+        raise OptionError("the policy has several budgets", subject="budget", try_="--budget " + suggest("", budgets))
+    if budget is not None and budget not in budgets:
+        raise OptionError(f"the policy has no budget {budget}", subject="budget", try_=suggest(budget, budgets))
+    if budget is not None and role == "analyst" and (listed := budgets[budget].listed) is not None and name not in listed:
+        raise OptionError(f"the policy does not list {name} among the analysts of the budget {budget}", subject="name",
+                          try_="a line for the analyst in the policy")
+    given = {term: amount for term in ("epsilon", "delta", "rho") if (amount := getattr(options, term)) is not None}
+    price(**given)  # which checks it
+    return passwords.User(name=name, role=role, budget=budget, price=given, verifier=passwords.verifier(_password(options)))
+
+
+def _price_text(user: User) -> str:
+    return ", ".join(f"{name} = {amount}" for name, amount in user.price.items())
+
+
+def _password(options: argparse.Namespace) -> str:
+    """From a prompt without echo, twice, or from the input: never from the command line, which other users see."""
+    if options.password_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise OperationalError("there is nobody to ask for the password", code="password", try_="--password-stdin")
+    first = getpass.getpass("password: ")
+    if getpass.getpass("again: ") != first:
+        raise OperationalError("the two passwords differ; nothing is changed", code="password")
+    return first
+
+
+def _policy(options: argparse.Namespace) -> Path:
+    from dpsql.engine.opening import find_policy
+
+    return find_policy(None, options.policy)

@@ -1,0 +1,61 @@
+"""Who is who, as the vault knows it: passwords are checked here, and accounts opened, by the file of users and the policy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpsql.engine.opening import ConnectionTerms, open_session
+from dpsql.engine.preparing import make_store
+from dpsql.engine.session import Session
+from dpsql.errors import OperationalError
+from dpsql.server import logins
+from dpsql.server.doors import MALFORMED, WRONG, FirstProof
+from dpsql.server.passwords import Verifier, WatchedUsers
+from dpsql.server.vault import Say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doorkeeper:
+    """For one policy. `certificate` is that of the server, in PEM, where clients can bind their proof to it."""
+
+    policy: Path
+    users: WatchedUsers
+    certificate: str | None = None
+
+    def authenticate(self, name: str, say: Say) -> Callable[[], None]:
+        """Let a client prove that it knows the password of a name. Returned is what raises OperationalError as soon as the user
+        is removed or has another password. Raises OperationalError: in the same words, after the same messages, for a name that
+        is nobody's and for a wrong password."""
+        verifier, known = self.users.now().verifier_of(name)
+        try:
+            first = FirstProof.of_bytes(say(b"first"))
+            exchange = logins.Exchange(verifier, mechanism=first.mechanism, certificate=self.certificate if first.bound else None)
+            final = say(exchange.challenge(first.message))
+            last = exchange.proven(final)
+        except logins.NotProven as fault:
+            raise OperationalError("the name or the password is wrong", code=MALFORMED if fault.malformed else WRONG) from None
+        if not known:
+            raise OperationalError("the name or the password is wrong", code=WRONG)
+        say(last)
+        return lambda: self._check(name, verifier)
+
+    def _check(self, name: str, verifier: Verifier) -> None:
+        user = self.users.now().users.get(name)
+        if user is None or user.verifier != verifier:
+            raise OperationalError("the user was removed or has another password", code="user")
+
+    def open_account(self, name: str, database: str) -> Session:
+        """The session of a user, under the budget and at the price that the file of users says. Clients name some database when
+        they connect; there is one alone. Raises errors.Error."""
+        user = self.users.now().users.get(name)
+        if user is None:
+            raise OperationalError("the user was removed or has another password", code="user")
+        price: dict[str, Any] = dict(user.price)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the session's notes say it
+            return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
+                                make_store=make_store)

@@ -1,0 +1,120 @@
+"""Proving to know a password, and what follows on too many failures.
+
+The exchange is SCRAM-SHA-256, with channel binding where there is TLS: then a man in the middle with a certificate of their own
+cannot pass the proof on.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from dpsql.server.passwords import Verifier, library
+
+PLAIN, BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
+BINDING = "tls-server-end-point"
+
+
+class NotProven(Exception):
+    """The client did not prove that it knows the password, or sent what is no message of SCRAM (`malformed`)."""
+
+    def __init__(self, *, malformed: bool = False) -> None:
+        super().__init__()
+        self.malformed = malformed
+
+
+def can_bind(certificate: str) -> bool:
+    """Whether clients can bind their proof to this certificate, in PEM: not where its signature has no hash, as of Ed25519."""
+    scramp = library()
+    try:
+        scramp.ScramMechanism(BOUND).make_server(lambda _: None, channel_binding=(BINDING, certificate))
+    except scramp.ScramException:
+        return False
+    return True
+
+
+def mechanisms(certificate: str | None) -> Sequence[str]:
+    return [PLAIN] if certificate is None else [BOUND, PLAIN]
+
+
+class Exchange:
+    """One exchange: the client's first message, then its last. `certificate` is that of the connection, where it can be bound."""
+
+    def __init__(self, verifier: Verifier, *, mechanism: str, certificate: str | None) -> None:
+        scramp = library()
+        if mechanism not in mechanisms(certificate):
+            raise NotProven(malformed=True)
+        binding = None if certificate is None else (BINDING, certificate)
+        known = verifier.salt, verifier.stored_key, verifier.server_key, verifier.iterations
+        self._fault: type[Exception] = scramp.ScramException
+        self._server = scramp.ScramMechanism(mechanism).make_server(lambda _: known, channel_binding=binding)
+
+    def challenge(self, first: bytes) -> bytes:
+        """The server's first message. Raises NotProven.
+
+        The name in the client's message is ignored, as in PostgreSQL, whose clients leave it empty; the library wants one. So it
+        is given another one, and then told the message as it was, which is what the client's proof is of.
+        """
+        try:
+            text = first.decode("utf-8")
+            header, name, rest = _parts(text)
+            self._server.set_client_first(f"{header}n=user,{rest}")
+            self._server.client_first_bare = f"{name},{rest}"
+            return str(self._server.get_server_first()).encode("ascii")
+        except (self._fault, UnicodeError, ValueError):
+            raise NotProven(malformed=True) from None
+
+    def proven(self, final: bytes) -> bytes:
+        """The server's last message, which proves to the client that it has the verifier. Raises NotProven."""
+        try:
+            self._server.set_client_final(final.decode("utf-8"))
+            return str(self._server.get_server_final()).encode("ascii")
+        except (self._fault, UnicodeError, ValueError):
+            raise NotProven from None
+
+
+def _parts(first: str) -> tuple[str, str, str]:
+    """The client's first message: its header with two commas, its name, the rest. Raises ValueError."""
+    flag, authorization, name, rest = first.split(",", 3)
+    if not name.startswith("n="):
+        raise ValueError("no name")
+    return f"{flag},{authorization},", name, rest
+
+
+class FailedLogins:
+    """Counts failed logins of an address; too many in a minute delay the next ones, each twice as long as the one before.
+
+    Memory is bounded: the addresses that failed longest ago are forgotten first. An address of IPv6 is its network of 64 bits,
+    as one machine has all of these.
+    """
+
+    FREE, MINUTE, LONGEST, ADDRESSES = 5, 60.0, 16.0, 10_000
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[str, list[float]] = OrderedDict()
+
+    def failed(self, address: str, now: float) -> None:
+        key = _network(address)
+        self._failed[key] = [*self._recent(key, now), now][-16:]
+        self._failed.move_to_end(key)
+        while len(self._failed) > self.ADDRESSES:
+            self._failed.popitem(last=False)
+
+    def delay(self, address: str, now: float) -> float:
+        """Seconds until the next login of an address may begin."""
+        over = len(self._recent(_network(address), now)) - self.FREE
+        return 0.0 if over < 0 else min(2.0**over, self.LONGEST)
+
+    def _recent(self, key: str, now: float) -> list[float]:
+        return [then for then in self._failed.get(key, []) if now - then < self.MINUTE]
+
+
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
+    return str(found)

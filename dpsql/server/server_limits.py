@@ -1,0 +1,81 @@
+"""What clients may use of a server: connections, time, sizes, statements; and the counts that are compared with these limits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpsql.server.answers_on_wire import RefusedOnWire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Sizes are in bytes, times in seconds."""
+
+    connections: int = 200
+    connections_of_account: int = 20
+    unproven_of_address: int = 20  # connections that have not proven to know a password yet
+    authentication_seconds: float = 30.0
+    idle_seconds: float = 8 * 3600.0
+    send_seconds: float = 120.0  # a client that does not read for so long is cut off
+    stop_seconds: float = 30.0  # what statements that run get to finish when the server stops
+    unproven_bytes: int = 16_384  # of one message before the password is proven
+    message_bytes: int = 1_048_576
+    text_bytes: int = 262_144  # of the text of one statement, or of one script
+    statements_of_account: int = 4  # at once
+    statements_a_minute: int = 1_200  # of one account; preparing counts as well
+    prepared: int = 500  # statements, and as many portals, of a connection
+    held_bytes: int = 4_194_304  # of the texts of these statements and the parameters of these portals
+    threads: int = 32
+
+
+class AccountUse:
+    """Counts of connections and statements, by account and address. For one thread."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._connected: Counter[str] = Counter()
+        self._unproven: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
+        self._begun: dict[str, deque[float]] = {}
+
+    def unproven(self, address: str) -> contextlib.AbstractContextManager[None]:
+        """A context for a connection from an address, until its password is proven. Raises RefusedOnWire."""
+        return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(
+            "too many connections of this address are logging in", sqlstate="53300", severity="FATAL"))
+
+    def connected(self, account: str) -> contextlib.AbstractContextManager[None]:
+        """A context for a connection of an account. Raises RefusedOnWire."""
+        return _counted(self._connected, account, self._limits.connections_of_account, RefusedOnWire(
+            f"too many connections for role \"{account}\"", sqlstate="53300", severity="FATAL",
+            hint=f"an account has {self._limits.connections_of_account} at most"))
+
+    def running(self, account: str, now: float) -> contextlib.AbstractContextManager[None]:
+        """A context for a statement of an account. Raises RefusedOnWire."""
+        begun = self._begun.setdefault(account, deque())
+        while begun and now - begun[0] >= 60:
+            begun.popleft()
+        if len(begun) >= self._limits.statements_a_minute:
+            raise RefusedOnWire(f"an account has {self._limits.statements_a_minute} statements a minute", sqlstate="53400",
+                                hint="ask again in a minute; nothing was charged")
+        most = self._limits.statements_of_account
+        admitted = _counted(self._running, account, most, RefusedOnWire(
+            f"an account has {most} statements at once", sqlstate="53400", hint="ask again when one of them is answered; "
+            "nothing was charged"))
+        begun.append(now)
+        return admitted
+
+
+@contextlib.contextmanager
+def _counted(counts: Counter[str], key: str, most: int, refusal: RefusedOnWire) -> Iterator[None]:
+    if counts[key] >= most:
+        raise refusal
+    counts[key] += 1
+    try:
+        yield
+    finally:
+        counts[key] -= 1
+        if not counts[key]:
+            del counts[key]

@@ -1,0 +1,281 @@
+"""Limits, TLS and the end of a server."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
+pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
+
+from support.seats import ScriptedSeat, wait_until
+from support.standalone_spark import children
+from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds, packet, running, served, startup
+
+from dpsql.demo import folder
+from dpsql.errors import OperationalError
+from dpsql.server import listening, logins, passwords
+from dpsql.server.answers_on_wire import RefusedOnWire
+from dpsql.server.serving import serve
+
+
+def query(text: str) -> bytes:
+    return packet(b"Q", text.encode() + b"\0")
+
+
+def code(messages: list[tuple[str, bytes]]) -> str:
+    return fields(next(body for kind, body in messages if kind == "E"))["C"]
+
+
+def test_connections_are_limited_in_all_and_for_each_account(tmp_path: Path) -> None:
+    with running(tmp_path, connections=3, connections_of_account=1) as server:
+        for name in ("eve", "bob"):
+            add(server.users, name)
+        with Raw(server.port) as one, Raw(server.port) as two:
+            assert one.login()[-1][0] == "Z" and code(two.login()) == "53300"
+        wait_until(lambda: not server.server._connections)
+        with Raw(server.port) as one, Raw(server.port) as two, Raw(server.port) as three, Raw(server.port) as four:
+            assert [raw.login(user=name)[-1][0] for raw, name in ((one, "ada"), (two, "eve"), (three, "bob"))] == ["Z"] * 3
+            four.send(startup(user="ada"))
+            assert code(four.until("")) == "53300"
+
+
+def test_those_who_do_not_log_in_are_few_and_leave_soon(tmp_path: Path) -> None:
+    with running(tmp_path, unproven_of_address=2, authentication_seconds=0.6) as server:
+        with Raw(server.port), Raw(server.port) as silent, Raw(server.port) as third:
+            time.sleep(0.1)
+            third.send(startup(user="ada"))
+            assert code(third.until("")) == "53300"
+            assert silent.file.read() == b""
+        with Raw(server.port) as raw:
+            raw.send(startup(user="ada"))
+            assert code(raw.until("")) == "08006"
+        with Raw(server.port) as raw:
+            assert raw.login()[-1][0] == "Z"
+            time.sleep(0.8)
+            raw.send(query("ROWS 1"))
+            assert kinds(raw.until("Z")) == "TDCZ"
+
+
+def test_what_strangers_send_is_small(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        with Raw(server.port) as raw:
+            raw.send(struct.pack("!II", 100_000, 0x30000))
+            assert code(raw.until("")) == "54000"
+        with Raw(server.port) as raw:
+            raw.send(startup(user="ada"))
+            raw.receive()
+            raw.send(b"p" + struct.pack("!I", 1 << 29))
+            assert code(raw.until("")) == "54000"
+
+
+def test_idle_connections_end(tmp_path: Path) -> None:
+    with running(tmp_path, idle_seconds=0.3) as server, Raw(server.port) as raw:
+        assert raw.login()[-1][0] == "Z"
+        assert code(raw.until("")) == "57P05"
+        wait_until(lambda: server.seats[0].closed)
+
+
+def test_texts_messages_and_statements_are_limited(tmp_path: Path) -> None:
+    with running(tmp_path, text_bytes=1000, message_bytes=5000, statements_a_minute=4, prepared=2) as server, Raw(server.port) as raw:
+        raw.login()
+        raw.send(query("ROWS 1 -- " + "x" * 1000))
+        assert code(raw.until("Z")) == "54000"
+        for name, found in (("a", "1Z"), ("b", "1Z"), ("c", "EZ")):
+            raw.send(packet(b"P", f"{name}\0ROWS 1\0".encode() + bytes(2)), packet(b"S", b""))
+            assert kinds(raw.until("Z")) == found
+        raw.send(query("ROWS 1"), query("ROWS 1"))
+        assert kinds(raw.until("Z")) == "TDCZ" and code(raw.until("Z")) == "53400"
+        raw.send(query("x" * 5000))
+        assert code(raw.until("")) == "54000"
+
+
+def test_statements_of_an_account_at_once_are_limited(tmp_path: Path) -> None:
+    with running(tmp_path, statements_of_account=1) as server, Raw(server.port) as one, Raw(server.port) as two:
+        one.login()
+        two.login()
+        one.send(query("SLEEP 0.7"))
+        wait_until(lambda: server.seats[0].executed)
+        two.send(query("ROWS 1"))
+        assert code(two.until("Z")) == "53400"
+        one.until("Z")
+        two.send(query("ROWS 1"))
+        assert kinds(two.until("Z")) == "TDCZ"
+
+
+def test_a_client_that_does_not_read_holds_little_and_is_cut_off(tmp_path: Path) -> None:
+    with running(tmp_path, send_seconds=0.5) as server:
+        with Raw(server.port) as warm:
+            warm.login()
+            warm.send(query("WIDE 200"))
+            warm.until("Z")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        raw = Raw(server.port)
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.login()
+        raw.send(query("WIDE 100000"))  # a gigabyte
+        wait_until(lambda: server.seats[1].closed, 20)
+        raw.close()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
+
+
+def test_failed_logins_are_slowed_down() -> None:
+    failed = logins.FailedLogins()
+    for i in range(5):
+        assert failed.delay("192.0.2.1", float(i)) == 0
+        failed.failed("192.0.2.1", float(i))
+    assert failed.delay("192.0.2.1", 5.0) == 1 and failed.delay("192.0.2.2", 5.0) == 0
+    for _ in range(20):
+        failed.failed("192.0.2.1", 5.0)
+    assert failed.delay("192.0.2.1", 5.0) == 16 and failed.delay("192.0.2.1", 66.0) == 0
+    for i in range(6):
+        failed.failed(f"2001:db8::{i}", 0.0)
+    assert failed.delay("2001:db8::ffff", 1.0) > 0 and failed.delay("2001:db8:1::1", 1.0) == 0
+    for i in range(logins.FailedLogins.ADDRESSES + 10):
+        failed.failed(str(i), 0.0)
+    assert len(failed._failed) == logins.FailedLogins.ADDRESSES
+
+
+def test_stopping_waits_for_statements_and_tells_the_others(tmp_path: Path) -> None:
+    with (running(tmp_path) as server, Raw(server.port) as busy, Raw(server.port) as idle, Raw(server.port),
+          Raw(server.port) as unproven):
+        busy.login()
+        idle.login()
+        unproven.send(startup(user="ada"))
+        unproven.receive()
+        busy.send(query("SLEEP 0.7"))
+        wait_until(lambda: server.seats[0].executed)
+        server.loop.call_soon_threadsafe(server.stop.set)
+        begun = time.monotonic()
+        assert code(idle.until("")) == "57P01" and time.monotonic() - begun < 0.5
+        found = busy.until("")
+        assert kinds(found) == "TDCZE" and code(found) == "57P01"
+        with pytest.raises(OSError):
+            Raw(server.port)
+        server.thread.join(5)
+        assert not server.thread.is_alive() and all(seat.closed for seat in server.seats)
+
+
+def test_a_statement_that_takes_too_long_is_interrupted_when_stopping(tmp_path: Path) -> None:
+    with running(tmp_path, stop_seconds=0.3) as server, Raw(server.port) as busy:
+        busy.login()
+        busy.send(query("SLEEP 30"))
+        wait_until(lambda: server.seats[0].executed)
+        begun = time.monotonic()
+        server.stopped()
+        assert time.monotonic() - begun < 6
+
+
+def test_a_seat_may_refuse(tmp_path: Path) -> None:
+    def refuse(*_: object) -> ScriptedSeat:
+        raise RefusedOnWire("no budget of this name", sqlstate="3D000")
+
+    def crash(*_: object) -> ScriptedSeat:
+        raise ValueError("a secret")
+
+    for open_seat, state in ((refuse, "3D000"), (crash, "XX000")):
+        with running(tmp_path, open_seat) as server, Raw(server.port) as raw:
+            found = raw.login()
+            assert code(found) == state and b"secret" not in found[-1][1] and fields(found[-1][1])["S"] == "FATAL"
+
+
+# -- TLS
+
+
+def bound(port: int, cert: Path, **parameters: str) -> subprocess.CompletedProcess[str]:
+    dsn = " ".join(f"{key}={value}" for key, value in
+                   {"host": "localhost", "hostaddr": "127.0.0.1", "port": port, "user": "ada", "dbname": "d", **parameters}.items())
+    return subprocess.run(["psql", "-X", "-At", dsn, "-c", "SELECT 1"], capture_output=True, text=True, timeout=30,
+                          env={**os.environ, "PGPASSWORD": PASSWORD, "PGSSLROOTCERT": str(cert)})
+
+
+@pytest.mark.skipif(not Path("/usr/bin/psql").exists() or not Path("/usr/bin/openssl").exists(), reason="needs psql and openssl")
+def test_tls_with_a_bound_proof_and_without(tmp_path: Path) -> None:
+    tls = listening.tls_terms(listening.TlsFiles(certificate=str(certificate(tmp_path))))
+    assert tls.certificate is not None
+    with running(tmp_path, tls=tls, needs_tls=True) as server:
+        cert = tmp_path / "cert.pem"
+        assert bound(server.port, cert, sslmode="verify-full", channel_binding="require").stdout == "1\n"
+        assert bound(server.port, cert, sslmode="require", channel_binding="disable").stdout == "1\n"
+        assert "connections are encrypted here" in bound(server.port, cert, sslmode="disable").stderr
+
+
+@pytest.mark.skipif(not Path("/usr/bin/openssl").exists(), reason="needs openssl")
+def test_what_is_sent_in_the_clear_behind_a_request_for_tls_is_never_read(tmp_path: Path) -> None:
+    tls = listening.tls_terms(listening.TlsFiles(certificate=str(certificate(tmp_path))))
+    with running(tmp_path, tls=tls) as server, Raw(server.port) as raw:
+        raw.send(struct.pack("!II", 8, 80877103) + startup(user="ada"))
+        assert raw.file.read(1) == b"S"
+        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        with pytest.raises((ssl.SSLError, OSError)):
+            context.wrap_socket(raw.socket, server_hostname="localhost")
+        assert server.seats == []
+
+
+def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(OperationalError, match="cannot be used"):
+        listening.tls_terms(listening.TlsFiles(certificate=str(tmp_path / "nothing.pem")))
+
+
+@pytest.mark.parametrize("text", ["5433", "host", ":1", "host:-1", "host:99999", "host:x", "host:"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(OperationalError):
+        listening.address_of(text)
+
+
+def test_addresses() -> None:
+    assert listening.address_of("[::1]:5433") == ("::1", 5433) and listening.address_of("localhost:0") == ("localhost", 0)
+    assert listening.is_loopback("::1") and listening.is_loopback("127.3.2.1") and not listening.is_loopback("0.0.0.0")
+    assert not listening.is_loopback("example.org")
+
+
+def test_other_machines_need_tls(tmp_path: Path) -> None:
+    with pytest.raises(OperationalError, match="needs a certificate"):
+        serve(tmp_path / "dpsql.toml", "0.0.0.0:0")
+
+
+def test_sigterm_stops_both_processes(tmp_path: Path) -> None:
+    with served(folder.export(tmp_path / "demo"), budget="study") as server, Raw(server.port) as raw:
+        assert raw.login(database="study")[-1][0] == "Z"
+        front = children(server.process.pid)
+        assert len(front) == 1
+        server.process.send_signal(signal.SIGTERM)
+        assert code(raw.until("")) == "57P01"
+        assert server.process.wait(20) == 0 and not Path(f"/proc/{front[0]}").exists()
+
+
+def test_the_vault_ends_with_its_front(tmp_path: Path) -> None:
+    with served(folder.export(tmp_path / "demo"), budget="study") as server:
+        os.kill(children(server.process.pid)[0], signal.SIGKILL)
+        assert server.process.wait(20) != 0
+
+
+def test_the_front_holds_no_file_of_the_owner(tmp_path: Path) -> None:
+    policy = folder.export(tmp_path / "demo")
+    with served(policy, budget="study") as server, Raw(server.port) as raw:
+        assert raw.login(database="study")[-1][0] == "Z"
+        raw.send(query("SELECT COUNT(*) FROM people"))
+        assert "D" in kinds(raw.until("Z"))
+        front = Path(f"/proc/{children(server.process.pid)[0]}")
+        held = [os.readlink(handle) for handle in (front / "fd").iterdir()]
+        assert not [path for path in held if str(policy.parent) in path] and str(policy.parent) not in (front / "maps").read_text()
+
+
+def test_a_user_who_is_removed_is_out_of_both_processes(tmp_path: Path) -> None:
+    with served(folder.export(tmp_path / "demo"), budget="study") as server:
+        with Raw(server.port) as raw:
+            assert raw.login(database="study")[-1][0] == "Z"
+            passwords.remove_user(server.users, "ada")
+            raw.send(query("SELECT COUNT(*) FROM people"))
+            assert code(raw.until("")) == "28000"
+        with Raw(server.port) as raw:
+            assert code(raw.login(database="study")) == "28P01"

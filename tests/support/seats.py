@@ -1,0 +1,106 @@
+"""Seats for tests of the wire: one that is scripted, and one over a connection of dpsql."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, Outcome, RefusedOnWire
+
+STATUS = {"server_version": "15.0", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
+          "integer_datetimes": "on", "standard_conforming_strings": "on"}
+PARAMETER = re.compile(r"\$(\d+)(?:::(\w+))?")
+COLUMNS = (("i", "BIGINT"), ("h", "HUGEINT"), ("d", "DOUBLE"), ("b", "BOOLEAN"), ("t", "VARCHAR"), ("day", "DATE"),
+           ("at", "TIMESTAMP"))
+ROW = (42, 10**30, 1.5, True, "ä\"'", dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 1, 250))
+
+
+class ScriptedSeat:
+    """Knows a few statements: ALL TYPES, ROWS n, WIDE n, ECHO $1::KIND ..., SLEEP n, FAIL, CRASH, NOTE, and SET, SHOW and SELECT 1."""
+
+    def __init__(self, user: str = "ada", database: str = "d", startup: Mapping[str, str] | None = None) -> None:
+        self.user, self.database, self.startup = user, database, dict(startup or {})
+        self.parameter_status: Mapping[str, str] = STATUS
+        self.interrupted, self.closed, self.executed = threading.Event(), False, 0
+
+    def split(self, text: str) -> list[str]:
+        return [part for part in text.split(";") if part.strip()]
+
+    def describe(self, text: str, given: Sequence[str | None]) -> Described:
+        kinds = {int(number): kind for number, kind in PARAMETER.findall(text)}
+        stated = dict(enumerate((kind for kind in given), start=1))
+        names = [(kinds[i] or stated.get(i) or "VARCHAR").upper() for i in sorted(kinds)]
+        if not set(names) <= {kind for _, kind in COLUMNS}:
+            raise RefusedOnWire("no such type", sqlstate="42704")
+        return Described(parameters=tuple(names), columns=self._columns(text, names))
+
+    def _columns(self, text: str, kinds: Sequence[str]) -> tuple[ColumnOnWire, ...] | None:
+        match text.split():
+            case ["SET", *_]:
+                return None
+            case ["ECHO", *_]:
+                made = [(f"c{i}", kind) for i, kind in enumerate(kinds, start=1)]
+            case ["ALL", *_]:
+                made = list(COLUMNS)
+            case ["ROWS" | "SLEEP" | "FAIL" | "CRASH", *_] | ["SELECT", "1"]:
+                made = [("n", "BIGINT")]
+            case ["select", *_]:  # of ODBC, about large objects
+                made = [("oid", "BIGINT"), ("typbasetype", "BIGINT")]
+            case ["WIDE" | "NOTE" | "SHOW" | "show", *_]:
+                made = [("t", "VARCHAR")]
+            case _:
+                raise RefusedOnWire("no such statement", sqlstate="42601", detail="a detail", hint="a hint", position=1)
+        return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in made)
+
+    def execute(self, text: str, parameters: Sequence[object]) -> Outcome:
+        self.executed += 1
+        notices: tuple[Notice, ...] = ()
+        rows: list[tuple[object, ...]] | Iterator[tuple[object, ...]]
+        match text.split():
+            case ["CRASH"]:
+                raise ValueError("a secret")
+            case ["FAIL"]:
+                raise RefusedOnWire("failed", sqlstate="42883", position=2)
+            case ["SLEEP", seconds]:
+                self.interrupted.clear()
+                if self.interrupted.wait(float(seconds)):
+                    raise RefusedOnWire("canceling statement due to user request", sqlstate="57014")
+                rows = [(1,)]
+            case ["ECHO", *_]:
+                rows = [tuple(parameters)]
+            case ["ALL", *_]:
+                rows = [ROW, (None,) * len(ROW)]
+            case ["ROWS", number]:
+                rows = [(i,) for i in range(int(number))]
+            case ["WIDE", number]:
+                rows = (("x" * 10_000,) for _ in range(int(number)))
+            case ["NOTE"]:
+                rows, notices = [("noted",)], (Notice(text="a note", detail="more", hint="less"), )
+            case ["SELECT", "1"]:
+                rows = [(1,)]
+            case ["select", *_]:
+                rows = []
+            case _:
+                rows = [("",)]
+        columns = self._columns(text, self.describe(text, ()).parameters)
+        if columns is None:
+            return Outcome(tag="SET", columns=None, rows=iter(()), notices=())
+        tag = f"SELECT {len(rows)}" if isinstance(rows, list) else "SELECT 0"
+        return Outcome(tag=tag, columns=columns, rows=iter(rows), notices=notices)
+
+    def cancel(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def wait_until(condition: Any, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
