@@ -78,7 +78,7 @@ def named(topic: str, header: str) -> set[str]:
 def test_tables_tell_of_every_name() -> None:
     bounds = named("bounds", "`bound`")
     assert bounds == {"auto", *BY_NAME}
-    assert named("sql", "option") == set(NAMES_OF_OPTIONS)
+    assert named("sql", "option") == {*NAMES_OF_OPTIONS, "errors"}
     assert named("sql", "mechanism") == {name for name in (*NAMES_OF_MECHANISMS, *SELECTORS) if name not in bounds}
     assert named("validate", "option") == {*OWN, *SHARED}
     assert named("synthetic", "option") == {*table_options.OWN, *table_options.SHARED}
