@@ -26,7 +26,6 @@ def add(commands: Commands) -> None:
     made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user: the analyst's name, as the policy and the ledger know it")
     _add_policy(made)
-    made.add_argument("--role", choices=["owner", "analyst", "auditor"], help="what they may do (default: analyst)")
     made.add_argument("--budget", metavar="NAME", help="the budget that they spend from; needed where the policy has several")
     for name in ("epsilon", "delta", "rho"):
         made.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
@@ -68,7 +67,7 @@ def _user(options: argparse.Namespace) -> None:
     path = passwords.users_file(_policy(options))
     if options.action == "list":
         for user in passwords.read_users(path).users.values():
-            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
+            print("  ".join([user.name, user.budget or "-", _price_text(user)]).rstrip())
         return
     if options.name is None:
         raise OptionError("the user is not named", subject="name", try_=f"dpsql user {options.action} NAME")
@@ -92,17 +91,16 @@ def _new_user(options: argparse.Namespace) -> User:
 
     budgets, name = read_policy(_policy(options)).budgets, passwords.account_name(options.name)
     budget = options.budget if options.budget is not None or len(budgets) != 1 else next(iter(budgets))
-    role = options.role or "analyst"
-    if budget is None and role == "analyst":
+    if budget is None:
         raise OptionError("the policy has several budgets", subject="budget", try_="--budget " + suggest("", budgets))
-    if budget is not None and budget not in budgets:
+    if budget not in budgets:
         raise OptionError(f"the policy has no budget {budget}", subject="budget", try_=suggest(budget, budgets))
-    if budget is not None and role == "analyst" and (listed := budgets[budget].listed) is not None and name not in listed:
+    if (listed := budgets[budget].listed) is not None and name not in listed:
         raise OptionError(f"the policy does not list {name} among the analysts of the budget {budget}", subject="name",
                           try_="a line for the analyst in the policy")
     given = {term: amount for term in ("epsilon", "delta", "rho") if (amount := getattr(options, term)) is not None}
     price(**given)  # which checks it
-    return passwords.User(name=name, role=role, budget=budget, price=given, verifier=passwords.verifier(_password(options)))
+    return passwords.User(name=name, budget=budget, price=given, verifier=passwords.verifier(_password(options)))
 
 
 def _price_text(user: User) -> str:

@@ -35,7 +35,6 @@ from dpsql.errors import OperationalError, OptionError
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000
 SALT = 16  # bytes
-ROLES = ("owner", "analyst", "auditor")
 SHORTEST = 8  # characters of a password
 LONGEST = 1000
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$([1-9][0-9]{3,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
@@ -99,7 +98,6 @@ class User:
 
     name: str
     verifier: Verifier
-    role: str = "analyst"
     budget: str | None = None
     price: Mapping[str, Decimal] = field(default_factory=dict)
 
@@ -161,11 +159,11 @@ def _users_of(text: bytes, path: Path) -> Users:
 
 def _user_of(name: str, entry: Mapping[str, Any]) -> User:
     price, budget = entry.get("price", {}), entry.get("budget")
-    if names.fault_of(name) is not None or entry["role"] not in ROLES or not isinstance(budget, str | None):
+    if names.fault_of(name) is not None or not isinstance(budget, str | None):
         raise ValueError("no user")
     if not price.keys() <= {"epsilon", "delta", "rho"} or not all(isinstance(amount, str) for amount in price.values()):
         raise ValueError("no price")
-    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), role=entry["role"], budget=budget,
+    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), budget=budget,
                 price={term: Decimal(amount) for term, amount in price.items()})
 
 
@@ -228,7 +226,7 @@ def _changed(path: Path, *, new: bool = False) -> Iterator[dict[str, User]]:
 
 
 def _text_of(users: Users) -> str:
-    entries = {name: {"verifier": user.verifier.text, "role": user.role, "budget": user.budget,
+    entries = {name: {"verifier": user.verifier.text, "budget": user.budget,
                       "price": {term: str(amount) for term, amount in user.price.items()}}
                for name, user in sorted(users.users.items())}
     return json.dumps({"version": 1, "secret": base64.b64encode(users.secret).decode("ascii"), "users": entries}, indent=1) + "\n"

@@ -55,7 +55,7 @@ def test_weak_and_malformed_verifiers_are_none(text: str) -> None:
 
 def test_users_are_added_changed_and_removed(users: Path) -> None:
     add_user(users, user())
-    add_user(users, User(name="eve", verifier=verifier("another one"), role="auditor", budget="b", price={"epsilon": Decimal("0.1")}))
+    add_user(users, User(name="eve", verifier=verifier("another one"), budget="b", price={"epsilon": Decimal("0.1")}))
     assert stat.S_IMODE(users.stat().st_mode) == 0o600
     found = read_users(users)
     assert list(found.users) == ["ada", "eve"] and found.users["eve"].price == {"epsilon": Decimal("0.1")}
@@ -96,7 +96,7 @@ def test_a_change_that_fails_leaves_the_file(users: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("change", [
     lambda held: held.update(version=2), lambda held: held.pop("secret"), lambda held: held.update(secret="AAAA"),
-    lambda held: held["users"]["ada"].update(role="king"), lambda held: held["users"]["ada"].update(verifier="x"),
+    lambda held: held["users"]["ada"].update(verifier="x"),
     lambda held: held["users"].update(ADA=held["users"]["ada"]), lambda held: held["users"]["ada"].update(price={"epsilon": 1}),
     lambda held: held["users"]["ada"].update(price=[]), lambda held: held["users"]["ada"].update(budget=1), lambda held: held.update(users=[]),
 ])
@@ -178,7 +178,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
                   ("password", "eve", "--password-stdin"), ("remove", "eve")):
         assert run(*wrong)[0] == 2, wrong
     assert run("add", "eve", "--budget", "study", "--password-stdin", password="short\n")[0] == 2
-    assert run("list")[1].split() == ["ada", "analyst", "study", "epsilon", "=", "0.1"]
+    assert run("list")[1].split() == ["ada", "study", "epsilon", "=", "0.1"]
     assert run("password", "ADA", "--password-stdin", password="new password\n")[0] == 0
     exchanged(read_users(policy.with_name("dpsql.users.json")).users["ada"].verifier, "new password")
     assert run("remove", "ada")[0] == 0 and run("list") == (0, "")

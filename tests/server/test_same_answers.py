@@ -79,12 +79,15 @@ def same(text: str, twins: Twins) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("text", texts(FOLDER / "answers.sql") + texts(FOLDER / "subqueries.sql"))
+EVERY = 3  # of the statements of the corpora, so that this does not take minutes
+
+
+@pytest.mark.parametrize("text", (texts(FOLDER / "answers.sql") + texts(FOLDER / "subqueries.sql"))[::EVERY])
 def test_golden_statements_have_the_same_answers(text: str, large: Twins) -> None:
     same(text, large)
 
 
-@pytest.mark.parametrize("text", accepted())
+@pytest.mark.parametrize("text", accepted()[::EVERY])
 def test_accepted_statements_have_the_same_answers(text: str, small: Twins) -> None:
     same(text, small)
 
