@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
@@ -376,12 +377,34 @@ def with_memory(memory: str | None) -> dict[str, str | int]:
 
 @functools.cache
 def _spill_folder() -> str:
-    """A folder of this process, which nobody else may enter: rows are in it for as long as statements run."""
-    folder, made_by = tempfile.mkdtemp(prefix="dpsql-spill-"), os.getpid()
+    """A folder of this process, which nobody else may enter: rows are in it for as long as statements run. It is locked for as
+    long as the process lives; those of processes that were killed are removed."""
+    for other in Path(tempfile.gettempdir()).glob("dpsql-spill-*"):
+        with contextlib.suppress(OSError), _locked(other):
+            shutil.rmtree(other, ignore_errors=True)
+    folder, held = tempfile.mkdtemp(prefix="dpsql-spill-"), contextlib.ExitStack()
+    try:
+        held.enter_context(_locked(Path(folder)))
+        os.stat(folder)
+    except OSError:  # another process has just taken it for one that was left behind
+        return _spill_folder()
+    made_by = os.getpid()
 
     def remove() -> None:
         if os.getpid() == made_by:  # a forked process shares it
             shutil.rmtree(folder, ignore_errors=True)
+            held.close()
 
     atexit.register(remove)
     return folder
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """A context that nobody else is in. Raises OSError where somebody is."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,18 @@ def test_each_process_spills_to_a_folder_of_its_own_and_removes_it() -> None:
                            "os.wait()\nprint(path, oct(os.stat(path).st_mode & 0o777), with_memory(None)['temp_directory'] == path)"],
                           capture_output=True, text=True, check=True).stdout.split()
     assert told[1:] == ["0o700", "True"] and not Path(told[0]).exists()
+
+
+def test_folders_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+    program = "from dpsql.backends.duckdb import with_memory\nprint(with_memory(None)['temp_directory'], flush=True)\ninput()"
+    started = [subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "TMPDIR": str(tmp_path)}) for _ in range(2)]
+    folders = [Path(process.stdout.readline().strip()) for process in started if process.stdout is not None]
+    started[0].kill()
+    started[0].wait()
+    assert all(folder.exists() for folder in folders)
+    third = subprocess.run([sys.executable, "-c", program], input="\n", capture_output=True, text=True, check=True,
+                           env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert [folder.exists() for folder in folders] == [False, True] and not Path(third.stdout.strip()).exists()
+    started[1].communicate("\n")
+    assert not folders[1].exists()
