@@ -21,7 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpsql.catalog.policy import read_policy
+from dpsql.engine.opening import find_ledger
 from dpsql.errors import OperationalError
+from dpsql.kernel.ledger import Ledger
 from dpsql.server.doorkeeper import Doorkeeper
 from dpsql.server.front_process import control_sockets, serve_control, start_front
 from dpsql.server.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
@@ -51,13 +54,14 @@ def serve(policy: Path, listen: str, *, tls: TlsFiles | None = None, without_tls
     the exit code.
 
     Passwords are proven without being sent, but answers are read by whoever listens: so an address that is reached from elsewhere
-    needs TLS, unless the owner says `without_tls`. Raises OperationalError.
+    needs TLS, unless the owner says `without_tls`. Raises PolicyError, LedgerError or OperationalError.
     """
     host, port = address_of(listen)
     needs_tls = not is_loopback(host) and not without_tls
     if needs_tls and tls is None:
         raise OperationalError(f"{host} is reached from other machines, and needs a certificate", code="tls",
                                try_="--certificate FILE --key FILE, or --listen 127.0.0.1:5433")
+    Ledger(*find_ledger(read_policy(policy))).close()  # or each analyst would be told what is wrong, and the owner not
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
     sockets = listen_on(host, port)

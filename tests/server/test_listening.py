@@ -22,7 +22,7 @@ from support.standalone_spark import children
 from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds, packet, running, served, startup
 
 from dpsql.demo import folder
-from dpsql.errors import OperationalError
+from dpsql.errors import LedgerError, OperationalError, PolicyError
 from dpsql.server import listening, logins, passwords
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.serving import serve
@@ -241,6 +241,18 @@ def test_addresses() -> None:
 def test_other_machines_need_tls(tmp_path: Path) -> None:
     with pytest.raises(OperationalError, match="needs a certificate"):
         serve(tmp_path / "dpsql.toml", "0.0.0.0:0")
+
+
+def test_what_is_wrong_with_the_owners_files_is_told_at_the_start(tmp_path: Path) -> None:
+    policy = folder.export(tmp_path / "demo")
+    with pytest.raises(OperationalError, match="no file of users"):
+        serve(policy, "127.0.0.1:0")
+    add(passwords.users_file(policy))
+    policy.with_name("dpsql.ledger").unlink()
+    with pytest.raises(LedgerError, match="no ledger"):
+        serve(policy, "127.0.0.1:0")
+    with pytest.raises(PolicyError):
+        serve(policy.with_name("nothing.toml"), "127.0.0.1:0")
 
 
 def test_sigterm_stops_both_processes(tmp_path: Path) -> None:
