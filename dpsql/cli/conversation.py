@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +31,7 @@ from dpsql.sql.text.split import ends_whole
 
 if TYPE_CHECKING:
     from dpsql.accounting.cost import Charge
-    from dpsql.dbapi import Connection
+    from dpsql.dbapi import Connection, Cursor
 
 HELP = """\
 SQL is answered when a line ends with a semicolon; it may go over several lines.
@@ -123,8 +125,21 @@ class Conversation:
                     print("not asked; nothing was charged")
                     return
                 with waiting():
-                    cursor = self.connection.execute(statement)
+                    cursor = self._stoppable(statement)
             show(cursor, self.options)
+
+    def _stoppable(self, statement: str) -> Cursor:
+        """A cursor with the answer to a statement, which another thread asks: so Ctrl-C stops it while the engine is busy, which
+        would see it only later."""
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(copy_context().run, self.connection.execute, statement)
+            try:
+                return asked.result()
+            except KeyboardInterrupt:
+                while not asked.done():  # it may not have begun
+                    self.connection.interrupt()
+                    wait([asked], timeout=0.05)
+                raise
 
     def _is_wanted(self, due: Charge) -> bool:
         """Whether a charge is small, or the person agrees to it. Where an account has no room, that is left to the refusal."""

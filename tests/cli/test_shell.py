@@ -25,7 +25,8 @@ PROMPT = r"study, [\d.]+ % left>"
 READS, READS_NO_MORE = r"\x1b\[\?2004h", r"\x1b\[\?2004l"  # with which a prompt tells a terminal that it begins and ends
 
 
-LONG = "SELECT COUNT(*) FROM people a JOIN people b ON a.site = b.site WHERE a.income + b.income > 30000;"
+LONG = ("SELECT COUNT(*) FROM people a JOIN people b ON a.site = b.site JOIN people c ON b.site = c.site "  # hours, if nobody stops it
+        "WHERE a.income + b.income + c.income > 30000;")
 
 
 class Typist:
@@ -131,7 +132,7 @@ def test_keys_drop_a_text_and_leave(typist: Typist) -> None:
 
 def test_an_interrupted_statement_stays_charged(typist: Typist) -> None:
     typist.type(LONG)
-    time.sleep(0.7)  # it takes some seconds
+    time.sleep(1.5)
     typist.child.send("\x03")
     told = typist.wait()
     assert "interrupted" in told and "stays charged" in told

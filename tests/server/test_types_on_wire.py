@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.server.answers_on_wire import RefusedOnWire
+from dpsql.server.lists_on_wire import LIST_OIDS
 from dpsql.server.types_on_wire import BINARY, OIDS, TEXT, kinds_given, read, written
 
 TIMES_BEYOND = ["infinity", "-infinity", "10000-01-01", "0044-03-15 BC", "5874897-12-31", "4713-01-01 BC"]
@@ -106,9 +107,9 @@ def test_what_is_not_of_the_kind_is_no_answer(kind: str, value: object) -> None:
 
 
 def test_bytes_at_random_are_values_or_errors() -> None:
-    drawn = random.Random(7)
+    drawn, kinds = random.Random(7), [kind for kind in OIDS if kind not in LIST_OIDS]  # no parameter is a list
     for _ in range(20_000):
-        kind, oid = drawn.choice(list(OIDS)), drawn.choice([0, 16, 20, 21, 23, 25, 700, 701, 705, 1043, 1082, 1114, 1700])
+        kind, oid = drawn.choice(kinds), drawn.choice([0, 16, 20, 21, 23, 25, 700, 701, 705, 1043, 1082, 1114, 1700])
         size, form = drawn.choice([1, 2, 4, 8, 8, 10, 12, drawn.randrange(40)]), drawn.choice([TEXT, BINARY])
         value = drawn.randbytes(size) if form or drawn.random() < 0.3 else bytes(drawn.choices(b"0123456789-+:. eEBCTZ", k=size))
         try:
