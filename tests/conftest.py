@@ -1,7 +1,7 @@
 """Options of the whole test run, and its two tiers.
 
     pytest -m fast -n auto      one instance of nearly every test function: two minutes, while you write
-    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random two to four times the effort
+    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random more effort
 
 Noise is drawn by the operating system and is never the same again, so what is asserted of it fails by chance now and then, in one of
 thousands of tests. So a test whose assertion failed is run a second time (`--reruns` in pyproject.toml), and fails if that fails too;
@@ -13,8 +13,10 @@ nobody keeps a list. What starts Spark is marked `slow` and `spark`, and does no
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +39,10 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 settings.register_profile("dpsql", derandomize=True, database=None, deadline=None,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("dpsql")
+
+with contextlib.suppress(ValueError):  # outside of the main thread
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as what runs in the background of a shell has it, and its children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
