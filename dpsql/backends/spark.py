@@ -27,8 +27,7 @@ import contextlib
 import functools
 import hashlib
 import json
-import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,13 +37,12 @@ from dpsql.backends import spark_task
 from dpsql.backends.reader import PARTS, Parts, ReaderFault
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_results import Piece, Results, check_whole, results
-from dpsql.backends.spark_task import CHUNKS, RESULTS, SHARES, Combining, PartOfQuery
+from dpsql.backends.spark_task import CHUNKS, RESULTS, SHARES, Combining, PartOfQuery, put
 from dpsql.backends.store import RememberedFacts, manifest_of, remembered, tables_as_json, tables_of
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import StoredTable, bucket_name, place_in_bucket
 
-ARROW = f"rows from tasks {secrets.token_hex(8)}"  # what came back; a name that nobody else can give to a table
 MANY = 1_000_000  # rows of parts, beyond which they are combined before they come to the driver: below, that takes longer
 GROUPS = 32  # by a hash of their keys, at most, which tasks combine
 
@@ -124,8 +122,9 @@ class SparkBuckets:
             check_whole(pieces, len(self.store.digests))
             if parts.combined is not None and sum(piece.rows for piece in pieces) > MANY:
                 found = [self._combined(parts, found, pieces, kept)]
-            put = _put(cursor, parts.name, (data for one in found for data in one.data()))
-            if put != sum(piece.rows for one in found for piece in one.there):
+            pieces_of_all = (data for one in found for data in one.data())
+            there = sum(put(cursor, parts.name, data, more=number > 0) for number, data in enumerate(pieces_of_all))
+            if there != sum(piece.rows for one in found for piece in one.there):
                 raise ReaderFault
 
     def close(self) -> None:
@@ -179,21 +178,6 @@ class SparkBuckets:
         combined = kept.enter_context(results(shares.mapInArrow(spark_task.combined(task), RESULTS)))
         check_whole(combined.pieces, groups)
         return combined
-
-
-def _put(cursor: duckdb.DuckDBPyConnection, table: str, pieces: Iterable[bytes]) -> int:
-    """Make a temporary table of pieces, one after another, and return the number of rows; `table` is how SQL calls it."""
-    import pyarrow as pa
-
-    put = 0
-    for number, piece in enumerate(pieces):
-        found = pa.ipc.open_stream(piece).read_all()
-        put += found.num_rows
-        cursor.register(ARROW, found)
-        rows = f"SELECT * FROM {quote(ARROW)}"
-        cursor.execute(f"INSERT INTO {table} {rows}" if number else f"CREATE TEMP TABLE {table} AS {rows}")
-        cursor.unregister(ARROW)
-    return put
 
 
 def _stream(cursor: duckdb.DuckDBPyConnection, sql: str) -> bytes:

@@ -187,23 +187,27 @@ def _folder() -> str | None:
 def _results(task: PartOfQuery, bucket: int, digest: str, path: str) -> Iterator[Any]:
     """What its statement gives in one bucket. A file that is not kept has no name any more while it is read: it is gone even if
     the task is killed."""
-    spill = tempfile.mkdtemp(dir=_folder())
-    connection, failed = None, False
-    try:
-        connection = _opened(task.engine, spill)
+    def ready(connection: Any) -> str:
         if digest != task.digests[bucket]:
             raise ValueError
         connection.execute(f"ATTACH '{_escaped(path)}' AS {task.databases[bucket]} (READ_ONLY)")
         if path != _place(digest):
             os.unlink(path)
-        for setting in task.engine.settings:
-            connection.execute(setting)
+        _lock(connection, task.engine)
         for name, stream in task.beside:
-            rows = _nobodys_name()
-            connection.register(rows, _read(stream))
-            connection.execute(f'CREATE TEMP TABLE {name} AS SELECT * FROM "{rows}"')
-            connection.unregister(rows)
-        yield from _pieces(bucket, connection.sql(task.parts[bucket]).to_arrow_reader(PIECE))
+            put(connection, name, stream)
+        return task.parts[bucket]
+
+    yield from _result(bucket, task.engine, ready)
+
+
+def _result(number: int, engine: Engine, ready: Callable[[Any], str]) -> Iterator[Any]:
+    """What a statement gives on a new connection, which `ready` makes ready for it; it returns the statement."""
+    spill = tempfile.mkdtemp(dir=_folder())
+    connection, failed = None, False
+    try:
+        connection = _opened(engine, spill)
+        yield from _pieces(number, connection.sql(ready(connection)).to_arrow_reader(PIECE))
     except Exception:  # whatever it is, it is told without a word; in no handler, so that nothing hangs on
         failed = True
     finally:
@@ -211,18 +215,26 @@ def _results(task: PartOfQuery, bucket: int, digest: str, path: str) -> Iterator
             connection.close()
         shutil.rmtree(spill, ignore_errors=True)
     if failed:
-        yield _batch(bucket, FAILED)
+        yield _batch(number, FAILED)
 
 
-def _locked(engine: Engine, spill: str = "") -> Any:
-    """A connection without a file, whose settings are locked."""
-    connection = _opened(engine, spill)
+def _lock(connection: Any, engine: Engine) -> None:
     for setting in engine.settings:
         connection.execute(setting)
-    return connection
 
 
-def _opened(engine: Engine, spill: str) -> Any:
+def put(connection: Any, table: str, stream: bytes, *, more: bool = False) -> int:
+    """Put rows into a new temporary table, or into one that has some; `table` is how SQL calls it. Returns their number."""
+    name, found = _nobodys_name(), _read(stream)
+    connection.register(name, found)
+    rows = f'SELECT * FROM "{name}"'
+    connection.execute(f"INSERT INTO {table} {rows}" if more else f"CREATE TEMP TABLE {table} AS {rows}")
+    connection.unregister(name)
+    number: int = found.num_rows
+    return number
+
+
+def _opened(engine: Engine, spill: str = "") -> Any:
     """A connection of the expected version. Raises ValueError where it is another one."""
     import duckdb
 
@@ -281,7 +293,8 @@ def shares(task: Combining) -> Callable[[Any], Iterator[Any]]:
     """What Spark maps batches of `RESULTS` by, to batches of `SHARES`. A piece that fails has no share."""
 
     def run(batches: Any) -> Iterator[Any]:
-        with contextlib.closing(_locked(task.engine)) as connection:
+        with contextlib.closing(_opened(task.engine)) as connection:
+            _lock(connection, task.engine)
             for batch in batches:
                 for row in batch.to_pylist():
                     with contextlib.suppress(Exception):
@@ -322,32 +335,20 @@ def combined(task: Combining) -> Callable[[Any], Iterator[Any]]:
 
 def _combined(task: Combining, group: int, found: Iterator[Any]) -> Iterator[Any]:
     """What the shares of all pieces for one group give."""
-    seen: set[tuple[int, int]] = set()
-    spill = tempfile.mkdtemp(dir=_folder())
-    connection, failed = None, False
-    try:
-        connection = _locked(task.engine, spill)
+    def ready(connection: Any) -> str:
+        seen: set[tuple[int, int]] = set()
+        _lock(connection, task.engine)
         for row in found:
             here = row["bucket"], row["piece"]
             if here in seen:
                 raise ValueError
-            name = _nobodys_name()
-            connection.register(name, _read(row["bytes"]))
-            rows = f'SELECT * FROM "{name}"'
-            connection.execute(f"INSERT INTO {task.name} {rows}" if seen else f"CREATE TEMP TABLE {task.name} AS {rows}")
-            connection.unregister(name)
+            put(connection, task.name, row["bytes"], more=bool(seen))
             seen.add(here)
         if seen != task.pieces:
             raise ValueError
-        yield from _pieces(group, connection.sql(task.sql).to_arrow_reader(PIECE))
-    except Exception:
-        failed = True
-    finally:
-        if connection is not None:
-            connection.close()
-        shutil.rmtree(spill, ignore_errors=True)
-    if failed:
-        yield _batch(group, FAILED)
+        return task.sql
+
+    yield from _result(group, task.engine, ready)
 
 
 # -- making a bucket

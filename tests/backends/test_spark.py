@@ -314,10 +314,10 @@ def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pyt
 @needs_spark
 def test_rows_for_which_there_is_no_room_are_a_fault_that_says_nothing(reader: DuckReader, ledger: Ledger,
                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: Any) -> None:
+    def full(*args: Any, more: bool) -> int:
         raise duckdb.OutOfMemoryException("no room for the visits of person 7")
 
-    monkeypatch.setattr("dpsql.backends.spark._put", full)
+    monkeypatch.setattr("dpsql.backends.spark.put", full)
     with pytest.raises(ReaderFault) as caught:
         exact(reader, ledger, analyst="full")
     assert caught.value.__cause__ is caught.value.__context__ is None and not caught.value.args
