@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli.arguments import Commands, number
 from dpsql.errors import OperationalError, OptionError
+from dpsql.extras import extra
 
 if TYPE_CHECKING:
     from dpsql.server.passwords import User
@@ -37,15 +38,11 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from dpsql.server.passwords import library
+    for module in ("pygwire", "scramp"):
+        extra(module, "server")
+    from dpsql.server.listening import TlsFiles
+    from dpsql.server.serving import serve
 
-    library()
-    try:
-        from dpsql.server.listening import TlsFiles
-        from dpsql.server.serving import serve
-    except ImportError:
-        raise OperationalError("the server needs libraries that are not installed", code="extra",
-                               try_="pip install 'dpsql[server]'") from None
     if options.key is not None and options.certificate is None:
         raise OptionError("a key has a certificate", subject="key", try_="--certificate FILE --key FILE")
     tls = None if options.certificate is None else TlsFiles(

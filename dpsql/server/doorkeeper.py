@@ -14,7 +14,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.server import logins
 from dpsql.server.doors import MALFORMED, WRONG, FirstProof
-from dpsql.server.passwords import Verifier, WatchedUsers
+from dpsql.server.passwords import User, Verifier, WatchedUsers
 from dpsql.server.vault import Say
 
 
@@ -36,26 +36,33 @@ class Doorkeeper:
             exchange = logins.Exchange(verifier, mechanism=first.mechanism, certificate=self.certificate if first.bound else None)
             final = say(exchange.challenge(first.message))
             last = exchange.proven(final)
+            if not known:
+                raise logins.NotProven
         except logins.NotProven as fault:
             raise OperationalError("the name or the password is wrong", code=MALFORMED if fault.malformed else WRONG) from None
-        if not known:
-            raise OperationalError("the name or the password is wrong", code=WRONG)
         say(last)
         return lambda: self._check(name, verifier)
 
     def _check(self, name: str, verifier: Verifier) -> None:
+        if self._user(name).verifier != verifier:
+            raise _removed()
+
+    def _user(self, name: str) -> User:
         user = self.users.now().users.get(name)
-        if user is None or user.verifier != verifier:
-            raise OperationalError("the user was removed or has another password", code="user")
+        if user is None:
+            raise _removed()
+        return user
 
     def open_account(self, name: str, database: str) -> Session:
         """The session of a user, under the budget and at the price that the file of users says. Clients name some database when
         they connect; there is one alone. Raises errors.Error."""
-        user = self.users.now().users.get(name)
-        if user is None:
-            raise OperationalError("the user was removed or has another password", code="user")
+        user = self._user(name)
         price: dict[str, Any] = dict(user.price)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the session's notes say it
             return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
                                 make_store=make_store)
+
+
+def _removed() -> OperationalError:
+    return OperationalError("the user was removed or has another password", code="user")

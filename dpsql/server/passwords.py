@@ -31,6 +31,7 @@ from dpsql.backends.manifests import put_in_place
 from dpsql.catalog import names
 from dpsql.catalog.policy import suggest
 from dpsql.errors import OperationalError, OptionError
+from dpsql.extras import extra
 
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000
@@ -41,13 +42,8 @@ _VERIFIER = re.compile(r"SCRAM-SHA-256\$([1-9][0-9]{3,7}):([A-Za-z0-9+/=]+)\$([A
 
 
 def library() -> Any:
-    """The module scramp. Raises OperationalError where it is not installed."""
-    try:
-        import scramp
-    except ImportError:
-        raise OperationalError("the server needs libraries that are not installed", code="extra",
-                               try_="pip install 'dpsql[server]'") from None
-    return scramp
+    """The module scramp. Raises InterfaceError where it is not installed."""
+    return extra("scramp", "server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
