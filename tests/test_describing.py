@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import worlds
@@ -39,6 +41,45 @@ def test_what_is_described_is_answered(text: str, session: Session) -> None:
     described = [(column.name, column.type) for column in describe(text, session, given)]
     assert session.ledger.spent(session.budget.name) == before
     assert described == shown(text, session, given)
+
+
+class Watched:
+    """A reader that remembers what it read."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader, self.read = reader, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._reader, name)
+        return (lambda sql, parts=(): (self.read.append(sql), found(sql, parts))[1]) if name in ("rows", "arrays", "columns") else found
+
+
+def test_nothing_private_is_read_to_describe_and_neighbours_look_alike(tmp_path: Path) -> None:
+    """Whoever is in the data decides over no name, no type and no refusal."""
+    odd = worlds.world(3)
+    told = []
+    for number, here in enumerate((odd, odd.without("person", 1), worlds.world(5))):
+        (tmp_path / str(number)).mkdir()
+        session = session_of(tmp_path / str(number), here, around=Watched, at={"epsilon": 0.05, "delta": 1e-8})
+        watched: Any = session.kernel._reader
+        watched.read.clear()
+        told.append([outcome(text, session) for text in accepted() if "VALIDATE" not in text])
+        private = [f'"{name}"' for name, table in session.catalog.tables.items() if not table.public]
+        assert private and not [sql for sql in watched.read if any(name in sql for name in private)]
+        answer("SELECT COUNT(*) FROM people", session)
+        assert any(name in sql for name in private for sql in watched.read), "the reader that is watched is the one that is used"
+    assert told[0] == told[1] == told[2]
+
+
+def outcome(text: str, session: Session) -> Any:
+    """The columns, or the refusal."""
+    statement = parse(text)
+    query = statement.query if isinstance(statement, Explain) else statement
+    try:
+        return [(column.name, column.type) for column in describe(
+            text, session, values(query.parameters) if isinstance(query, Query) else {})]
+    except Error as fault:
+        return fault.as_dict()
 
 
 def shown(text: str, session: Session, given: object = ()) -> list[tuple[str, Type]]:
