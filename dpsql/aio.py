@@ -76,6 +76,16 @@ class AsyncConnection:
     async def synthetic_table(self, name: str) -> SyntheticTable:
         return await self._run(self._connection.synthetic_table, name)
 
+    async def describe(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[str, str]]:
+        return await self._run(self._connection.describe, sql, parameters)
+
+    async def set_terms(self, **terms: Any) -> None:
+        await self._run(self._connection.set_terms, **terms)
+
+    async def interrupt(self) -> None:
+        """Stop the statement that runs, and return when it is over; those whose turn has not come are run all the same."""
+        await asyncio.to_thread(self._connection.interrupt)  # the connection's own thread is busy
+
     async def budget(self) -> Spending:
         return await self._run(self._connection.budget)
 

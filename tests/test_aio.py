@@ -13,6 +13,7 @@ from support import worlds
 
 import dpsql
 from dpsql import aio, dbapi
+from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Ledger
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > {}"
@@ -101,6 +102,30 @@ def test_a_cancelled_statement_is_charged_if_it_has_begun_and_otherwise_not_run(
         assert (await connection.budget()).failed == 0
 
     run(policy, "cyd", asks)
+
+
+def test_an_interruption_reaches_the_statement_that_runs(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check, planned = Session.check_interrupted, threading.Event()
+
+    def later(session: Session) -> None:
+        planned.set()
+        session.interrupted.wait(20)
+        check(session)
+
+    async def asks(connection: aio.AsyncConnection) -> None:
+        assert await connection.describe(COUNT.format(41)) == [("COUNT(*)", "BIGINT")]
+        await connection.set_terms(epsilon=0.5)
+        monkeypatch.setattr(Session, "check_interrupted", later)
+        running, waiting = (asyncio.create_task(connection.execute(COUNT.format(age))) for age in (42, 43))
+        while not planned.is_set():
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr(Session, "check_interrupted", check)
+        await connection.interrupt()
+        with pytest.raises(dpsql.OperationalError, match="before anything was charged"):
+            await running
+        assert "0.5" in (await waiting).cost, "what waits for its turn is not interrupted"
+
+    run(policy, "fay", asks)
 
 
 def test_a_closed_connection_refuses(policy: Path) -> None:
