@@ -154,16 +154,12 @@ async def guide(name: str) -> Response:
 
 
 async def _told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
-    return Response(await desk_of(request).ask(session, sql, lambda connection: _bytes(work(connection))),
+    return Response(await desk_of(request).ask(session, sql, lambda connection: answers.as_json(work(connection))),
                     media_type="application/json")
 
 
-def _bytes(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-
-
 def _json(body: Mapping[str, Any]) -> Response:
-    return Response(_bytes(body), media_type="application/json")
+    return Response(answers.as_json(body), media_type="application/json")
 
 
 def _parameters(asked: bodies.Asked) -> Any:
