@@ -16,12 +16,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.console_files import console_files
 from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_guard import Guard
+from dpsql.server.http_guard import HEAD_BYTES, Guard
 from dpsql.server.http_routes import application
 from dpsql.server.listening import TlsFiles, tls_terms
 from dpsql.server.server_limits import ServerLimits
 
-HEAD_BYTES = 16_384  # of the first line and the headers of a request
 KEPT_SECONDS = 10  # a connection without a request
 HANDSHAKE_SECONDS = 10.0
 
@@ -33,8 +32,8 @@ class HttpServer:
         self._desk = desk
         app = Guard(application(desk, console_files()), desk, names=names)
         self._server = AcceptingServer(desk, uvicorn.Config(
-            app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,
+            app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,
             timeout_graceful_shutdown=max(1, round(desk.limits.stop_seconds))),
             None if tls is None else tls_terms(tls, "http/1.1").context)
 

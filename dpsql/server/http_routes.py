@@ -18,7 +18,7 @@ from dpsql.server import http_answers as answers
 from dpsql.server import http_bodies as bodies
 from dpsql.server.console_files import ConsoleFile
 from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_errors import HttpRefusal, not_logged_in, refused
+from dpsql.server.http_errors import HttpRefusal, fault_of_server, not_logged_in, refused
 from dpsql.server.http_guard import COOKIE
 from dpsql.server.http_sessions import HttpSession
 
@@ -201,6 +201,10 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
     async def malformed(request: Request, fault: RequestValidationError) -> Response:
         return await told(request, refused(400, "request", "the request has not the form that is described",
                                            try_="GET /openapi.json"))
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, fault: Exception) -> Response:
+        return await told(request, fault_of_server())
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, fault: HTTPException) -> Response:

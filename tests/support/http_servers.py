@@ -69,6 +69,7 @@ class HttpRunning:
     port: int
     users: Path
     desk: HttpDesk
+    http: HttpServer
     stop: Callable[[], None]
     tls: ssl.SSLContext | None = None
     description: dict[str, Any] = field(default_factory=dict)
@@ -121,7 +122,7 @@ class HttpClient:
         if path.startswith("/api/"):
             assert reply.headers["Cache-Control"] == "no-store"
         described = self.server.description.get("paths", {}).get(re.sub(r"(/api/guides/).*", r"\1{name}", path), {}).get(method.lower())
-        if kind != "application/json" or path == "/openapi.json":
+        if kind != "application/json" or path == "/openapi.json" or method == "HEAD" or not self.server.description:
             return
         schema: Any = {"$ref": "#/components/schemas/ErrorBody"}
         if described is not None:
@@ -150,14 +151,14 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
                         policy="dpsql.toml")
         server = HttpServer(desk, tls=None if tls is None else TlsFiles(certificate=str(tls)), names=names)
         stop = asyncio.Event()
-        kept.extend((desk, stop, asyncio.get_running_loop()))
+        kept.extend((desk, server, stop, asyncio.get_running_loop()))
         started.set()
         await server.serve(sockets, stop)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert started.wait(20)
-    desk, stop, loop = kept
+    desk, server, stop, loop = kept
 
     def stopped() -> None:
         with contextlib.suppress(RuntimeError):
@@ -166,7 +167,7 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         assert not thread.is_alive()
 
     trusting = None if tls is None else ssl.create_default_context(cafile=str(tls))
-    found = HttpRunning(port=port, users=users, desk=desk, stop=stopped, tls=trusting)
+    found = HttpRunning(port=port, users=users, desk=desk, http=server, stop=stopped, tls=trusting)
     try:
         if description:
             found.description = found.client().get("/openapi.json").body
