@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import os
+import signal
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,13 +26,15 @@ from openapi_spec_validator import validate
 from support.http_servers import ARROW, HttpClient, HttpRunning, Reply, http_running
 from support.seats import wait_until
 from support.sessions import reader_of, session_of
-from support.wire_servers import PASSWORD, add
+from support.standalone_spark import children
+from support.wire_servers import PASSWORD, Raw, Served, add, kinds, packet, served
 from support.worlds import world
 
 from dpsql import guides
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
+from dpsql.demo import folder
 from dpsql.server import passwords
 
 COUNTS = "SELECT sex, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY sex"
@@ -57,8 +63,8 @@ class Slowly:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpRunning]:
-    folder = tmp_path_factory.mktemp("http")
-    with http_running(folder, opened=lambda user: session_of(folder, analyst=user, noise=Exact(), at={"epsilon": 0.01, "delta": 1e-9}),
+    place = tmp_path_factory.mktemp("http")
+    with http_running(place, opened=lambda user: session_of(place, analyst=user, noise=Exact(), at={"epsilon": 0.01, "delta": 1e-9}),
                       idle_seconds=600) as found:
         add(found.users, "bob")
         yield found
@@ -263,3 +269,57 @@ def test_a_user_who_is_removed_is_out(tmp_path: Path) -> None:
         assert (ada.get("/api/account").code, ada.get("/api/account").code) == ("user", "session")
         assert server.client().post("/api/login", {"name": "ada", "password": PASSWORD}).code == "login"
         wait_until(lambda: not len(server.desk.sessions))
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The demo, served by the command."""
+    with served(folder.export(tmp_path_factory.mktemp("real") / "demo"), budget="study", terms=["--http", "127.0.0.1:0"]) as found:
+        yield found
+
+
+def test_the_example_of_the_guide(real: Served) -> None:
+    example = guides.page("owner").split("```console\n>>> ", 1)[1].split("```")[0]
+    lines = (">>> " + example).replace(":8433", f":{real.http_port}").splitlines()
+    names: dict[str, Any] = {}
+    exec("\n".join(line[4:] for line in lines), names)  # noqa: S102 - ours
+    frame = names["frame"]
+    assert [*frame.columns] == ["health", "n", "n_error", "n_low", "n_high"] and len(frame) == 4
+
+
+def test_both_protocols_have_one_account(real: Served) -> None:
+    with Raw(real.port) as raw:
+        assert raw.login(database="study")[-1][0] == "Z"
+        raw.send(packet(b"Q", b"SELECT female, COUNT(*) FROM people GROUP BY female\0"))
+        assert "D" in kinds(raw.until("Z"))
+    ask = real_client(real)
+    assert ask("query", {"sql": "SELECT female, COUNT(*) FROM people GROUP BY female"})["stored"]
+    assert [entry["sql"] for entry in ask("budget", None)["history"]][-1].startswith("SELECT female")
+
+
+def test_the_command_stops_with_both_and_knows_no_token_of_before(tmp_path: Path) -> None:
+    policy = folder.export(tmp_path / "demo")
+    with served(policy, budget="study", terms=["--http", "127.0.0.1:0"]) as first:
+        ask = real_client(first)
+        assert ask("account", None)["policy"] == policy.name
+        front = Path(f"/proc/{children(first.process.pid)[0]}")
+        held = [os.readlink(handle) for handle in (front / "fd").iterdir()]
+        assert not [path for path in held if str(policy.parent) in path]
+        first.process.send_signal(signal.SIGTERM)
+        assert first.process.wait(20) == 0
+    passwords.remove_user(first.users, "ada")
+    with served(policy, budget="study", terms=["--http", f"127.0.0.1:{first.http_port}"]), pytest.raises(urllib.error.HTTPError) as refused:
+        ask("account", None)
+    assert refused.value.code == 401
+
+
+def real_client(server: Served) -> Any:
+    """What asks a path for JSON, as a user."""
+    def ask(path: str, body: Any, **headers: str) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        made = urllib.request.Request(f"http://127.0.0.1:{server.http_port}/api/{path}", data, {"Content-Type": "application/json", **headers})
+        with urllib.request.urlopen(made, timeout=30) as answer:
+            return json.load(answer)
+
+    token = ask("login", {"name": "ada", "password": PASSWORD})["token"]
+    return lambda path, body: ask(path, body, Authorization=f"Bearer {token}")
