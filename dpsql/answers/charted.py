@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.display import half_width, interval_text, legend, number, shown
+from dpsql.answers.display import Ends, charged, half_width, interval_text, meaning, number, shown
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Type
@@ -51,6 +51,7 @@ class Chart:
     lines   whether a line is drawn, along `key` as numbers or dates; otherwise bars, or a dot where there is no key
     whole   whether the keys are whole numbers
     notes   what the marks mean, and what is not drawn
+    cost    what the answer cost
     """
 
     name: str
@@ -60,6 +61,7 @@ class Chart:
     whole: bool
     series: tuple[Series, ...]
     notes: tuple[str, ...]
+    cost: str
 
     @property
     def title(self) -> str:
@@ -86,18 +88,22 @@ def charts(answer: Answer, columns: Sequence[str] = ()) -> list[Chart]:
                   second="" if second is None else answer.columns[second].name, lines=continuous,
                   whole=x is not None and answer.columns[x].type is Type.BIGINT,
                   series=_series(answer, column, x, second, continuous=continuous),
-                  notes=tuple(_notes(answer, column, x, continuous=continuous))) for column in numbers]
+                  notes=tuple(_notes(answer, column, x, continuous=continuous)), cost=charged(answer)) for column in numbers]
 
 
 def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> list[str]:
     """What the intervals mean, and what is not drawn."""
-    lines = [legend(answer).replace("± is", "the band is") if continuous else legend(answer)]
+    told = "; ".join(meaning(answer, [answer.columns[column].name]))
+    lines = [told.replace("± is", "the band is") if continuous else told] if told else []
     if continuous and (widest := max((half_width(row[column]) or 0.0 for row in answer.intervals), default=0.0)):
         lines.append(f"at its widest, it spans {2 * widest:,.3g}")
     if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
         lines.append("an interval without an end is drawn on its other side only")
     if continuous and x is not None and any(row[x] is None for row in answer.rows):
         lines.append(f"rows whose {answer.columns[x].name} is NULL are not drawn")
+    if continuous and x is not None and any(
+            row[x] is not None and not _has_place(row[x]) for row in answer.rows):
+        lines.append(f"rows whose {answer.columns[x].name} is not finite are not drawn")
     return lines
 
 
@@ -155,7 +161,7 @@ def _series(answer: Answer, column: int, x: int | None, second: int | None, *, c
     for name in names:
         rows = [i for i, row in enumerate(answer.rows) if second is None or row[second] == name]
         if x is not None and continuous:
-            rows = sorted((i for i in rows if answer.rows[i][x] is not None), key=lambda i: answer.rows[i][x])  # type: ignore
+            rows = sorted((i for i in rows if _has_place(answer.rows[i][x])), key=lambda i: answer.rows[i][x])  # type: ignore
         found.append(_one_series(answer, column, rows, x, "" if second is None else number(name)))
     if not continuous and sum(len(series.keys) for series in found) > MOST_BARS:
         raise ProgrammingError(f"{answer.size} bars cannot be told apart", code="plot", try_=f"LIMIT {MOST_BARS}")
@@ -169,8 +175,17 @@ def _one_series(answer: Answer, column: int, rows: Sequence[int], x: int | None,
     return Series(name=name, keys=tuple(None if x is None else answer.rows[i][x] for i in rows), values=tuple(plain),
                   lows=tuple(value if each is None else each[0] for value, each in zip(plain, ends, strict=True)),
                   highs=tuple(value if each is None else each[1] for value, each in zip(plain, ends, strict=True)),
-                  words=tuple(f"{shown(value, each)} {interval_text(each, value)}".strip()
-                              for value, each in zip(values, ends, strict=True)))
+                  words=tuple(_in_words(value, each) for value, each in zip(values, ends, strict=True)))
+
+
+def _in_words(value: Value, ends: Ends) -> str:
+    interval = interval_text(ends, value)
+    return f"{shown(value, ends)} {f'({interval})' if '…' in interval else interval}".strip()
+
+
+def _has_place(key: Value) -> bool:
+    """Whether a key is somewhere along an axis."""
+    return key is not None and not (isinstance(key, float) and not math.isfinite(key))
 
 
 def _length(length: float) -> float:

@@ -85,17 +85,26 @@ def _end(end: float, value: Value, margin: float | None = None) -> str:
 
 
 def legend(answer: Answer) -> str:
-    """One line under a table that says what intervals mean, what it cost, and what is approximate."""
+    """One line under a table that says what intervals mean, what is approximate, and what it cost."""
+    return "; ".join((*meaning(answer), charged(answer)))
+
+
+def meaning(answer: Answer, names: Sequence[str] | None = None) -> list[str]:
+    """What intervals mean, and what is approximate, perhaps only of columns of these names; nothing where all is exact."""
     parts = []
     if any(not column.exact for column in answer.columns):
         open_ = any(ends is not None and half_width(ends) is None for row in answer.intervals for ends in row)
         parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is at least so much" if open_ else ""))
-    rough = [column.name for column in answer.columns if column.approximate]
+    rough = [column.name for column in answer.columns if column.approximate and (names is None or column.name in names)]
     if rough:
         parts.append(f"approximate for {', '.join(rough)}")
-    parts.append("answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost"
-                 if any(not column.exact for column in answer.columns) else "public, no cost")
-    return "; ".join(parts)
+    return parts
+
+
+def charged(answer: Answer) -> str:
+    """What the answer cost this time."""
+    return "answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost" if any(
+        not column.exact for column in answer.columns) else "public, no cost"
 
 
 def as_html(answer: Answer) -> str:

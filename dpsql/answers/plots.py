@@ -93,7 +93,7 @@ def _draw_lines(ax: Axes, series: Sequence[Series]) -> None:
 def _label(ax: Axes, chart: Chart) -> None:
     """What is along each axis, what the colours are, and below what the intervals mean."""
     ax.set_title(_plain(chart.title), loc="left")
-    below = "\n".join(textwrap.fill(line, 90) for line in chart.notes)
+    below = "\n".join(textwrap.fill(line, 90) for line in (*chart.notes, chart.cost))
     ax.set_xlabel(_plain(f"{chart.key if chart.lines else chart.name}\n{below}"), fontsize="small")
     ax.set_ylabel(_plain(chart.name if chart.lines else chart.key))
     ax.spines[["top", "right"]].set_visible(False)

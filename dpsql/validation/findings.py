@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from dpsql.answers.answer import Answer, AnswerColumn
+from dpsql.answers.asked import Asked
 from dpsql.answers.columns import of_rows
 from dpsql.answers.described_columns import OF_CHECKS
 from dpsql.plan.expr.nodes import Value
@@ -92,7 +93,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers."""
+    """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers; `asked` is
+    what a page says beside them, where a connection answered."""
 
     findings: tuple[Finding, ...]
     suite: str
@@ -100,6 +102,7 @@ class Validation:
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
+    asked: Asked | None = field(default=None, repr=False, compare=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -114,7 +117,9 @@ class Validation:
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""
-        return json.dumps({**asdict(self), "stored": False}, ensure_ascii=True, separators=(",", ":"), default=str)
+        told = {**asdict(replace(self, asked=None)), "stored": False}
+        del told["asked"]
+        return json.dumps(told, ensure_ascii=True, separators=(",", ":"), default=str)
 
     def table(self) -> Answer:
         """One row for each check."""
