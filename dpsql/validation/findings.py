@@ -88,7 +88,7 @@ class Finding:
         """Half the width of the interval; of the widest and narrowest, where groups differ."""
         widths = [(high - low) / 2 for low, high in zip(self.low, self.high, strict=True)]
         least, most = min(widths), max(widths)
-        return f"± {least:.6g}" if least == most else f"± {least:.6g} to {most:.6g}"
+        return f"± {in_six_digits(least)}" if least == most else f"± {in_six_digits(least)} to {in_six_digits(most)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +151,11 @@ def of_json(text: str) -> Validation:
 
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def in_six_digits(value: float) -> str:
+    """A number of at most six digits that are not zero, without an exponent unless it is huge or tiny."""
+    return f"{float(f'{value:.6g}'):.12g}"
 
 
 def _rounded(chance: float | None) -> float | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from dpsql.answers.display import number
 from dpsql.answers.html_page import document, facts, figures, folded, paragraph
-from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
+from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, in_six_digits
 
 COLOURS = {YES: "var(--good)", NO: "var(--bad)", INCONCLUSIVE: "var(--unsure)", UNTESTED: "var(--none)"}
 SIGNS = {YES: "✓", NO: "✗", INCONCLUSIVE: "?", UNTESTED: "–"}
@@ -30,7 +30,7 @@ STYLE = """
 .dpsql .scale svg { width: 100%; height: 1.3rem; } .dpsql .scale { font-size: .9rem; }
 .dpsql .ends { display: flex; justify-content: space-between; font-size: .85rem; color: var(--dim); }
 .dpsql .counts { display: flex; flex-wrap: wrap; gap: .4rem 2rem; font-size: 1.1rem; margin: 1rem 0; }
-@media (max-width: 44rem) { .dpsql .check { grid-template-columns: minmax(0, 1fr); } .dpsql .check > .more { grid-column: 1; }
+@media (max-width: 42rem) { .dpsql .check { grid-template-columns: minmax(0, 1fr); } .dpsql .check > .more { grid-column: 1; }
   .dpsql .head > :not(.scale) { display: none; } }
 """
 
@@ -72,6 +72,10 @@ def _entity(made: Validation) -> str:
     return made.asked.spending.entity if made.asked is not None else "entity"
 
 
+def _entities(made: Validation) -> str:
+    return f"entities (each a {made.asked.spending.entity})" if made.asked is not None else "entities"
+
+
 # -- the checks
 
 
@@ -89,8 +93,8 @@ class _Scale:
 def _scale_head(made: Validation, scale: _Scale) -> str:
     """What the columns are, above them."""
     far = f"{scale.most:,.0f}"
-    return ("<div class='check head dim'><span>verdict</span><span>query</span><div class=scale>how many of "
-            f"{html.escape(_entity(made))} would have to come or go until the private answer crosses the edge of the "
+    return ("<div class='check head dim'><span>verdict</span><span>query</span><div class=scale>how many "
+            f"{html.escape(_entities(made))} would have to come or go until the private answer crosses the edge of the "
             "tolerance, with 95 % intervals; the scale is logarithmic far from the edge"
             f"<div class=ends><span>{far} outside</span><span>edge</span><span>{far} inside</span></div></div></div>")
 
@@ -98,7 +102,7 @@ def _scale_head(made: Validation, scale: _Scale) -> str:
 def _check(found: Finding, scale: _Scale) -> str:
     told = [f"synthetic {_synthetic(found)}", f"tolerance {found.tolerance}"]
     if found.truth is not None:
-        told.append(f"private answer between {found.truth[0]:,.6g} and {found.truth[1]:,.6g}")
+        told.append(f"private answer between {_shown(found.truth[0])} and {_shown(found.truth[1])}")
     if found.held is not None:
         told.append(f"what each entity adds is limited to {found.held:,.6g}")
     return (f"<div class=check>{_verdict(found.decision)}<div><code>{html.escape(found.query)}</code><br>"
@@ -107,7 +111,11 @@ def _check(found: Finding, scale: _Scale) -> str:
 
 
 def _synthetic(found: Finding) -> str:
-    return f"{found.synthetic[0]:,.6g}" if len(found.synthetic) == 1 else f"{len(found.synthetic)} groups"
+    return _shown(found.synthetic[0]) if len(found.synthetic) == 1 else f"{len(found.synthetic)} groups"
+
+
+def _shown(value: float) -> str:
+    return f"{float(in_six_digits(value)):,.12g}"
 
 
 def _distance(found: Finding) -> str:
@@ -174,7 +182,7 @@ def _mistakes(made: Validation) -> Iterator[str]:
     if not curves:
         return
     yield "<h2>How reliable a single decision is</h2>"
-    yield paragraph(f"The farther the private answer is from the edge, in numbers of {_entity(made)} that would have to come "
+    yield paragraph(f"The farther the private answer is from the edge, as to how many {_entities(made)} would have to come "
                     "or go, the less likely is a wrong yes or a wrong no. A higher price makes it less likely.")
     for curve, checks in curves.items():
         if len(curves) > 1:
