@@ -185,7 +185,7 @@ def _whisker(series: Series, at: int, axis: Axis, y: float, colour: str, *, bar:
 
 def _lines(chart: Chart, width: int) -> tuple[list[str], float]:
     named = wrapped(chart.name, width - 2 * EDGE)
-    top = EDGE + LINE * len(named) + 4.0
+    top = EDGE + LINE * len(named) + 10.0
     upwards = axis_of((end for series in chart.series for end in _drawn_values(series)), top + HEIGHT, top)
     beside = ticks(upwards, 1e9)
     left = EDGE + max((text_width(tick.text) for tick in beside), default=0.0) + 6

@@ -15,6 +15,7 @@ from dpsql.answers.columns import plain
 from dpsql.plan.expr.nodes import Value
 
 EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±
+EXPONENT = 1e18  # numbers from which on an exponent says as much as all their digits
 Ends: TypeAlias = tuple[float, float] | None
 
 
@@ -27,7 +28,7 @@ def number(value: Value, margin: float | None = None) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             return str(value)
-        if margin is None or not 0 < margin < math.inf:
+        if margin is None or not 0 < margin < math.inf or abs(value) >= EXPONENT:
             return f"{value:,.10g}"
         decimals = max(0, 1 - math.floor(math.log10(margin)))
         return f"{value:,.{min(decimals, 10)}f}"
@@ -74,6 +75,8 @@ def _width(margin: float, value: Value) -> str:
     if margin == 0:
         return "0"
     decimals = max(0, 1 - math.floor(math.log10(margin)))
+    if margin >= EXPONENT:
+        return f"{margin:.3g}"
     return f"{math.ceil(margin - 1e-9):,}" if isinstance(value, int) and margin >= 1 else f"{margin:,.{min(decimals, 10)}f}"
 
 
