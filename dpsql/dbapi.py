@@ -609,7 +609,7 @@ class Cursor:
         text, parameters = self._asked
         told = self.connection.explain(text, parameters)
         with self.connection._used() as session:
-            asked = asked_of(session, [text], told, values=_told(parameters))
+            asked = asked_of(session, [text], told, values=_told(parameters), about=_standing(text))
         if self.validation is not None:
             save(page(replace(self.validation, asked=asked)), target)
         else:
@@ -663,6 +663,15 @@ def _told(parameters: Sequence[Any] | Mapping[str, Any]) -> str:
     """Parameters as a page shows them."""
     pairs = parameters.items() if isinstance(parameters, Mapping) else [("", value) for value in parameters]
     return ", ".join(f"{name} = {value}" if name else str(value) for name, value in pairs)
+
+
+def _standing(text: str) -> list[tuple[str, str]]:
+    """The tables that stand for private ones in a VALIDATE, as a page names them."""
+    from dpsql.sql.text.parse import parse
+    from dpsql.sql.text.statement import Validate
+
+    statement = parse(text)
+    return [("synthetic table", ", ".join(each.table for each in statement.standing))] if isinstance(statement, Validate) else []
 
 
 def _sources(synthetic: Any) -> str:

@@ -112,12 +112,14 @@ def charged(answer: Answer) -> str:
 
 def as_html(answer: Answer) -> str:
     """A table for notebooks."""
-    head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
+    sides = ["right" if column.type.numeric else "left" for column in answer.columns]
+    head = "".join(f'<th style="text-align:{side}">{html.escape(column.name)}</th>'
+                   for side, column in zip(sides, answer.columns, strict=True))
     body = []
     for row, intervals in zip(answer.rows, answer.intervals, strict=True):
-        cells = "".join(f'<td style="text-align:right">{html.escape(shown(value, ends))} '
+        cells = "".join(f'<td style="text-align:{side}">{html.escape(shown(value, ends))} '
                         f'<span style="opacity:.6">{interval_text(ends, value)}</span></td>'
-                        for value, ends in zip(row, intervals, strict=True))
+                        for side, value, ends in zip(sides, row, intervals, strict=True))
         body.append(f"<tr>{cells}</tr>")
     lines = [legend(answer), *answer.notes]
     below = "".join(f'<div style="opacity:.7">{html.escape(line)}</div>' for line in lines)
