@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpsql.answers.answer import Answer
+    from dpsql.answers.asked import Asked
     from dpsql.answers.spending import Spending
     from dpsql.batch.workload_answers import Answers
     from dpsql.engine.preparing import Prepared
@@ -260,16 +261,22 @@ class Connection:
         Together they form one matrix of linear queries, measured once with the best known strategy, so that their answers are
         consistent. Raises a located error if anything is wrong; nothing is charged then.
         """
-        from dpsql.engine.accounts import asked_of
         from dpsql.engine.answering import seen_by
-        from dpsql.engine.together import explain_workload, workload
+        from dpsql.engine.together import workload
 
         with self._used() as session:
-            queries, terms = _queries(statements), _options(options)
-            seen = seen_by(session, *queries)
-            made = workload(queries, seen, terms, parameters)
-            told = explain_workload(queries, seen, terms, parameters)  # of the plan that is known by now
-            return replace(made, asked=asked_of(session, [query.text for query in queries], told, values=_told(parameters)))
+            queries = _queries(statements)
+            made = workload(queries, seen_by(session, *queries), _options(options), parameters)
+        return replace(made, asked=lambda: self._occasion([query.text for query in queries], parameters, options))
+
+    def _occasion(self, statements: Sequence[str], parameters: Sequence[Any] | Mapping[str, Any],
+                  options: Mapping[str, Any]) -> Asked:
+        """What a page about a workload says beside its answers."""
+        from dpsql.engine.accounts import asked_of
+
+        told = self.explain(statements, parameters, **options)
+        with self._used() as session:
+            return asked_of(session, statements, told, values=_told(parameters))
 
     @guarded
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:

@@ -104,9 +104,11 @@ def test_a_workload_tells_the_errors_of_each_statement(connection: Connection, t
     page = (tmp_path / "workload.html").read_text(encoding="utf-8")
     told = texts_of(page)
     assert all(statement in told for statement in statements) and made.cost in told and all(note in told for note in made.notes)
-    assert made.asked is not None and len(made.asked.expected) == 2
+    assert made.asked is not None
+    asked = made.asked()
+    assert len(asked.expected) == 2
     rows = [row for row in rows_of(page) if row and row[0] in ("1. n", "2. COUNT(*)")]
-    for row, one, expected in zip(rows, made, made.asked.expected, strict=True):
+    for row, one, expected in zip(rows, made, asked.expected, strict=True):
         error = one.errors[0][-1]
         assert error is not None and expected is not None
         assert row[1:] == [str(one.size), f"{float(f'{expected:.4g}'):,.10g}", f"{float(f'{error:.4g}'):,.10g}"]

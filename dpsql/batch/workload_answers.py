@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,8 +20,8 @@ from dpsql.errors import ProgrammingError
 class Answers:
     """One answer for each statement, all consistent with each other; what they cost together; and how they were measured.
 
-    `records` are the measurements they were computed from, which later questions may reuse. `asked` is what a page says beside
-    them, where a connection answered.
+    `records` are the measurements they were computed from, which later questions may reuse. `asked` finds what a page says
+    beside them, where a connection answered and is still open.
     """
 
     answers: tuple[Answer, ...]
@@ -29,7 +29,7 @@ class Answers:
     notes: tuple[str, ...] = ()
     stored: bool = False
     records: tuple[Record, ...] = field(default=(), repr=False, compare=False)
-    asked: Asked | None = field(default=None, repr=False, compare=False)
+    asked: Callable[[], Asked] | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
@@ -46,12 +46,15 @@ class Answers:
         return replace(self, answers=answers)
 
     def report(self, target: str | Path) -> None:
-        """Write a page for people to a new HTML file: statements, answers, errors and charts. Raises OperationalError where the
-        file exists, or cannot be written, and ProgrammingError where no connection answered."""
+        """Write a page for people to a new HTML file: statements, answers, errors and charts.
+
+        Raises OperationalError where the file exists, or cannot be written, InterfaceError where the connection is closed, and
+        ProgrammingError where none answered.
+        """
         if self.asked is None:
             raise ProgrammingError("nobody is known who asked", code="page", try_="con.workload(...).report(...)")
         cost = "answered before, no cost" if self.stored else self.cost
-        save(workload_page(self.answers, self.asked, cost=cost, notes=self.notes), target)
+        save(workload_page(self.answers, self.asked(), cost=cost, notes=self.notes), target)
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""

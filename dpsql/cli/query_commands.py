@@ -101,12 +101,13 @@ def _workload(options: argparse.Namespace) -> None:
         else:
             print_wrapped(str(told))
         return
-    with connected(options) as connection, waiting():
-        made = connection.workload(statements_of(options), **given)
-    for answer in made:
-        print_answer(answer, options)
-    if not options.json and not options.csv:
-        for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
-            console().print(note, style="dim", markup=False, highlight=False)
-    if page is not None:
-        made.report(page)
+    with connected(options) as connection:
+        with waiting():
+            made = connection.workload(statements_of(options), **given)
+        for answer in made:
+            print_answer(answer, options)
+        if not options.json and not options.csv:
+            for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
+                console().print(note, style="dim", markup=False, highlight=False)
+        if page is not None:
+            made.report(page)

@@ -49,9 +49,9 @@ def _validate(options: argparse.Namespace) -> None:
     with connected(options) as connection, waiting():  # files here belong to whoever has the shell; never those of the policy
         session = replace(connection.session, uploads=connection.session.uploads.also(Path.cwd()))
         made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
-    if page is not None:
-        save(report.page(made), page)
     if options.json:
         print(made.as_json())
     else:
         print_answer(made.table(), options)
+    if page is not None:
+        save(report.page(made), page)

@@ -295,3 +295,10 @@ def test_parameters_are_values_of_the_queries_in_order(session: Session) -> None
     direct = answer(text.replace("?", "20", 1).replace("?", "30", 1).replace("?", "'f'"), session)
     assert isinstance(made, Validation) and isinstance(direct, Validation)
     assert direct.stored and [found.slack for found in made.findings] == [found.slack for found in direct.findings]
+
+
+def test_a_statement_has_a_report_that_names_what_stands_for_what(connection: Connection, tmp_path: Path) -> None:
+    cursor = connection.execute("VALIDATE (SELECT COUNT(*) FROM people) AGAINST people_syn WITHIN 9 OPTIONS (epsilon = 1)")
+    cursor.report(tmp_path / "report.html")
+    told = texts_of((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "synthetic table people_syn" in told and "SELECT COUNT(*) FROM people" in told and "cost ε = 1" in told
