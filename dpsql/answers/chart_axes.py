@@ -17,7 +17,7 @@ MONTHS, DAYS, MINUTES = (1, 3, 6), (1, 2, 7, 14), (1, 5, 15, 30, 60, 180, 360, 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class ChartAxis:
     """Values from `low` to `high` are at pixels from `start` to `end`, which may be less than `start`."""
 
     low: float
@@ -42,14 +42,14 @@ class Tick:
     middle: float
 
 
-def axis_of(values: Iterable[float], start: float, end: float, *, around: float | None = None) -> Axis:
+def axis_of(values: Iterable[float], start: float, end: float, *, around: float | None = None) -> ChartAxis:
     """An axis over all finite numbers among these; where they are one, over so much around it, by default a tenth of it."""
     found = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(found), max(found)
     if low == high:
         around = around or abs(low) / 10 or 1.0
         low, high = low - around, high + around
-    return Axis(low=max(low, -1.7e308), high=min(high, 1.7e308), start=start, end=end)
+    return ChartAxis(low=max(low, -1.7e308), high=min(high, 1.7e308), start=start, end=end)
 
 
 def place_of(key: object) -> float:
@@ -59,7 +59,7 @@ def place_of(key: object) -> float:
     return float(key.toordinal()) if isinstance(key, dt.date) else float(key)  # type: ignore[arg-type]
 
 
-def ticks(axis: Axis, width: float, *, whole: bool = False) -> list[Tick]:
+def ticks(axis: ChartAxis, width: float, *, whole: bool = False) -> list[Tick]:
     """Round numbers along an axis of a picture of this width: as many as have room for their names, perhaps none. Whole ones are
     named as keys are, without commas."""
     for most in range(MOST, 1, -1):
@@ -70,7 +70,7 @@ def ticks(axis: Axis, width: float, *, whole: bool = False) -> list[Tick]:
     return _placed([(axis.at(axis.low), number_texts([axis.low])[0])], width) or []
 
 
-def day_ticks(axis: Axis, width: float, *, times: bool) -> list[Tick]:
+def day_ticks(axis: ChartAxis, width: float, *, times: bool) -> list[Tick]:
     """Dates along an axis, as many as have room: beginnings of years or months, days, or times; or the first one."""
     for values in _date_values(axis, times=times):
         if 1 < len(values) <= MOST and (placed := _placed([(axis.at(place_of(day)), text) for day, text in values], width)):
@@ -92,7 +92,7 @@ def _placed(found: Sequence[tuple[float, str]], width: float) -> list[Tick] | No
     return made
 
 
-def _round_values(axis: Axis, most: int, *, whole: bool) -> Iterator[float]:
+def _round_values(axis: ChartAxis, most: int, *, whole: bool) -> Iterator[float]:
     """At most so many multiples of a round number between the ends."""
     half = axis.high / 2 - axis.low / 2
     if not half / most > 1e-307:
@@ -136,7 +136,7 @@ def _moment(place: float) -> dt.datetime:
     return dt.datetime.fromordinal(day) + dt.timedelta(minutes=minute)
 
 
-def _date_values(axis: Axis, *, times: bool) -> Iterator[list[tuple[dt.datetime, str]]]:
+def _date_values(axis: ChartAxis, *, times: bool) -> Iterator[list[tuple[dt.datetime, str]]]:
     """Beginnings of ever longer times between the ends, with their names."""
     first, last = _moment(axis.low), _moment(axis.high)
     for step in MINUTES if times else ():

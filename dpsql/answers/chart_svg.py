@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dpsql.answers.chart_axes import Axis, Tick, axis_of, day_ticks, place_of, ticks
+from dpsql.answers.chart_axes import ChartAxis, Tick, axis_of, day_ticks, place_of, ticks
 from dpsql.answers.chart_texts import LINE, SIZE, text_width, wrapped
 from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
@@ -69,7 +69,7 @@ class _Columns:
 
     beside: bool
     names: float
-    bars: Axis
+    bars: ChartAxis
     words: float
     width: int
 
@@ -162,7 +162,7 @@ def _stacked(lines: Sequence[str], x: float, middle: float, anchor: str) -> list
     return [_text(x, top + SIZE + LINE * i, line, anchor) for i, line in enumerate(lines)]
 
 
-def _whisker(series: Series, at: int, axis: Axis, y: float, colour: str, *, bar: bool) -> str:
+def _whisker(series: Series, at: int, axis: ChartAxis, y: float, colour: str, *, bar: bool) -> str:
     """A bar from zero, or a dot, with its interval; nothing for NULL."""
     value, (below, above) = series.values[at], series.drawn_ends
     if not math.isfinite(value):
@@ -210,7 +210,7 @@ def _lines(chart: Chart, width: int) -> tuple[list[str], float]:
     return [*parts, *entries], bottom + EDGE
 
 
-def _one_line(chart: Chart, i: int, series: Series, along: Axis, upwards: Axis) -> str:
+def _one_line(chart: Chart, i: int, series: Series, along: ChartAxis, upwards: ChartAxis) -> str:
     """A line in its band, broken where there is no number, and a point with a title for each number."""
     colour, dash = f"var(--c{i % len(DASHES)})", DASHES[i % len(DASHES)]
     parts = []
