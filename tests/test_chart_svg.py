@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ from dpsql.answers.chart_axes import axis_of, day_ticks, number_texts, place_of,
 from dpsql.answers.chart_svg import NARROW, WIDE, chart_html, chart_svg
 from dpsql.answers.chart_texts import SIZE, text_width, wrapped
 from dpsql.answers.charted import Chart, charts
+from dpsql.answers.html_page import document
 
 LONG = "a name that goes on and on, as those of diagnoses do, with (brackets), commas & <signs> " * 3
 WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
@@ -165,3 +167,28 @@ def test_a_wrapped_text_loses_no_letter() -> None:
         lines = wrapped(text, 100)
         assert "".join(lines).replace(" ", "") == text.replace(" ", "") and all(text_width(line) <= 100.1 for line in lines)
     assert wrapped("x" * 300, 1e9)[-1].endswith("…")
+
+
+LABELS_IN_A_BROWSER = """() => [...document.querySelectorAll('svg')].flatMap(picture => {
+  const room = picture.viewBox.baseVal, boxes = [...picture.querySelectorAll('text')].map(text => text.getBBox());
+  const out = boxes.filter(b => b.x < -.5 || b.x + b.width > room.width + .5 || b.y < -.5 || b.y + b.height > room.height + .5);
+  const touching = boxes.filter((a, i) => boxes.slice(i + 1).some(b =>
+    Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x) > .5 &&
+    Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y) > 1.5));
+  return [...out, ...touching].map(b => picture.getAttribute('aria-label'));
+})"""
+
+
+@pytest.mark.slow
+def test_labels_are_whole_and_alone_in_a_browser_too() -> None:
+    """The bounds on widths hold for the fonts that there are."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="a browser")
+    found = shutil.which("chromium") or shutil.which("google-chrome") or pytest.skip("there is no browser")
+    pictures = [chart_svg(chart, width) for name in SHAPES for chart in charts_of(name) for width in (WIDE, NARROW)]
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        for font in ("system-ui, sans-serif", "'DejaVu Sans'", "'Liberation Sans'", "serif"):
+            page = browser.new_page()
+            page.set_content(document("charts", pictures, f".dpsql {{ font-family: {font}; }}"))
+            assert page.evaluate(LABELS_IN_A_BROWSER) == []
+        browser.close()
