@@ -55,6 +55,7 @@ def _init(options: argparse.Namespace) -> int:
     if options.to == "-":
         print(text, end="")
         return 0
+    free_name(options.to)
     save(text, options.to)
     first = "refresh" if "://" in options.database[0] else "check"
     print(f"{options.to} is drafted. Read it, fill it in, then: dpsql {first} --policy {options.to}")
