@@ -71,11 +71,12 @@ def ticks(axis: ChartAxis, width: float, *, whole: bool = False) -> list[Tick]:
 
 
 def day_ticks(axis: ChartAxis, width: float, *, times: bool) -> list[Tick]:
-    """Dates along an axis, as many as have room: beginnings of years or months, days, or times; or the first one."""
+    """Dates along an axis, as many as have room: beginnings of years or months, days, or times; or the ends."""
     for values in _date_values(axis, times=times):
         if 1 < len(values) <= MOST and (placed := _placed([(axis.at(place_of(day)), text) for day, text in values], width)):
             return placed
-    return _placed([(axis.at(axis.low), day_text(_moment(axis.low), times=times))], width) or []
+    ends = [(axis.at(end), day_text(_moment(end), times=times)) for end in (axis.low, axis.high)]
+    return _placed(ends, width) or _placed(ends[:1], width) or []
 
 
 def _placed(found: Sequence[tuple[float, str]], width: float) -> list[Tick] | None:
