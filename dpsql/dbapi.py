@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpsql.answers.answer import Answer
+    from dpsql.answers.asked import Asked
     from dpsql.answers.spending import Spending
     from dpsql.batch.workload_answers import Answers
     from dpsql.engine.preparing import Prepared
@@ -265,7 +266,17 @@ class Connection:
 
         with self._used() as session:
             queries = _queries(statements)
-            return workload(queries, seen_by(session, *queries), _options(options), parameters)
+            made = workload(queries, seen_by(session, *queries), _options(options), parameters)
+        return replace(made, asked=lambda: self._occasion([query.text for query in queries], parameters, options))
+
+    def _occasion(self, statements: Sequence[str], parameters: Sequence[Any] | Mapping[str, Any],
+                  options: Mapping[str, Any]) -> Asked:
+        """What a page about a workload says beside its answers."""
+        from dpsql.engine.accounts import asked_of
+
+        told = self.explain(statements, parameters, **options)
+        with self._used() as session:
+            return asked_of(session, statements, told, values=_told(parameters))
 
     @guarded
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
@@ -279,6 +290,7 @@ class Connection:
 
         Raises a located error if anything is wrong; nothing is charged then.
         """
+        from dpsql.engine.accounts import asked_of
         from dpsql.engine.answering import seen_by
         from dpsql.engine.validating import validate
         from dpsql.validation.calls import statement_of
@@ -286,7 +298,8 @@ class Connection:
         texts = [queries] if isinstance(queries, str) else list(queries)
         statement, brought = statement_of([_text(text) for text in texts], synthetic, within, options)
         with self._used() as session:
-            return validate(statement, seen_by(session, statement), synthetic=brought)
+            made = validate(statement, seen_by(session, statement), synthetic=brought)
+            return replace(made, asked=asked_of(session, texts, about=[("synthetic table", _sources(synthetic))]))
 
     @overload
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
@@ -386,7 +399,7 @@ class Cursor:
     """Runs statements and holds the last result.
 
     Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
-    `database`, `model`, `.df()`, `.arrow()`, `.pl()`, `.plot()`.
+    `database`, `model`, `.df()`, `.arrow()`, `.pl()`, `.plot()`, `.report(path)`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -406,6 +419,7 @@ class Cursor:
         self.synthetic: SyntheticTable | None = None
         self.database: ReleasedDatabase | None = None
         self.model: OnlineModel | None = None
+        self._asked: tuple[str, Sequence[Any] | Mapping[str, Any]] | None = None  # what a page is about
 
     @guarded
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
@@ -424,6 +438,7 @@ class Cursor:
         self._clear()
         with self.connection._used() as session:
             result = answer(_text(sql), session, parameters)
+        self._asked = sql, parameters
         match result:
             case Validation():
                 self.validation = result
@@ -482,7 +497,7 @@ class Cursor:
                 description = self.description
         finally:
             self._rows, self.rowcount, self._next, self.description = rows, len(rows), 0, description
-            self.answer = together(answers) if answers else None
+            self.answer, self._asked = together(answers) if answers else None, None
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -579,6 +594,34 @@ class Cursor:
 
         return plot(self._answered(), columns, ax)
 
+    @guarded
+    def report(self, target: str | Path) -> None:
+        """Write a page for people to a new HTML file: what was asked, the answer with its intervals, charts, and what the numbers
+        mean; of a validation or a synthetic table, the page about it.
+
+        Raises OperationalError where the file exists, or cannot be written, and ProgrammingError where there is no such result.
+        """
+        from dpsql.answers.answer_page import answer_page
+        from dpsql.answers.new_files import save
+        from dpsql.engine.accounts import asked_of
+        from dpsql.validation.report import page
+
+        self._check_open()
+        if self.synthetic is not None:
+            self.synthetic.report(target)
+            return
+        if self._asked is None or self.answer is None:
+            raise errors.ProgrammingError("a page is about one statement that was answered", code="page",
+                                          try_='con.execute("SELECT ...").report("page.html")')
+        text, parameters = self._asked
+        told = self.connection.explain(text, parameters)
+        with self.connection._used() as session:
+            asked = asked_of(session, [text], told, values=_told(parameters), about=_standing(text))
+        if self.validation is not None:
+            save(page(replace(self.validation, asked=asked)), target)
+        else:
+            save(answer_page(self.answer, asked), target)
+
     def _repr_html_(self) -> str | None:
         from dpsql.answers.display import as_html, listed_html
 
@@ -621,6 +664,29 @@ class Cursor:
         if self.answer is None:
             raise InterfaceError("there is no answer", code="no-result", try_="execute(...) a query first")
         return self.answer
+
+
+def _told(parameters: Sequence[Any] | Mapping[str, Any]) -> str:
+    """Parameters as a page shows them."""
+    pairs = parameters.items() if isinstance(parameters, Mapping) else [("", value) for value in parameters]
+    return ", ".join(f"{name} = {value}" if name else str(value) for name, value in pairs)
+
+
+def _standing(text: str) -> list[tuple[str, str]]:
+    """The tables that stand for private ones in a VALIDATE, as a page names them."""
+    from dpsql.sql.text.parse import parse
+    from dpsql.sql.text.statement import Validate
+
+    statement = parse(text)
+    return [("synthetic table", ", ".join(each.table for each in statement.standing))] if isinstance(statement, Validate) else []
+
+
+def _sources(synthetic: Any) -> str:
+    """What stands for private tables, as a page names it."""
+    if isinstance(synthetic, Mapping):
+        return ", ".join(f"{_sources(source)} for {table}" if table else _sources(source) for table, source in synthetic.items())
+    return str(synthetic) if isinstance(synthetic, str | Path) else f"{len(synthetic):,} rows, given in Python" if hasattr(
+        synthetic, "__len__") else "given in Python"
 
 
 def _queries(statements: str | Sequence[str]) -> list[Query]:

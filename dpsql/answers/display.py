@@ -15,6 +15,7 @@ from dpsql.answers.columns import plain
 from dpsql.plan.expr.nodes import Value
 
 EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±
+EXPONENT = 1e18  # numbers from which on an exponent says as much as all their digits
 Ends: TypeAlias = tuple[float, float] | None
 
 
@@ -27,7 +28,7 @@ def number(value: Value, margin: float | None = None) -> str:
     if isinstance(value, float):
         if not math.isfinite(value):
             return str(value)
-        if margin is None or not 0 < margin < math.inf:
+        if margin is None or not 0 < margin < math.inf or abs(value) >= EXPONENT:
             return f"{value:,.10g}"
         decimals = max(0, 1 - math.floor(math.log10(margin)))
         return f"{value:,.{min(decimals, 10)}f}"
@@ -74,6 +75,8 @@ def _width(margin: float, value: Value) -> str:
     if margin == 0:
         return "0"
     decimals = max(0, 1 - math.floor(math.log10(margin)))
+    if margin >= EXPONENT:
+        return f"{margin:.3g}"
     return f"{math.ceil(margin - 1e-9):,}" if isinstance(value, int) and margin >= 1 else f"{margin:,.{min(decimals, 10)}f}"
 
 
@@ -85,27 +88,38 @@ def _end(end: float, value: Value, margin: float | None = None) -> str:
 
 
 def legend(answer: Answer) -> str:
-    """One line under a table that says what intervals mean, what it cost, and what is approximate."""
+    """One line under a table that says what intervals mean, what is approximate, and what it cost."""
+    return "; ".join((*meaning(answer), charged(answer)))
+
+
+def meaning(answer: Answer, names: Sequence[str] | None = None) -> list[str]:
+    """What intervals mean, and what is approximate, perhaps only of columns of these names; nothing where all is exact."""
     parts = []
     if any(not column.exact for column in answer.columns):
         open_ = any(ends is not None and half_width(ends) is None for row in answer.intervals for ends in row)
         parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is at least so much" if open_ else ""))
-    rough = [column.name for column in answer.columns if column.approximate]
+    rough = [column.name for column in answer.columns if column.approximate and (names is None or column.name in names)]
     if rough:
         parts.append(f"approximate for {', '.join(rough)}")
-    parts.append("answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost"
-                 if any(not column.exact for column in answer.columns) else "public, no cost")
-    return "; ".join(parts)
+    return parts
+
+
+def charged(answer: Answer) -> str:
+    """What the answer cost this time."""
+    return "answered before, no cost" if answer.stored else f"cost {answer.cost}" if answer.cost else "no cost" if any(
+        not column.exact for column in answer.columns) else "public, no cost"
 
 
 def as_html(answer: Answer) -> str:
     """A table for notebooks."""
-    head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
+    sides = ["right" if column.type.numeric else "left" for column in answer.columns]
+    head = "".join(f'<th style="text-align:{side}">{html.escape(column.name)}</th>'
+                   for side, column in zip(sides, answer.columns, strict=True))
     body = []
     for row, intervals in zip(answer.rows, answer.intervals, strict=True):
-        cells = "".join(f'<td style="text-align:right">{html.escape(shown(value, ends))} '
+        cells = "".join(f'<td style="text-align:{side}">{html.escape(shown(value, ends))} '
                         f'<span style="opacity:.6">{interval_text(ends, value)}</span></td>'
-                        for value, ends in zip(row, intervals, strict=True))
+                        for side, value, ends in zip(sides, row, intervals, strict=True))
         body.append(f"<tr>{cells}</tr>")
     lines = [legend(answer), *answer.notes]
     below = "".join(f'<div style="opacity:.7">{html.escape(line)}</div>' for line in lines)

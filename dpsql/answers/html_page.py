@@ -4,28 +4,51 @@ phone and on paper. Nothing is fetched, and nothing runs."""
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-STYLE = """
-.dpsql { --text: #1d2329; --dim: #5b6570; --line: #d5dae0; --page: #fff; --band: #dde7f3; --bar: #8fb3dc; --mark: #16324f;
-  --good: #23703f; --bad: #b3372f; --unsure: #8a6414; --none: #6b7076; --near: #e3f1e7; --far: #f6d9d5; --model: #eceef1;
+LIGHT = {"text": "#1d2329", "dim": "#5b6570", "line": "#d5dae0", "page": "#fff", "band": "#dde7f3", "bar": "#5f8fc4",
+         "mark": "#16324f", "good": "#23703f", "bad": "#b3372f", "unsure": "#8a6414", "none": "#6b7076", "near": "#e3f1e7",
+         "far": "#f6d9d5", "model": "#eceef1", "c0": "#1f5fa8", "c1": "#b3372f", "c2": "#23703f", "c3": "#8a6414",
+         "c4": "#7a3fa0", "c5": "#0f6f78", "c6": "#a8326e", "c7": "#5b6570", "c8": "#5a5a12", "c9": "#8b4513"}
+DARK = {"text": "#e4e7ea", "dim": "#a3acb5", "line": "#3a424b", "page": "#14181c", "band": "#243447", "bar": "#3f6d9e",
+        "mark": "#f0d9a8", "good": "#6cc08a", "bad": "#ef8a80", "unsure": "#d9b45c", "none": "#9aa1a8", "near": "#1d3a29",
+        "far": "#562a26", "model": "#262c33", "c0": "#7fb2ea", "c1": "#ef8a80", "c2": "#6cc08a", "c3": "#d9b45c", "c4": "#c79be8",
+        "c5": "#5cc4cf", "c6": "#ee8cbc", "c7": "#a3acb5", "c8": "#c3c75e", "c9": "#e0a070"}
+PAPER = {**LIGHT, "text": "#000", "dim": "#444", "line": "#bbb"}
+"""The colours of screens and of paper. What is read or told apart by its colour stands out from the page by 4.5 to 1 or more."""
+
+
+def _colours(palette: Mapping[str, str]) -> str:
+    return " ".join(f"--{name}: {colour};" for name, colour in palette.items())
+
+
+MOST_BESIDE = 4  # columns on a narrow screen
+
+STYLE = f"""
+.dpsql {{ {_colours(LIGHT)}
   font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 62rem; margin: 0 auto;
-  padding: 1rem; box-sizing: border-box; overflow-wrap: break-word; }
-@media (prefers-color-scheme: dark) { .dpsql { --text: #e4e7ea; --dim: #a3acb5; --line: #3a424b; --page: #14181c; --band: #243447;
-  --bar: #3f6d9e; --mark: #f0d9a8; --good: #6cc08a; --bad: #ef8a80; --unsure: #d9b45c; --none: #9aa1a8; --near: #1d3a29;
-  --far: #562a26; --model: #262c33; } html:has(> body > .dpsql) { background: #14181c; } }
-.dpsql h1 { font-size: 1.5rem; line-height: 1.25; } .dpsql h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem;
-  border-bottom: 1px solid var(--line); } .dpsql h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
-.dpsql code, .dpsql pre { font-size: 13px; } .dpsql pre { white-space: pre-wrap; } .dpsql .dim { color: var(--dim); }
-.dpsql .check { margin: 1rem 0; } .dpsql .word { font-weight: 600; }
-.dpsql table { border-collapse: collapse; } .dpsql td, .dpsql th { padding: .15rem .8rem .15rem 0; text-align: left;
-  vertical-align: top; color: inherit; } .dpsql .wide { overflow-x: auto; }
-.dpsql svg { display: block; max-width: 100%; height: auto; font-family: inherit; } .dpsql svg text { fill: var(--text); }
-.dpsql svg .dim { fill: var(--dim); } .dpsql .wide > svg { min-width: 48rem; }
-@media print { .dpsql { --text: #000; --dim: #444; --line: #bbb; --page: #fff; --band: #dde7f3; --bar: #8fb3dc; --mark: #16324f;
-  --good: #23703f; --bad: #b3372f; --unsure: #8a6414; --none: #6b7076; --near: #e3f1e7; --far: #f6d9d5; --model: #eceef1;
-  max-width: none; padding: 0; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  .dpsql .check, .dpsql figure, .dpsql tr { break-inside: avoid; } .dpsql h2, .dpsql h3 { break-after: avoid; } }
+  padding: 1rem; box-sizing: border-box; overflow-wrap: break-word; }}
+@media (prefers-color-scheme: dark) {{ .dpsql {{ {_colours(DARK)} }} html:has(> body > .dpsql) {{ background: #14181c; }} }}
+.dpsql h1 {{ font-size: 1.5rem; line-height: 1.25; }} .dpsql h2 {{ font-size: 1.15rem; margin: 2.2rem 0 .6rem;
+  border-bottom: 1px solid var(--line); }} .dpsql h3 {{ font-size: 1rem; margin: 1.4rem 0 .3rem; }}
+.dpsql code, .dpsql pre {{ font-size: 13px; }} .dpsql pre {{ white-space: pre-wrap; }} .dpsql .dim {{ color: var(--dim); }}
+.dpsql .check {{ margin: 1rem 0; }} .dpsql .word {{ font-weight: 600; }}
+.dpsql table {{ border-collapse: collapse; }} .dpsql td, .dpsql th {{ padding: .15rem .8rem .15rem 0; text-align: left;
+  vertical-align: top; color: inherit; }} .dpsql .wide {{ overflow-x: auto; }}
+.dpsql .facts td:first-child {{ color: var(--dim); white-space: nowrap; }} .dpsql .figures .number {{ text-align: right;
+  font-variant-numeric: tabular-nums; white-space: nowrap; }} .dpsql .figures tbody tr {{ border-top: 1px solid var(--line); }}
+.dpsql .figures td, .dpsql .figures th {{ padding-right: 1.4rem; }} .dpsql .facts {{ margin-bottom: 1.2rem; }}
+.dpsql details {{ margin: .6rem 0; }} .dpsql summary {{ cursor: pointer; }}
+.dpsql svg {{ display: block; max-width: 100%; height: auto; font-family: inherit; }} .dpsql svg text {{ fill: var(--text); }}
+.dpsql svg .dim {{ fill: var(--dim); }}
+@media (max-width: 40rem) {{ .dpsql .facts td {{ display: block; }} .dpsql .facts td:first-child {{ padding-top: .4rem; }}
+  .dpsql .many thead {{ display: none; }} .dpsql .many tr {{ display: block; padding: .4rem 0; }}
+  .dpsql .many td {{ display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; }}
+  .dpsql .many td::before {{ content: attr(data-of); color: var(--dim); }} }}
+@media print {{ .dpsql {{ {_colours(PAPER)}
+  max-width: none; padding: 0; print-color-adjust: exact; -webkit-print-color-adjust: exact; }}
+  .dpsql .check, .dpsql figure, .dpsql tr {{ break-inside: avoid; }} .dpsql h2, .dpsql h3 {{ break-after: avoid; }}
+  .dpsql .wide {{ overflow: visible; }} }}
 """
 
 
@@ -50,3 +73,31 @@ def picture(parts: Iterable[str], width: int, height: int, label: str) -> str:
     """A picture of SVG parts, with words for those who cannot see it."""
     head = f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='{html.escape(label)}'>"
     return f"{head}{''.join(parts)}</svg>"
+
+
+def facts(told: Iterable[tuple[str, str]]) -> str:
+    """What a page is about, as pairs of plain texts; those that say nothing are left out."""
+    lines = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(text)}</td></tr>" for name, text in told if text)
+    return f"<table class=facts>{lines}</table>"
+
+
+def figures(heads: Sequence[str], lines: Iterable[Sequence[str]], *, texts: Sequence[int] = (0,)) -> str:
+    """A table of plain texts, which are numbers but in the columns of these places. Where it has more columns than a narrow
+    screen, each row is a block there, with a line for each column."""
+    named = [html.escape(head) for head in heads]
+    kinds = ["" if i in texts else " class=number" for i in range(len(heads))]
+    head = "".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, named, strict=True))
+    body = "".join("<tr>" + "".join(f"<td{kind} data-of='{name}'>{html.escape(cell)}</td>"
+                                    for kind, name, cell in zip(kinds, named, cells, strict=True)) + "</tr>" for cells in lines)
+    return (f"<div class=wide><table class='figures{' many' if len(heads) > MOST_BESIDE else ''}'><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table></div>")
+
+
+def folded(summary: str, parts: str) -> str:
+    """HTML that is seen when its summary, a plain text, is opened."""
+    return f"<details><summary>{html.escape(summary)}</summary>{parts}</details>"
+
+
+def code(text: str) -> str:
+    """A statement or a plan, with its lines as they are."""
+    return f"<pre>{html.escape(text)}</pre>"

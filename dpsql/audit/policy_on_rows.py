@@ -1,9 +1,10 @@
 """`dpsql check --rows`: what a policy does to the private rows, counted exactly, for the owner alone.
 
 Everything here is private: exact counts and values of confidential tables, without noise, charge or record. It is shown on the
-screen of someone who may read the files anyway, and stored nowhere. So it has an entrance of its own: it opens the files itself,
-has neither kernel nor ledger, and writes nothing to the folder of state. No statement can reach it: `dbapi` and `audit` do not
-import each other, and `engine`, which answers statements, imports nothing from here (by the contracts in `pyproject.toml`).
+screen of someone who may read the files anyway, and stored nowhere but on a page that the owner asks for. So it has an entrance
+of its own: it opens the files itself, has neither kernel nor ledger, and writes nothing to the folder of state. No statement can
+reach it: `dbapi` and `audit` do not import each other, and `engine`, which answers statements, imports nothing from here (by the
+contracts in `pyproject.toml`).
 
 Keys are not enforced while it reads, so that rows that violate them are counted, where a connection would refuse the file.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,19 @@ class ColumnOnRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CountedTable:
+    """Findings of one kind as texts, with a title; numbers are in the columns of the places `numbers`."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def numbers(self) -> list[int]:
+        return [i for i in range(len(self.heads)) if all(row[i].replace(",", "").isdigit() for row in self.rows)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOnRows:
     """All findings. `suspicions` are what the owner may not have meant; there are none if the policy suits the rows."""
 
@@ -109,6 +123,30 @@ class PolicyOnRows:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def tables(self) -> list[CountedTable]:
+        """The findings as they are shown; those of a kind that there are none of are left out."""
+        keys = _counted("Keys", "table, key, rows, NULL, repeated or dangling", (
+            (key.table, key.key, key.rows, _part(key.nulls, key.rows), _part(key.broken, key.rows)) for key in self.keys))
+        owned = _counted("Rows of each entity", "table, entity, rows, of nobody, entities, rows of each: 50 %, 90 %, 99 %, most, "
+                         "limit, beyond it", (
+            (one.table, one.entity, one.rows, _part(one.nobodys, one.rows), one.entities, one.half, one.most90, one.most99,
+             one.most, *(("none", "") if one.limit is None else (one.limit, _part(one.beyond, one.rows))))
+            for one in self.entities))
+        columns = _counted("Columns", "column, declared, NULL, outside, unused, 98 % lie in", (
+            (f"{one.table}.{one.column}", one.declared, _part(one.nulls, one.rows), _part(one.outside, one.rows - one.nulls),
+             f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
+             "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in self.columns))
+        return [table for table in (keys, owned, columns) if table.rows]
+
+
+def _counted(title: str, heads: str, rows: Iterable[Sequence[object]]) -> CountedTable:
+    return CountedTable(title=title, heads=tuple(heads.split(", ")), rows=tuple(
+        tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows))
+
+
+def _part(some: int, whole: int) -> str:
+    return f"{some:,} ({share(some, whole)})" if some else "0"
 
 
 def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Path | None) -> PolicyOnRows:

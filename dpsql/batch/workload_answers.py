@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.answer import of_json as answer_of
+from dpsql.answers.answer_page import workload_page
+from dpsql.answers.asked import Asked
+from dpsql.answers.new_files import save
 from dpsql.batch.records import Record, encoded
+from dpsql.errors import ProgrammingError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
     """One answer for each statement, all consistent with each other; what they cost together; and how they were measured.
 
-    `records` are the measurements they were computed from, which later questions may reuse.
+    `records` are the measurements they were computed from, which later questions may reuse. `asked` finds what a page says
+    beside them, where a connection answered and is still open.
     """
 
     answers: tuple[Answer, ...]
@@ -23,6 +29,7 @@ class Answers:
     notes: tuple[str, ...] = ()
     stored: bool = False
     records: tuple[Record, ...] = field(default=(), repr=False, compare=False)
+    asked: Callable[[], Asked] | None = field(default=None, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.answers)
@@ -37,6 +44,17 @@ class Answers:
         """The same answers under other column names."""
         answers = tuple(answer.named(each) for answer, each in zip(self.answers, names, strict=True))
         return replace(self, answers=answers)
+
+    def report(self, target: str | Path) -> None:
+        """Write a page for people to a new HTML file: statements, answers, errors and charts.
+
+        Raises OperationalError where the file exists, or cannot be written, InterfaceError where the connection is closed, and
+        ProgrammingError where none answered.
+        """
+        if self.asked is None:
+            raise ProgrammingError("nobody is known who asked", code="page", try_="con.workload(...).report(...)")
+        cost = "answered before, no cost" if self.stored else self.cost
+        save(workload_page(self.answers, self.asked(), cost=cost, notes=self.notes), target)
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -107,28 +107,12 @@ def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Nam
 def _print_found(found: PolicyOnRows) -> None:
     """Print tables of what was found, and what is suspicious."""
     from dpsql.answers.display import printable
-    from dpsql.audit.policy_on_rows import share
-
-    def part(some: int, whole: int) -> str:
-        return f"{some:,} ({share(some, whole)})" if some else "0"
-
-    def drawn(titles: str, rows: Iterable[Sequence[object]]) -> None:
-        cells = [[f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row] for row in rows]
-        if cells:
-            columns = zip(titles.split(", "), zip(*cells, strict=True), strict=True)
-            draw([DrawnColumn(title=title, values=values, number=all(value.replace(",", "").isdigit() for value in values))
-                  for title, values in columns], console())
 
     print("PRIVATE: exact counts of the rows, for the owner's eyes alone. Nothing of it is kept.")
-    drawn("table, key, rows, NULL, repeated or dangling", (
-        (key.table, key.key, key.rows, part(key.nulls, key.rows), part(key.broken, key.rows)) for key in found.keys))
-    drawn("table, entity, rows, of nobody, entities, rows of each: 50 %, 90 %, 99 %, most, limit, beyond it", (
-        (one.table, one.entity, one.rows, part(one.nobodys, one.rows), one.entities, one.half, one.most90, one.most99, one.most,
-         *(("none", "") if one.limit is None else (one.limit, part(one.beyond, one.rows)))) for one in found.entities))
-    drawn("column, declared, NULL, outside, unused, 98 % lie in", (
-        (f"{one.table}.{one.column}", one.declared, part(one.nulls, one.rows), part(one.outside, one.rows - one.nulls),
-         f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
-         "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in found.columns))
+    for table in found.tables():
+        columns = zip(table.heads, zip(*table.rows, strict=True), strict=True)
+        draw([DrawnColumn(title=title, values=[*map(printable, values)], number=i in table.numbers)
+              for i, (title, values) in enumerate(columns)], console())
     for text in found.suspicions:
         print_wrapped(f"suspicious: {printable(text)}")
     print_wrapped("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.cli.arguments import Commands
-from dpsql.cli.inputs import free_name, read_file, write_new
+from dpsql.cli.inputs import free_name, read_file
 from dpsql.errors import OperationalError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _init(options: argparse.Namespace) -> int:
+    from dpsql.answers.new_files import save
     from dpsql.cli.draft_questions import chosen_by
     from dpsql.engine.opening import file_named
 
@@ -54,7 +55,8 @@ def _init(options: argparse.Namespace) -> int:
     if options.to == "-":
         print(text, end="")
         return 0
-    write_new(options.to, text)
+    free_name(options.to)
+    save(text, options.to)
     first = "refresh" if "://" in options.database[0] else "check"
     print(f"{options.to} is drafted. Read it, fill it in, then: dpsql {first} --policy {options.to}")
     return 0

@@ -55,20 +55,17 @@ def read_file(name: str) -> str:
         raise OperationalError(f"{name} cannot be read: {reason}", code="file", try_="the path of a text file") from None
 
 
+def page_of(options: argparse.Namespace, example: str) -> Path | None:
+    """The file for a page, where one is wanted. Raises OperationalError where it cannot be written."""
+    from dpsql.answers.new_files import free_file
+
+    return None if options.html is None else free_file(options.html, example, ".html")
+
+
 def free_name(name: str) -> None:
     """Raises OperationalError where there is a file of this name."""
     if os.path.lexists(name):
         raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name: --to FILE")
-
-
-def write_new(name: str, text: str) -> None:
-    """Write a file that does not exist yet. Raises OperationalError where it does, or cannot be written."""
-    free_name(name)
-    try:
-        with open(name, "x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as fault:
-        raise OperationalError(f"{name} cannot be written ({type(fault).__name__})", code="file") from None
 
 
 def parameters_of(texts: Sequence[str]) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime as dt
 import json
+from pathlib import Path
 
 from dpsql.cli.arguments import Commands, add_place
-from dpsql.cli.inputs import connected, place_of
+from dpsql.cli.inputs import connected, page_of, place_of
 from dpsql.cli.show import print_listing, show
 from dpsql.cli.terminal import waiting
+from dpsql.errors import OperationalError
 
 
 def add(commands: Commands) -> None:
@@ -20,6 +23,10 @@ def add(commands: Commands) -> None:
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
+            made.add_argument("--html", metavar="FILE", help="write a page to a new file, for the owner alone: who spent what, "
+                              "when and on what, and what failed; of all budgets unless one is named")
+            made.add_argument("--rows", action="store_true", help="with --html: also what dpsql check --rows finds, which is "
+                              "private")
             made.add_argument("--reopen", metavar="ANALYST", help="reopen the account of an analyst that incidents closed")
     made = commands.add("ledger", _ledger,
                         "verify the whole ledger: every event from the first on, and all that its anchor has seen")
@@ -48,6 +55,9 @@ def _budget(options: argparse.Namespace) -> None:
         print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged" if forgiven
               else f"no incident of {options.reopen} was counted under this budget, so nothing is changed")
         return
+    if options.html is not None or options.rows:
+        _page(options)
+        return
     with connected(options) as connection:
         failed = listed_failures(incidents(**place_of(options)))
         state = connection.budget()
@@ -61,6 +71,30 @@ def _budget(options: argparse.Namespace) -> None:
         if failed.rows:
             print("statements that failed after their charge:")
             print_listing(failed, options)
+
+
+def _page(options: argparse.Namespace) -> None:
+    """Write the owner's page. The database is opened only for what is counted of its rows."""
+    from dpsql.answers.new_files import save
+    from dpsql.audit.owner_page import book_of, owner_page
+    from dpsql.audit.policy_on_rows import policy_on_rows
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.opening import allowed_together, choose_budget, find_ledger, find_policy
+    from dpsql.kernel.ledger import Ledger
+
+    target = page_of(options, "budget.html")
+    if target is None:
+        raise OperationalError("what is found in the rows is shown by dpsql check --rows, or on a page", code="argument",
+                               try_="dpsql budget --rows --html budget.html")
+    policy = read_policy(find_policy(options.database, options.policy))
+    chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
+    with waiting("reading the ledger ..."), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as ledger:
+        books, events = [book_of(budget, ledger) for budget in chosen], ledger.events
+        found = policy_on_rows(policy, chosen, options.database) if options.rows else None
+        text = owner_page(books, policy=Path(policy.path).name, events=events, at=dt.datetime.now(dt.UTC),
+                          notes=allowed_together(policy), found=found)
+    save(text, target, private=True)
+    print(f"{target} is written; it is for the owner alone, and only your login may read it")
 
 
 def _releases(options: argparse.Namespace) -> None:

@@ -7,10 +7,11 @@ import json
 from typing import TYPE_CHECKING
 
 from dpsql.cli.arguments import Commands, add_place, add_terms, number
-from dpsql.cli.inputs import connected, parameters_of, statements_of
+from dpsql.cli.inputs import connected, page_of, parameters_of, statements_of
 from dpsql.cli.show import print_answer
 from dpsql.cli.statements import answer_all, each_statement
 from dpsql.cli.terminal import console, print_wrapped, waiting
+from dpsql.errors import OperationalError
 
 if TYPE_CHECKING:
     from dpsql.audit.reading import TablesRead
@@ -32,6 +33,8 @@ def add(commands: Commands) -> None:
                               "for the owner; it shows private facts on this screen and stores none")
         if name == "query":
             made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+            made.add_argument("--html", metavar="FILE", help="also write a page about the answer to a new file: with charts, and "
+                              "what the numbers mean")
     made = commands.add("workload", _workload, "answer many COUNT and SUM statements together, for one price")
     made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
     made.add_argument("--file", metavar="FILE", help="read the statements from a file")
@@ -39,6 +42,7 @@ def add(commands: Commands) -> None:
     add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    made.add_argument("--html", metavar="FILE", help="also write a page about the answers to a new file, with charts")
     made.add_argument("--explain", action="store_true", help="show what it would do and cost instead; spends nothing")
     made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
     made.add_argument("--error-within", type=number("error_within"), metavar="X",
@@ -48,8 +52,14 @@ def add(commands: Commands) -> None:
 
 
 def _query(options: argparse.Namespace) -> None:
+    text, page = statements_of(options), page_of(options, "answer.html")
+    if page is not None and len(each_statement(text, options)) > 1:
+        raise OperationalError("a page is about one statement, or about a workload", code="argument",
+                               try_="one statement; or dpsql workload --html, of statements that are answered together")
     with connected(options) as connection:
-        answer_all(statements_of(options), connection, options, show_sql=False)
+        (cursor, *_) = answer_all(text, connection, options, show_sql=False)
+        if page is not None:
+            cursor.report(page)
 
 
 def _explain(options: argparse.Namespace) -> None:
@@ -80,6 +90,7 @@ def _reading(text: str, options: argparse.Namespace) -> TablesRead:
 def _workload(options: argparse.Namespace) -> None:
     names = ("epsilon", "delta", "rho", "strategy", "error_within", "standard_error")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    page = page_of(options, "workload.html")
     if options.explain:
         from dpsql.sql.text.split import split
 
@@ -90,10 +101,13 @@ def _workload(options: argparse.Namespace) -> None:
         else:
             print_wrapped(str(told))
         return
-    with connected(options) as connection, waiting():
-        made = connection.workload(statements_of(options), **given)
-    for answer in made:
-        print_answer(answer, options)
-    if not options.json and not options.csv:
-        for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
-            console().print(note, style="dim", markup=False, highlight=False)
+    with connected(options) as connection:
+        with waiting():
+            made = connection.workload(statements_of(options), **given)
+        for answer in made:
+            print_answer(answer, options)
+        if not options.json and not options.csv:
+            for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
+                console().print(note, style="dim", markup=False, highlight=False)
+        if page is not None:
+            made.report(page)

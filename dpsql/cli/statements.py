@@ -13,20 +13,24 @@ from dpsql.cli.terminal import waiting
 from dpsql.errors import Error
 
 if TYPE_CHECKING:
-    from dpsql.dbapi import Connection
+    from dpsql.dbapi import Connection, Cursor
 
 
-def answer_all(text: str, connection: Connection, options: argparse.Namespace, *, show_sql: bool) -> None:
+def answer_all(text: str, connection: Connection, options: argparse.Namespace, *, show_sql: bool) -> list[Cursor]:
+    """The cursors of a script's statements, each of them shown when it is answered."""
     parameters = parameters_of(getattr(options, "param", []))
     for statement, told in each_statement(text, options)[1:]:  # before the first one is charged
         with told:
             check_statement(statement, connection, parameters)
+    cursors = []
     for statement, told in each_statement(text, options):
         if show_sql:
             print("\n" + statement)
         with told, waiting():
             cursor = connection.execute(statement, parameters)
         show(cursor, options)
+        cursors.append(cursor)
+    return cursors
 
 
 def each_statement(text: str, options: argparse.Namespace) -> Sequence[tuple[str, contextlib.AbstractContextManager[None]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from dpsql.cli.arguments import Commands, add_place, add_terms
 from dpsql.cli.inputs import connected, statements_of
@@ -35,10 +34,12 @@ def add(commands: Commands) -> None:
 
 
 def _synthesize(options: argparse.Namespace) -> None:
+    from dpsql.answers.new_files import free_file
+
     own = ("method", "score", "fit", "workload", "rows", "bins", "max_rows")
     given = {name: value for name in own if (value := getattr(options, name)) is not None}
-    target = _free_file(options.to, "people_syn.csv", ".csv", ".parquet")
-    page = _free_file(options.report, "people_syn.html", ".html")
+    target = None if options.to is None else free_file(options.to, "people_syn.csv", ".csv", ".parquet")
+    page = None if options.report is None else free_file(options.report, "people_syn.html", ".html")
     if options.again and (given or options.sql is not None or options.file is not None):
         raise OperationalError("--again shows a table as it was made, by its name alone", code="argument",
                                try_=f"dpsql synthesize --again --name {options.name}")
@@ -50,15 +51,3 @@ def _synthesize(options: argparse.Namespace) -> None:
     if page is not None:
         made.report(page)
     print(json.dumps(made.as_dict()) if options.json else made)
-
-
-def _free_file(name: str | None, example: str, *forms: str) -> Path | None:
-    """A file that can be written, by its name. Raises OperationalError where not: before anything is charged."""
-    if name is None:
-        return None
-    path = Path(name)
-    wrong = ("exists, and is not overwritten" if path.exists() else "is in no folder" if not path.parent.is_dir() else
-             "" if path.suffix.lower() in forms else f"is not named {' or '.join(forms)}")
-    if wrong:
-        raise OperationalError(f"{path} {wrong}", code="file", try_=f"another name, such as {example}")
-    return path

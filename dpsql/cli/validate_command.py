@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpsql.cli.arguments import Commands, add_place, add_terms, number
-from dpsql.cli.inputs import connected, statements_of, value_of, write_new
+from dpsql.cli.inputs import connected, page_of, statements_of, value_of
 from dpsql.cli.show import print_answer
 from dpsql.cli.terminal import waiting
-from dpsql.errors import OperationalError
 
 
 def add(commands: Commands) -> None:
@@ -36,24 +35,23 @@ def add(commands: Commands) -> None:
 
 
 def _validate(options: argparse.Namespace) -> None:
+    from dpsql.answers.new_files import save
     from dpsql.dbapi import Connection
     from dpsql.sql.text.split import split
+    from dpsql.validation import report
 
     names = ("decider", "suite", "alpha", "failures", "clip", "max_rows")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     named = [part.partition("=") for part in options.synthetic]
     synthetic = {table if found else None: source if found else table for table, found, source in named}
     queries, within = split(statements_of(options)), value_of(options.within or "null")
-    if options.html is not None and Path(options.html).exists():  # checked before anything is charged
-        raise OperationalError(f"{options.html} exists, and is not overwritten", code="exists", try_="another name")
+    page = page_of(options, "validation.html")
     with connected(options) as connection, waiting():  # files here belong to whoever has the shell; never those of the policy
         session = replace(connection.session, uploads=connection.session.uploads.also(Path.cwd()))
         made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
-    if options.html is not None:
-        from dpsql.validation.report import page
-
-        write_new(options.html, page(made))
     if options.json:
         print(made.as_json())
     else:
         print_answer(made.table(), options)
+    if page is not None:
+        save(report.page(made), page)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
+
+from dpsql.answers.asked import Asked
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine, Spending
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Entry
+from dpsql.planning.explain import Explanation
 
 
 def budget_of(session: Session) -> Spending:
@@ -22,6 +27,14 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
     totals = {None: budget.total, analyst: budget.of(analyst)}
     return tuple(BudgetLine(whose=whose, total=total, spent=ledger.spent(budget.name, whose), last=ledger.last(session.account))
                  for whose, total in totals.items() if total is not None)
+
+
+def asked_of(session: Session, statements: Sequence[str], told: Explanation | None = None, *, values: str = "",
+             about: Sequence[tuple[str, str]] = ()) -> Asked:
+    """What a page about these statements says beside their answers, now; `told` explains them."""
+    return Asked(statements=tuple(statements), spending=budget_of(session), policy=session.policy, at=dt.datetime.now(dt.UTC),
+                 values=values, plan="" if told is None else str(told), about=tuple(about),
+                 expected=() if told is None else tuple(each.error for each in told.expected))
 
 
 def left_in_budget(session: Session) -> list[str]:

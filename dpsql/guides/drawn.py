@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, ImageItem, Markdown, MarkdownElement
 from rich.syntax import Syntax
+from rich.text import Text
 
 
 class Unwrapped(CodeBlock):
@@ -18,10 +19,17 @@ class Unwrapped(CodeBlock):
         yield text
 
 
+class Picture(ImageItem):
+    """What a picture shows, in words."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(f"[picture: {self.text.plain}]", style="dim", end="")
+
+
 class Page(Markdown):
     """A page of Markdown with such blocks."""
 
-    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "fence": Unwrapped}
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "fence": Unwrapped, "image": Picture}
 
 
 def draw(page: str) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import textwrap
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsql.answers.new_files import new_file, save
 from dpsql.catalog.model import Column, Domain, ForeignKey, Table
-from dpsql.errors import OperationalError
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
 from dpsql.types import ANY_NUMBER, Interval, Type
 
@@ -44,7 +42,7 @@ class SyntheticTable(KeptTable):
         from dpsql.plan.expr.printing import text_literal
 
         target = Path(target)
-        with _new_file(target, duckdb.Error), connected() as connection:
+        with new_file(target, duckdb.Error), connected() as connection:
             target.open("xb").close()
             make_table(connection, "drawn", {column.name: (column.type.value, column.values) for column in self.columns})
             form = "PARQUET" if target.suffix.lower() == ".parquet" else "CSV, HEADER"
@@ -55,9 +53,7 @@ class SyntheticTable(KeptTable):
         measured. It holds public values only. Raises OperationalError where the file exists, or cannot be written."""
         from dpsql.synthesis.table_report import page
 
-        text = page(self)
-        with _new_file(Path(target)), Path(target).open("x", encoding="utf-8") as file:
-            file.write(text)
+        save(page(self), target)
 
     def _repr_html_(self) -> str:
         """The report, in a notebook."""
@@ -103,17 +99,6 @@ class SyntheticTable(KeptTable):
             lines += textwrap.wrap(f"{of}: {told}".replace(" %", "\u00a0%"), 110, initial_indent="  ", subsequent_indent="    ",
                                    break_on_hyphens=False)
         return "\n".join(lines).replace("\u00a0", " ")
-
-
-@contextlib.contextmanager
-def _new_file(target: Path, faults: type[Exception] = OSError) -> Iterator[None]:
-    """A context that raises OperationalError where the file exists, or cannot be written."""
-    try:
-        yield
-    except FileExistsError:
-        raise OperationalError(f"{target} exists, and is not overwritten", code="exists", try_="another name") from None
-    except (OSError, faults) as fault:
-        raise OperationalError(f"{target} cannot be written ({type(fault).__name__})", code="file") from None
 
 
 def of_json(stored: str) -> SyntheticTable:

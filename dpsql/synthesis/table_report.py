@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from dpsql.answers.html_page import document, fragment, paragraph
+from dpsql.answers.html_page import document, facts, figures, fragment, paragraph
 from dpsql.models.table_domain import Columns
 from dpsql.synthesis.released_table import KeptTable, SyntheticColumn
 from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison
@@ -42,10 +42,8 @@ STYLE = """
   font-size: .85rem; vertical-align: bottom; border: 1px solid var(--page); white-space: nowrap; }
 .dpsql .square thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; font-weight: 500; }
 .dpsql .square tbody th { font-weight: 500; } .dpsql .square .only { background: var(--model); color: var(--dim); }
-.dpsql .figures td, .dpsql .figures th { padding-right: 1.4rem; } .dpsql .figures .number { text-align: right;
-  font-variant-numeric: tabular-nums; white-space: nowrap; } .dpsql li { margin: .35rem 0; }
-@media (max-width: 40rem) { .dpsql .entry { grid-template-columns: 1fr; padding: .3rem 0; } .dpsql .facts td { display: block; }
-  .dpsql .facts td:first-child { padding-top: .4rem; } }
+.dpsql li { margin: .35rem 0; }
+@media (max-width: 40rem) { .dpsql .entry { grid-template-columns: 1fr; padding: .3rem 0; } }
 """
 
 
@@ -80,10 +78,8 @@ def _facts(table: KeptTable) -> Iterator[str]:
     columns = "one column" if len(table.columns) == 1 else f"{len(table.columns)} columns"
     yield paragraph(f"{table.rows:,} rows of {columns}, drawn from a model that was fitted to noisy counts of the private rows. "
                     "No row is a person's; where one is like a person's, it is by chance.")
-    facts = {"private rows, estimated": f"{table.total:,.0f}", "method": table.method, "cost": table.price}
-    lines = [f"<tr><td class=dim>{name}</td><td>{html.escape(told)}</td></tr>" for name, told in facts.items()]
-    lines.append(f"<tr><td class=dim>statement</td><td><code>{html.escape(table.statement)}</code></td></tr>")
-    yield f"<table class=facts>{''.join(lines)}</table>"
+    yield facts([("private rows, estimated", f"{table.total:,.0f}"), ("method", table.method), ("cost", table.price),
+                 ("statement", table.statement)])
     yield from (paragraph(note, "dim") for note in table.notes)
 
 
@@ -215,7 +211,7 @@ def _pairs(compared: TableComparison) -> Iterator[str]:
     told = sorted((found for found in pairs.values() if found is not None), key=lambda each: -each.distance)
     if told:
         yield "<h3>Farthest from what was measured</h3>"
-        yield _figures(("pair", "distance", "noise alone", "cells", "± of a count"), (
+        yield figures(("pair", "distance", "noise alone", "cells", "± of a count"), (
             (" and ".join(found.columns), share(found.distance), share(found.noise), f"{found.measured.size:,}",
              margin(found.error)) for found in told[:MOST_FAR]))
 
@@ -237,15 +233,7 @@ def _measured(table: KeptTable) -> Iterator[str]:
     yield paragraph("In the order of measuring. A cell is a combination of values; the error is the standard error of each "
                     "count; the last column says how far the rows of the table are from the counts, as a mean of cells.", "dim")
     new = len(table.marginals) - table.known
-    yield _figures(("columns", "cells", "error", "off by"), (
+    yield figures(("columns", "cells", "error", "off by"), (
         (", ".join(each.columns) + (" (by an earlier statement)" if at >= new else ""), f"{each.cells:,}", f"{each.error:,.4g}",
          f"{each.off:,.4g}") for at, each in enumerate(table.marginals)))
 
-
-def _figures(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str], tag: str) -> str:
-        first, *others = (html.escape(cell) for cell in cells)
-        return f"<tr><{tag}>{first}</{tag}>{''.join(f'<{tag} class=number>{cell}</{tag}>' for cell in others)}</tr>"
-
-    body = "".join(line(cells, "td") for cells in lines)
-    return f"<div class=wide><table class=figures>{line(heads, 'th')}{body}</table></div>"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from dpsql.answers.answer import Answer, AnswerColumn
+from dpsql.answers.asked import Asked
 from dpsql.answers.columns import of_rows
 from dpsql.answers.described_columns import OF_CHECKS
 from dpsql.plan.expr.nodes import Value
@@ -87,12 +88,13 @@ class Finding:
         """Half the width of the interval; of the widest and narrowest, where groups differ."""
         widths = [(high - low) / 2 for low, high in zip(self.low, self.high, strict=True)]
         least, most = min(widths), max(widths)
-        return f"± {least:.6g}" if least == most else f"± {least:.6g} to {most:.6g}"
+        return f"± {in_six_digits(least)}" if least == most else f"± {in_six_digits(least)} to {in_six_digits(most)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers."""
+    """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers; `asked` is
+    what a page says beside them, where a connection answered."""
 
     findings: tuple[Finding, ...]
     suite: str
@@ -100,6 +102,7 @@ class Validation:
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
+    asked: Asked | None = field(default=None, repr=False, compare=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -114,7 +117,9 @@ class Validation:
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""
-        return json.dumps({**asdict(self), "stored": False}, ensure_ascii=True, separators=(",", ":"), default=str)
+        told = {**asdict(replace(self, asked=None)), "stored": False}
+        del told["asked"]
+        return json.dumps(told, ensure_ascii=True, separators=(",", ":"), default=str)
 
     def table(self) -> Answer:
         """One row for each check."""
@@ -146,6 +151,11 @@ def of_json(text: str) -> Validation:
 
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def in_six_digits(value: float) -> str:
+    """A number of at most six digits that are not zero, without an exponent unless it is huge or tiny."""
+    return f"{float(f'{value:.6g}'):.12g}"
 
 
 def _rounded(chance: float | None) -> float | None:

@@ -1,150 +1,191 @@
 """A page about a validation, for people to read: one self-contained HTML file, made from released and public values only.
 
-The checks of a family, which have the same aggregate, stand together. Those for which a noisy slack was told, and of which an
-entity moves the answer by a known amount, are drawn, one on a line: in the middle the synthetic answer, around it the tolerance
-as a band, and the interval that covers the private answer. All checks are drawn again on one scale, that of the slack: how many
-entities would have to come or go until the truth changes.
+Every check is a row: the verdict, the whole query with what was compared, and a bar on a scale that all share. It says how many
+entities would have to come or go until the private answer crosses the edge of the tolerance, with its interval. Statistics are
+folded away; how likely mistakes are is told once for all checks with the same noise.
 """
 
 from __future__ import annotations
 
 import html
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
-from dpsql.answers.html_page import document, paragraph, picture
-from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation
+from dpsql.answers.display import number
+from dpsql.answers.html_page import document, facts, figures, folded, paragraph
+from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, in_six_digits
 
-WIDTH, LEFT, LINE, EDGE = 860, 400, 24, 14
-FARTHEST = 2.5  # tolerances from the synthetic answer; what lies beyond is drawn at the end
-LONGEST = 46  # letters of a query beside its line
 COLOURS = {YES: "var(--good)", NO: "var(--bad)", INCONCLUSIVE: "var(--unsure)", UNTESTED: "var(--none)"}
+SIGNS = {YES: "✓", NO: "✗", INCONCLUSIVE: "?", UNTESTED: "–"}
+MEANINGS = {
+    YES: "the private answer is within the tolerance of the synthetic one", NO: "it is not",
+    INCONCLUSIVE: "the private answer is so near the edge of the tolerance, or the price so low, that the noise hides it",
+    UNTESTED: "the price was used up before"}
+EVEN = 3  # entities around which the scale is even; it is logarithmic far from there
+STYLE = """
+.dpsql .verdict { font-weight: 600; white-space: nowrap; } .dpsql .check { display: grid; gap: .1rem 1.2rem;
+  grid-template-columns: 7.5rem minmax(0, 1fr) 17rem; border-top: 1px solid var(--line); margin: 0; padding: .55rem 0; }
+.dpsql .check code { overflow-wrap: anywhere; } .dpsql .check > .more { grid-column: 2 / 4; }
+.dpsql .check details { margin: .1rem 0; } .dpsql .check details .wide { margin-left: 1rem; }
+.dpsql .scale svg { width: 100%; height: 1.3rem; } .dpsql .scale { font-size: .9rem; }
+.dpsql .ends { display: flex; justify-content: space-between; font-size: .85rem; color: var(--dim); }
+.dpsql .counts { display: flex; flex-wrap: wrap; gap: .4rem 2rem; font-size: 1.1rem; margin: 1rem 0; }
+@media (max-width: 42rem) { .dpsql .check { grid-template-columns: minmax(0, 1fr); } .dpsql .check > .more { grid-column: 1; }
+  .dpsql .head > :not(.scale) { display: none; } }
+"""
 
 
 def page(made: Validation, title: str = "Is the synthetic table good enough?") -> str:
     """The page as text."""
-    counts = "".join(f"<tr><td class=word style='color:{COLOURS[word]}'>{word}</td><td>{count}</td></tr>"
-                     for word, count in made.counts.items())
-    parts = [f"<h1>{html.escape(title)}</h1>", f"<table>{counts}</table>", paragraph(_terms(made), "dim"),
-             *(paragraph(note, "dim") for note in made.notes)]
-    for family, findings in _families(made.findings).items():
-        placed = [found for found in findings if found.truth is not None]
-        parts += [f"<h2>{html.escape(family)}</h2>", _plot(placed) if placed else "", *(_check(found) for found in findings)]
-    slacks = [found for found in made.findings if found.slack is not None and found.spread is not None]
-    if slacks:
-        parts += ["<h2>How far from a change</h2>", "<p class=dim>Entities that would have to come or go until the truth changes,"
-                  " with 95 % intervals. Right of the line: within the tolerance. The scale is logarithmic far from it.</p>",
-                  _slacks(slacks)]
-    return document(title, parts)
+    scale = _Scale(made.findings)
+    parts = [f"<h1>{html.escape(title)}</h1>", _counts(made), _head(made), _how_to_read(made),
+             *(paragraph(note, "dim") for note in made.notes), "<h2>Every check</h2>", _scale_head(made, scale),
+             *(_check(found, scale) for found in made.findings), *_mistakes(made)]
+    return document(title, parts, STYLE)
 
 
-def _terms(made: Validation) -> str:
-    share = f"of those called yes, and of those called no, an expected {made.alpha:.0%} at most are wrong"
-    return f"{len(made.findings)} checks, suite: {made.suite}; {share}; cost {made.cost or 'nothing'}"
+def _counts(made: Validation) -> str:
+    """How many checks had each decision."""
+    counts = "".join(f"<span>{_verdict(word)}: {count} of {len(made.findings)}</span>" for word, count in made.counts.items())
+    return f"<div class=counts>{counts}</div>"
 
 
-def _families(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """The findings by their aggregate."""
-    found: dict[str, list[Finding]] = {}
-    for finding in findings:
-        name = re.search(r"\b([a-zA-Z_]+)\s*\(\s*(DISTINCT\b)?", finding.query)
-        family = " ".join(part.upper() for part in name.groups() if part) if name else "checks"
-        found.setdefault(family, []).append(finding)
-    return found
+def _verdict(word: str) -> str:
+    return f"<span class=verdict style='color:{COLOURS[word]}'>{SIGNS[word]} {word}</span>"
 
 
-def _check(found: Finding) -> str:
-    facts = [f"synthetic {_synthetic(found)}", f"tolerance {html.escape(found.tolerance)}"]
-    if found.slack is not None and found.margin is not None:
-        facts.append(f"slack {found.slack:,} ± {found.margin:,.0f}")
-    if found.truth is not None:
-        facts.append(f"private answer between {found.truth[0]:,.6g} and {found.truth[1]:,.6g}")
-    if found.held is not None:
-        facts.append(f"what each entity adds is limited to {found.held:,.6g}")
-    if found.p_outside is not None and found.p_inside is not None:
-        facts.append(f"chance of such a result if it were outside {found.p_outside:.3g}, if it were within {found.p_inside:.3g}")
-    if found.mistakes:
-        facts.append(f"chance of a wrong decision, by the number of entities until the truth changes: {found.chances}")
-    return (f"<div class=check><code>{html.escape(found.query)}</code><br>"
-            f"<span class=word style='color:{COLOURS[found.decision]}'>{found.decision}</span> "
-            f"<span class=dim>{'; '.join(facts)}</span></div>")
+def _head(made: Validation) -> str:
+    cost = "nothing, as it was answered before" if made.stored else made.cost or "nothing"
+    shared = ("suite", f"{made.suite}: how {len(made.findings)} checks shared the price" if len(made.findings) > 1 else "")
+    return made.asked.head(cost) + facts([shared]) if made.asked is not None else facts([("cost", cost), shared])
 
 
-def _synthetic(found: Finding) -> str:
-    return f"{found.synthetic[0]:,.6g}" if len(found.synthetic) == 1 else f"{len(found.synthetic)} groups"
+def _how_to_read(made: Validation) -> str:
+    told = "".join(f"<li>{_verdict(word)}: {html.escape(MEANINGS[word])}</li>" for word in made.counts)
+    return (f"<ul>{told}</ul>" + paragraph(
+        "Each query was asked of the synthetic table, exactly, and it was decided, with noise that protects each "
+        f"{_entity(made)}, whether the private answer is near it. Of the decisions called yes, and of those called no, at most "
+        f"{made.alpha:.0%} are wrong on average."))
 
 
-def _plot(findings: Sequence[Finding]) -> str:
-    """The checks of a family, each in units of its tolerance."""
-    scale, height = _Scale(-FARTHEST, FARTHEST), LINE * len(findings)
-    band = f"<rect x='{scale.at(-1):.1f}' y='0' width='{scale.at(1) - scale.at(-1):.1f}' height='{height}' fill='var(--band)'/>"
-    parts = [band, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='var(--mark)'/>"]
-    for i, found in enumerate(findings):
-        y = LINE * i + LINE // 2
-        parts.append(f"<g><title>{html.escape(found.query)}</title>{_label(found, y)}")
-        if found.truth is not None:
-            ends = [(end - found.synthetic[0]) / ((found.high[0] - found.low[0]) / 2) for end in found.truth]
-            low, high = (max(-FARTHEST, min(FARTHEST, end)) for end in ends)
-            parts.append(_whisker(scale, low, high, y, COLOURS[found.decision], cut=(ends[0] < low, ends[1] > high)))
-        parts.append("</g>")
-    names = {-1: "- tolerance", 0: "synthetic answer", 1: "+ tolerance"}
-    parts += [_tick(scale.at(at), height, name) for at, name in names.items()]
-    return _wide(parts, height + 20, "tolerance around the synthetic answer, and interval of the private one, of every check")
+def _entity(made: Validation) -> str:
+    return made.asked.spending.entity if made.asked is not None else "entity"
 
 
-def _label(found: Finding, y: int) -> str:
-    """The query and its decision, left of its line."""
-    text = found.query if len(found.query) <= LONGEST else found.query[: LONGEST - 1] + "…"
-    return (f"<text x='{LEFT - 80}' y='{y + 4}' font-size='11' text-anchor='end'>{html.escape(text)}</text>"
-            f"<text x='{LEFT - 72}' y='{y + 4}' font-size='11' style='fill: {COLOURS[found.decision]}'>{found.decision}</text>")
+def _entities(made: Validation) -> str:
+    return f"entities (each a {made.asked.spending.entity})" if made.asked is not None else "entities"
 
 
-def _slacks(findings: Sequence[Finding]) -> str:
-    rows = [(found, *(found.slacks or (0.0, 0.0))) for found in findings]
-    ends = [end for _, low, high in rows for end in (low, high)]
-    scale, parts = _Scale(_squeezed(min(0.0, *ends)), _squeezed(max(0.0, *ends))), []
-    height = LINE * len(rows)
-    for i, (found, low, high) in enumerate(rows):
-        y, colour = LINE * i + LINE // 2, COLOURS[found.decision]
-        parts.append(f"<g><title>{html.escape(found.query)}: {found.slack}</title>{_label(found, y)}"
-                     + _whisker(scale, _squeezed(low), _squeezed(high), y, colour)
-                     + f"<circle cx='{scale.at(_squeezed(found.slack or 0)):.1f}' cy='{y}' r='3' fill='{colour}'/></g>")
-    shown = sorted({0, round(min(0.0, *ends)), round(max(0.0, *ends))})
-    parts += [_tick(scale.at(_squeezed(at)), height, f"{at:,}") for at in shown]
-    parts.insert(0, f"<line x1='{scale.at(0):.1f}' x2='{scale.at(0):.1f}' y1='0' y2='{height}' stroke='var(--dim)'/>")
-    return _wide(parts, height + 20, "slack of every check")
-
-
-def _squeezed(slack: float) -> float:
-    """Near slacks matter most: a scale that is even around 0 and logarithmic far from it."""
-    return math.asinh(slack / 3)
+# -- the checks
 
 
 class _Scale:
-    """Places across the picture."""
+    """Places of slacks across a bar, in hundredths of it: even around the edge of the tolerance, and logarithmic far from it."""
 
-    def __init__(self, low: float, high: float) -> None:
-        self._low, self._width = low, (high - low) or 1.0
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        ends = [end for found in findings for end in found.slacks or ()]
+        self.most = max((abs(end) for end in ends), default=0.0) or 1.0
 
-    def at(self, value: float) -> float:
-        return LEFT + EDGE + (WIDTH - LEFT - 2 * EDGE) * (value - self._low) / self._width
-
-
-def _whisker(scale: _Scale, low: float, high: float, y: int, colour: str, cut: tuple[bool, bool] = (False, False)) -> str:
-    """An interval; an end that lies beyond the picture has an arrow."""
-    first, last = scale.at(low), scale.at(high)
-    drawn = f"<line x1='{first:.1f}' x2='{last:.1f}' y1='{y}' y2='{y}' stroke='{colour}' stroke-width='2'/>"
-    for x, beyond, way in ((first, cut[0], -1), (last, cut[1], 1)):
-        back = x - 6 * way if beyond else x
-        drawn += f"<path d='M{back:.1f},{y - 4} L{x:.1f},{y} L{back:.1f},{y + 4}' fill='none' stroke='{colour}'/>"
-    return drawn
+    def at(self, slack: float) -> float:
+        return 50 + 49 * math.asinh(slack / EVEN) / math.asinh(self.most / EVEN)
 
 
-def _tick(x: float, height: int, name: str) -> str:
-    return f"<text x='{x:.1f}' y='{height + 15}' font-size='11' class='dim' text-anchor='middle'>{name}</text>"
+def _scale_head(made: Validation, scale: _Scale) -> str:
+    """What the columns are, above them."""
+    far = f"{scale.most:,.0f}"
+    return ("<div class='check head dim'><span>verdict</span><span>query</span><div class=scale>how many "
+            f"{html.escape(_entities(made))} would have to come or go until the private answer crosses the edge of the "
+            "tolerance, with 95 % intervals; the scale is logarithmic far from the edge"
+            f"<div class=ends><span>{far} outside</span><span>edge</span><span>{far} inside</span></div></div></div>")
 
 
-def _wide(parts: Sequence[str], height: int, label: str) -> str:
-    """A picture that does not shrink below what can be read: on a narrow screen it is moved sideways."""
-    return f"<div class=wide>{picture(parts, WIDTH, height, label)}</div>"
+def _check(found: Finding, scale: _Scale) -> str:
+    told = [f"synthetic {_synthetic(found)}", f"tolerance {found.tolerance}"]
+    if found.truth is not None:
+        told.append(f"private answer between {_shown(found.truth[0])} and {_shown(found.truth[1])}")
+    if found.held is not None:
+        told.append(f"what each entity adds is limited to {found.held:,.6g}")
+    return (f"<div class=check>{_verdict(found.decision)}<div><code>{html.escape(found.query)}</code><br>"
+            f"<span class=dim>{html.escape('; '.join(told))}</span></div><div class=scale>{_bar(found, scale)}"
+            f"<span>{_distance(found)}</span></div><div class=more>{folded('statistics', _statistics(found))}</div></div>")
+
+
+def _synthetic(found: Finding) -> str:
+    return _shown(found.synthetic[0]) if len(found.synthetic) == 1 else f"{len(found.synthetic)} groups"
+
+
+def _shown(value: float) -> str:
+    return f"{float(in_six_digits(value)):,.12g}"
+
+
+def _distance(found: Finding) -> str:
+    """What a bar says, in words."""
+    if found.decision == UNTESTED:
+        return "not tested"
+    if found.slack is None:
+        return "no distance is told by this method"
+    side = "inside" if found.slack >= 1 else "outside"
+    within = "" if found.margin is None else f" ± {found.margin:,.0f}"
+    return f"{abs(found.slack):,}{within} {side}"
+
+
+def _bar(found: Finding, scale: _Scale) -> str:
+    """The two sides of the edge, and where the private answer is, as far as the noise tells."""
+    sides = ("<rect x='0' y='4' width='50' height='12' fill='var(--far)'/><rect x='50' y='4' width='50' height='12' "
+             "fill='var(--near)'/><path d='M50 1V19' stroke='var(--dim)' vector-effect='non-scaling-stroke'/>")
+    label = html.escape(f"{found.decision}: {_distance(found)}")
+    return (f"<svg viewBox='0 0 100 20' preserveAspectRatio='none' role='img' aria-label='{label}'><title>{label}</title>{sides}"
+            f"{_place(found, scale)}</svg>")
+
+
+def _place(found: Finding, scale: _Scale) -> str:
+    pen = f"stroke='{COLOURS[found.decision]}' fill='none' stroke-width='{{}}' vector-effect='non-scaling-stroke'"
+    if found.slack is None:  # decided, but not how far: all of that side
+        first, last = {YES: (50, 99), NO: (1, 50)}.get(found.decision, (1, 99))
+        return f"<path d='M{first} 10H{last}' {pen.format(2)} stroke-dasharray='3 4'/>"
+    low, high = (scale.at(end) for end in found.slacks or (found.slack, found.slack))
+    middle = scale.at(found.slack)
+    return (f"<path d='M{low:.2f} 10H{high:.2f}M{low:.2f} 6V14M{high:.2f} 6V14' {pen.format(2)}/>"
+            f"<path d='M{middle:.2f} 3V17' {pen.format(4)}/>")
+
+
+# -- statistics
+
+
+def _statistics(found: Finding) -> str:
+    """All that is known of a check."""
+    told = [("decided by", found.decider), ("price", found.price)]
+    if found.slack is not None and found.spread is not None:
+        told.append(("distance", f"{found.slack:,}, with noise of standard deviation {found.spread:,.4g}"))
+    if found.p_outside is not None:
+        told.append(("if the private answer were outside",
+                     f"a result that is as good would have a chance of {found.p_outside:.3g}"))
+    if found.p_inside is not None:
+        told.append(("if it were inside", f"a result that is as bad would have a chance of {found.p_inside:.3g}"))
+    return facts(told) + _groups(found)
+
+
+def _groups(found: Finding) -> str:
+    """The tolerance of each group, as open intervals."""
+    keys = len(found.cells[0]) if found.cells else 0
+    heads = [*(f"key {i}" if keys > 1 else "group" for i in range(1, keys + 1)), "synthetic", "more than", "less than"]
+    return figures(heads, ([*map(number, cell), f"{answer:,.10g}", f"{low:,.10g}", f"{high:,.10g}"] for cell, answer, low, high in
+                           zip(found.cells, found.synthetic, found.low, found.high, strict=True)), texts=range(keys))
+
+
+def _mistakes(made: Validation) -> Iterator[str]:
+    """How likely a wrong decision is, by the distance, once for all checks that have it in common."""
+    curves: dict[tuple[tuple[int, float], ...], list[int]] = {}
+    for i, found in enumerate(made.findings, start=1):
+        if found.mistakes:
+            curves.setdefault(found.mistakes, []).append(i)
+    if not curves:
+        return
+    yield "<h2>How reliable a single decision is</h2>"
+    yield paragraph(f"The farther the private answer is from the edge, as to how many {_entities(made)} would have to come "
+                    "or go, the less likely is a wrong yes or a wrong no. A higher price makes it less likely.")
+    for curve, checks in curves.items():
+        if len(curves) > 1:
+            yield f"<h3>Check{'s' if len(checks) > 1 else ''} {', '.join(map(str, checks))}</h3>"
+        yield figures(("distance", "chance of a wrong decision, at most"), ((f"{distance:,}", f"{chance:.2g}")
+                                                                           for distance, chance in curve), texts=())

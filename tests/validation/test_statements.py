@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from support import worlds
 from support.grammar_sentences import accepted, refused
+from support.html_pages import texts_of
 from support.sessions import reader_of, session_of
 
 from dpsql.audit.exact import Exact
@@ -23,7 +25,7 @@ from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
 from dpsql.planning.explain import Explanation
-from dpsql.validation.findings import Validation, of_json
+from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, of_json
 from dpsql.validation.report import page
 
 SYNTHETIC = """
@@ -141,21 +143,36 @@ def test_files_frames_and_tables_say_the_same(session: Session, tmp_path: Path) 
 
 
 def test_a_page_shows_what_was_told_and_nothing_else(connection: Connection) -> None:
-    from xml.etree import ElementTree
 
     queries = ["SELECT COUNT(*) FROM people WHERE sex = 'f'", "SELECT COUNT(*) FROM people", "SELECT AVG(age) FROM people",
                "SELECT sex, COUNT(*) FROM people GROUP BY sex"]
     made = connection.validate(queries, synthetic=frame(), within=9, epsilon=9)
     text = page(made)
-    pictures = [ElementTree.fromstring(part[: part.index("</svg>") + 6]) for part in re.split("(?=<svg)", text)[1:]]
-    assert len(pictures) == 2  # of COUNT, and of all slacks: how far an entity moves AVG is not known
-    told = ["".join(picture.itertext()) for picture in pictures]
-    assert queries[1] in told[0] and all(query in told[1] for query in queries) and f"<code>{queries[2]}</code>" in text
-    assert "synthetic answer" in told[0] and "tolerance" in told[0]
-    assert all(word in text for word in ("slack", "private answer between", "cost ε = 9", "groups"))
-    assert not re.search(r"(src|href)=|<script|@import|url\(", text)  # nothing is fetched
-    lines = [float(line.get(end, "0")) for picture in pictures for line in picture.iter() for end in ("x1", "x2", "x")]
-    assert all(0 <= place <= 860 for place in lines)
+    told = texts_of(text)
+    assert text.count("<svg") == len(queries) and all(f"<code>{html.escape(query)}</code>" in text for query in queries)
+    for found in made.findings:
+        assert found.slack is not None and found.margin is not None
+        side = "inside" if found.slack >= 1 else "outside"
+        assert f"{abs(found.slack):,} ± {found.margin:,.0f} {side}" in told and found.tolerance in told
+    for part in ("private answer between", "cost ε = 9", "groups", "asked by", "protects each person", "UTC", "given in Python",
+                 "chance of a wrong decision"):
+        assert part in told, part
+    assert told.count("chance of a wrong decision, at most") == len({found.mistakes for found in made.findings})
+    for path in re.findall(r"<path d='M([\d.]+) 10H([\d.]+)", text):
+        assert all(0 <= float(end) <= 100 for end in path)
+
+
+def test_the_report_shows_every_decision_of_every_kind() -> None:
+    """Also those of deciders that tell no distance, and checks for which the price was used up."""
+    base = Finding(query="SELECT 1 -- <b>&", cells=((),), synthetic=(1.5e7,), low=(1e7,), high=(2e7,), decision=YES, decider="toy")
+    words = [YES, NO, INCONCLUSIVE, UNTESTED]
+    found = [replace(base, decision=word) for word in words] + [replace(base, slack=slack, spread=3.0, margin=6.0, decision=NO)
+                                                                 for slack in (-10**9, -1, 0, 1, 10**9)]
+    text = page(Validation(findings=tuple(found), suite="toy", alpha=0.05, cost="ε = 1", notes=("a note < 1",)))
+    told = texts_of(text)
+    assert text.count("<svg") == len(found) and told.count("SELECT 1 -- <b>&") == len(found) and "a note < 1" in told
+    assert all(word in told for word in words) and "15,000,000" in told and "e+07" not in told
+    assert "1,000,000,000 ± 6 outside" in told and "0 ± 6 outside" in told and "1 ± 6 inside" in told
 
 
 def test_the_same_validation_again_is_free(connection: Connection, session: Session) -> None:
@@ -278,3 +295,10 @@ def test_parameters_are_values_of_the_queries_in_order(session: Session) -> None
     direct = answer(text.replace("?", "20", 1).replace("?", "30", 1).replace("?", "'f'"), session)
     assert isinstance(made, Validation) and isinstance(direct, Validation)
     assert direct.stored and [found.slack for found in made.findings] == [found.slack for found in direct.findings]
+
+
+def test_a_statement_has_a_report_that_names_what_stands_for_what(connection: Connection, tmp_path: Path) -> None:
+    cursor = connection.execute("VALIDATE (SELECT COUNT(*) FROM people) AGAINST people_syn WITHIN 9 OPTIONS (epsilon = 1)")
+    cursor.report(tmp_path / "report.html")
+    told = texts_of((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "synthetic table people_syn" in told and "SELECT COUNT(*) FROM people" in told and "cost ε = 1" in told

@@ -1,0 +1,123 @@
+"""A page about an answer, or about the answers of a workload: what was asked and of whom, every number with its interval, charts,
+and what the numbers mean. It holds released and public values only."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+
+from dpsql.answers.answer import Answer
+from dpsql.answers.asked import Asked
+from dpsql.answers.chart_svg import CHART_STYLE, chart_html
+from dpsql.answers.charted import charts
+from dpsql.answers.display import as_csv, charged, interval_text, printable, shown
+from dpsql.answers.html_page import code, document, figures, folded, paragraph
+from dpsql.errors import ProgrammingError
+
+MOST_ROWS = 10_000  # of a table: a browser can still show it
+LONGEST_TITLE = 120  # letters
+
+
+def answer_page(answer: Answer, asked: Asked) -> str:
+    """The page of one answer, as text."""
+    title = title_of(answer)
+    head = asked.head(charged(answer).removeprefix("cost "))
+    parts = [f"<h1>{html.escape(title)}</h1>", *map(code, asked.statements), head, *_told(answer),
+             *meanings([answer], asked.spending.entity), *_notes(answer.notes), asked.foot()]
+    return document(title, parts, CHART_STYLE)
+
+
+def workload_page(answers: Sequence[Answer], asked: Asked, *, cost: str, notes: Sequence[str]) -> str:
+    """The page of a workload, whose answers are consistent and were paid for together, as text."""
+    title = f"{len(answers)} statements, answered together" if len(answers) > 1 else "a statement"
+    parts = [f"<h1>{title}</h1>", asked.head(cost), paragraph(
+        "One set of noisy numbers was measured for all of them, so the answers agree with each other: groups add up to totals."),
+        "<h2>How accurate they are</h2>", _accuracies(answers, asked), *meanings(answers, asked.spending.entity)]
+    for i, (answer, statement) in enumerate(zip(answers, asked.statements, strict=True), start=1):
+        parts += [f"<h2>{i}. {html.escape(title_of(answer))}</h2>", code(statement), *_told(answer), *_notes(answer.notes)]
+    return document(title, [*parts, asked.foot(notes)], CHART_STYLE)
+
+
+def title_of(answer: Answer) -> str:
+    """What an answer tells, by what."""
+    told = ", ".join(column.name for column in answer.columns if not column.exact) or "public numbers"
+    by = ", ".join(column.name for column in answer.columns if column.exact and told != "public numbers")
+    title = printable(f"{told} by {by}" if by else told).replace("\n", " ")
+    return title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE - 2]} …"
+
+
+def meanings(answers: Sequence[Answer], entity: str) -> list[str]:
+    """What the numbers mean, in sentences."""
+    if all(column.exact for answer in answers for column in answer.columns):
+        return [paragraph("Only public tables were read, so every number is exact.")]
+    share = answers[0].confidence
+    wrong = round(1 / (1 - share)) if share < 1 else 0
+    told = (f"Noise was added to each number, so that the answer tells hardly anything of whether a single {entity} is in the "
+            f"data. An interval (±, or from … to) holds the exact number with a chance of {share * 100:g} %"
+            + (f": of {wrong:,} such intervals, one misses it on average." if wrong else "."))
+    rough = dict.fromkeys(column.name for answer in answers for column in answer.columns if column.approximate)
+    return [paragraph(told)] + ([paragraph(f"Approximate, as to how often it holds: the interval of {', '.join(rough)}.")]
+                                if rough else [])
+
+
+def _notes(notes: Sequence[str]) -> Iterator[str]:
+    """What a reader should know, such as rows that do not count."""
+    if notes:
+        yield f"<h3>To keep in mind</h3><ul>{''.join(f'<li>{html.escape(note)}</li>' for note in notes)}</ul>"
+
+
+def _told(answer: Answer) -> Iterator[str]:
+    """The rows of an answer, and its charts where it can be drawn."""
+    heads: list[str] = []
+    for column in answer.columns:
+        heads += [column.name] if column.exact else [column.name, "interval"]
+    texts = [i for i, j in enumerate(_owners(answer)) if answer.columns[j].exact and not answer.columns[j].type.numeric]
+    yield figures(heads, (_line(answer, i) for i in range(min(answer.size, MOST_ROWS))), texts=texts)
+    if answer.size > MOST_ROWS:
+        yield paragraph(f"The first {MOST_ROWS:,} of {answer.size:,} rows.", "dim")
+    if not answer.size:
+        yield paragraph("No row.", "dim")
+    try:
+        yield from (chart_html(chart) for chart in charts(answer))
+    except ProgrammingError as fault:
+        yield paragraph(f"No chart: {fault.reason}.", "dim")
+    if 0 < answer.size <= MOST_ROWS and not all(column.exact for column in answer.columns):
+        yield folded("All digits, standard errors and the ends of intervals, as CSV", code(as_csv(answer)))
+
+
+def _owners(answer: Answer) -> list[int]:
+    """For each column of the table, the column of the answer that it is about."""
+    return [j for j, column in enumerate(answer.columns) for _ in range(1 if column.exact else 2)]
+
+
+def _line(answer: Answer, i: int) -> list[str]:
+    cells = []
+    for j, column in enumerate(answer.columns):
+        value, ends = answer.rows[i][j], answer.intervals[i][j]
+        cells += [shown(value, ends)] if column.exact else [shown(value, ends), interval_text(ends, value)]
+    return cells
+
+
+def _accuracies(answers: Sequence[Answer], asked: Asked) -> str:
+    """For each number of each statement, how many there are, the error that was expected, and the one that was released."""
+    noisy = [(i, j) for i, answer in enumerate(answers) for j, column in enumerate(answer.columns) if not column.exact]
+    expected = asked.expected if len(asked.expected) == len(noisy) else (None,) * len(noisy)
+    lines = []
+    for (i, j), error in zip(noisy, expected, strict=True):
+        found = [row[j] for row in answers[i].errors if row[j] is not None]
+        lines.append((f"{i + 1}. {answers[i].columns[j].name}", f"{answers[i].size:,}",
+                      "depends on the data" if error is None else _short(error), _range(found)))
+    return figures(("statement and number", "groups", "expected standard error", "released with"), lines)
+
+
+def _range(errors: Sequence[float | None]) -> str:
+    known = [error for error in errors if error is not None]
+    if not known:
+        return ""
+    least, most = min(known), max(known)
+    return _short(most) if math.isclose(least, most, rel_tol=1e-3) else f"{_short(least)} to {_short(most)}"
+
+
+def _short(error: float) -> str:
+    return f"{float(f'{error:.4g}'):,.10g}"

@@ -1,0 +1,54 @@
+"""Who asked what, of which budget, and when: what a page says beside the numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dpsql.answers.html_page import code, facts, folded
+from dpsql.answers.spending import Spending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The occasion of a page.
+
+    statements  their texts, one or, of a workload, several
+    values      of their parameters, as text
+    spending    the budget with its accounts, after the statement
+    policy      what identifies the version of the policy
+    at          the time of the page
+    plan        what EXPLAIN PRIVACY says
+    expected    the expected standard error of each aggregate, None where it depends on private rows
+    about       further facts
+    """
+
+    statements: tuple[str, ...]
+    spending: Spending
+    policy: str
+    at: dt.datetime
+    values: str = ""
+    plan: str = field(default="", repr=False)
+    expected: tuple[float | None, ...] = ()
+    about: tuple[tuple[str, str], ...] = ()
+
+    def head(self, cost: str) -> str:
+        """What a page begins with; `cost` is what was charged."""
+        spending = self.spending
+        left = [("left" if account.whose is None else f"left for {account.whose}", account.words())
+                for account in spending.accounts]
+        return facts([("asked by", spending.analyst), *self.about, ("parameters", self.values),
+                      ("budget", f"{spending.budget}, which protects each {spending.entity}"),
+                      ("policy", f"version {self.policy[:12]}" if self.policy else ""), ("date", day_and_minute(self.at)),
+                      ("cost", cost), *left])
+
+    def foot(self, measured: Sequence[str] = ()) -> str:
+        """The plan, folded, after what else is said of how it was measured."""
+        text = "\n".join([*measured, *([self.plan] if self.plan else [])])
+        return folded(f"How it was measured, and what hides each {self.spending.entity}", code(text)) if text else ""
+
+
+def day_and_minute(at: dt.datetime) -> str:
+    """A time as people read it, in UTC."""
+    return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,192 @@
+"""What is drawn of an answer: which columns, against which keys, as bars, lines or a dot; and what the marks mean, in words.
+
+How it is drawn is for others: `plots` draws with matplotlib, `chart_svg` for pages. Everything is made from released values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsql.answers.answer import Answer
+from dpsql.answers.display import Ends, charged, half_width, interval_text, meaning, number, shown
+from dpsql.errors import ProgrammingError
+from dpsql.plan.expr.nodes import Value
+from dpsql.types import Type
+
+MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart
+FEW = 3  # different numbers from which on a line says more than bars
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The rows of one column of numbers that share a value of the second key: `name` is that value, empty where there is none.
+
+    `values`, and the ends `lows` and `highs` of their intervals, belong to `keys`; NaN is NULL, and an end may be infinite.
+    `words` say what each number is.
+    """
+
+    name: str
+    keys: tuple[Value, ...]
+    values: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    words: tuple[str, ...]
+
+    @property
+    def drawn_ends(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """How far each interval goes below and above its value; an open end is not drawn."""
+        below = tuple(_length(value - low) for value, low in zip(self.values, self.lows, strict=True))
+        return below, tuple(_length(high - value) for value, high in zip(self.values, self.highs, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One column of numbers against the keys of an answer.
+
+    name    of the numbers
+    key     the name of what is along the axis, empty for a single number
+    second  the name of what makes groups of bars or several lines, empty where there is one series
+    lines   whether a line is drawn, along `key` as numbers or dates; otherwise bars, or a dot where there is no key
+    whole   whether the keys are whole numbers
+    notes   what the marks mean, and what is not drawn
+    cost    what the answer cost
+    """
+
+    name: str
+    key: str
+    second: str
+    lines: bool
+    whole: bool
+    series: tuple[Series, ...]
+    notes: tuple[str, ...]
+    cost: str
+
+    @property
+    def title(self) -> str:
+        """What is drawn, by what."""
+        return f"{self.name} by {' and '.join(filter(None, (self.key, self.second)))}" if self.key else self.name
+
+    @property
+    def bars(self) -> int:
+        """How many numbers are drawn."""
+        return sum(len(series.keys) for series in self.series)
+
+
+def charts(answer: Answer, columns: Sequence[str] = ()) -> list[Chart]:
+    """The charts of columns of numbers, by their names; by default, of all. Each has the same keys.
+
+    What is drawn depends on the keys: without any, a dot; one text or truth value, or a few numbers, bars; one number or date, a
+    line in a band. A second key makes groups of bars or several lines. Raises ProgrammingError where there is nothing to draw or
+    too much.
+    """
+    numbers = _numbers(answer, columns)
+    x, second = _order(answer, _keys(answer, numbers))
+    continuous = x is not None and _continuous(answer, x)
+    return [Chart(name=answer.columns[column].name, key="" if x is None else answer.columns[x].name,
+                  second="" if second is None else answer.columns[second].name, lines=continuous,
+                  whole=x is not None and answer.columns[x].type is Type.BIGINT,
+                  series=_series(answer, column, x, second, continuous=continuous),
+                  notes=tuple(_notes(answer, column, x, continuous=continuous)), cost=charged(answer)) for column in numbers]
+
+
+def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> list[str]:
+    """What the intervals mean, and what is not drawn."""
+    told = "; ".join(meaning(answer, [answer.columns[column].name]))
+    lines = [told.replace("± is", "the band is") if continuous else told] if told else []
+    if continuous and (widest := max((half_width(row[column]) or 0.0 for row in answer.intervals), default=0.0)):
+        lines.append(f"at its widest, it spans {2 * widest:,.3g}")
+    if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
+        lines.append("an interval without an end is drawn on its other side only")
+    if continuous and x is not None and any(row[x] is None for row in answer.rows):
+        lines.append(f"rows whose {answer.columns[x].name} is NULL are not drawn")
+    if continuous and x is not None and any(
+            row[x] is not None and not _has_place(row[x]) for row in answer.rows):
+        lines.append(f"rows whose {answer.columns[x].name} is not finite are not drawn")
+    return lines
+
+
+def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
+    """The columns that are drawn: those that are named, or else those with noise, or else all numbers but a first key."""
+    numeric = [j for j, column in enumerate(answer.columns) if column.type.numeric]
+    if names:
+        found = [j for name in names for j in numeric if answer.columns[j].name == name]
+        missing = next((name for name in names if all(answer.columns[j].name != name for j in numeric)), None)
+        if missing is not None:
+            raise ProgrammingError(f"the answer has no column of numbers called {missing}", code="plot",
+                                   try_=", ".join(answer.columns[j].name for j in numeric))
+        return found
+    noisy = [j for j in numeric if not answer.columns[j].exact]
+    found = noisy or [j for j in numeric if j > 0 or len(answer.columns) == 1]
+    if not found or not answer.size:
+        raise ProgrammingError("there is no number to draw", code="plot", try_="SELECT key, COUNT(*) ... GROUP BY key")
+    return found
+
+
+def _keys(answer: Answer, numbers: Sequence[int]) -> list[int]:
+    """The columns that say what a row is about: the exact ones; where all are, those before the numbers."""
+    public = all(column.exact for column in answer.columns)
+    keys = [j for j, column in enumerate(answer.columns) if (j < min(numbers) if public else column.exact and j not in numbers)]
+    if len(keys) > 2:
+        raise ProgrammingError(f"an answer with {len(keys)} keys is not drawn", code="plot", try_="GROUP BY one or two keys")
+    if len({tuple(row[j] for j in keys) for row in answer.rows}) < answer.size:
+        raise ProgrammingError("several rows have the same keys, so nothing would say which is which", code="plot",
+                               try_="the keys of GROUP BY in SELECT")
+    return keys
+
+
+def _order(answer: Answer, keys: Sequence[int]) -> tuple[int | None, int | None]:
+    """The key along the axis, and the one that makes groups: a number or a date goes along the axis."""
+    if len(keys) == 2 and _continuous(answer, keys[1]) and not _continuous(answer, keys[0]):
+        return keys[1], keys[0]
+    first, second = [*keys, None, None][:2]
+    return first, second
+
+
+def _continuous(answer: Answer, key: int) -> bool:
+    kind = answer.columns[key].type
+    return kind.temporal or (kind.numeric and len({row[key] for row in answer.rows} - {None}) >= FEW)
+
+
+def _series(answer: Answer, column: int, x: int | None, second: int | None, *, continuous: bool) -> tuple[Series, ...]:
+    """The rows, by the second key; along a line they are in the order of the first, without NULL."""
+    names = list(dict.fromkeys(row[second] for row in answer.rows)) if second is not None else [None]
+    most = MOST_LINES if second is not None else 1
+    if len(names) > most:
+        assert second is not None
+        raise ProgrammingError(f"{answer.columns[second].name} has {len(names)} values, and {most} can be told apart",
+                               code="plot", try_="fewer of them, by WHERE or LIMIT")
+    found = []
+    for name in names:
+        rows = [i for i, row in enumerate(answer.rows) if second is None or row[second] == name]
+        if x is not None and continuous:
+            rows = sorted((i for i in rows if _has_place(answer.rows[i][x])), key=lambda i: answer.rows[i][x])  # type: ignore
+        found.append(_one_series(answer, column, rows, x, "" if second is None else number(name)))
+    if not continuous and sum(len(series.keys) for series in found) > MOST_BARS:
+        raise ProgrammingError(f"{answer.size} bars cannot be told apart", code="plot", try_=f"LIMIT {MOST_BARS}")
+    return tuple(found)
+
+
+def _one_series(answer: Answer, column: int, rows: Sequence[int], x: int | None, name: str) -> Series:
+    values = [answer.rows[i][column] for i in rows]
+    ends = [answer.intervals[i][column] for i in rows]
+    plain = [math.nan if value is None else float(value) for value in values]  # type: ignore[arg-type]
+    return Series(name=name, keys=tuple(None if x is None else answer.rows[i][x] for i in rows), values=tuple(plain),
+                  lows=tuple(value if each is None else each[0] for value, each in zip(plain, ends, strict=True)),
+                  highs=tuple(value if each is None else each[1] for value, each in zip(plain, ends, strict=True)),
+                  words=tuple(_in_words(value, each) for value, each in zip(values, ends, strict=True)))
+
+
+def _in_words(value: Value, ends: Ends) -> str:
+    interval = interval_text(ends, value)
+    return f"{shown(value, ends)} {f'({interval})' if '…' in interval else interval}".strip()
+
+
+def _has_place(key: Value) -> bool:
+    """Whether a key is somewhere along an axis."""
+    return key is not None and not (isinstance(key, float) and not math.isfinite(key))
+
+
+def _length(length: float) -> float:
+    return max(length, 0.0) if math.isfinite(length) else 0.0

@@ -1,0 +1,190 @@
+"""A page for the owner alone: who spent what, when and on which statements, what failed, whose account is open, and what the
+policy does to the rows.
+
+It is made from the policy and the ledger; the database is read only for what `dpsql check --rows` counts, where that is asked
+for. Analysts must not see it: it tells what others asked, and which statements failed, and a failure may have to do with rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from dpsql.accounting.convert import limit
+from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.accounting.reports import tight_epsilon
+from dpsql.accounting.room_left import share_spent
+from dpsql.answers.asked import day_and_minute
+from dpsql.answers.bars import BAR_STYLE, bars
+from dpsql.answers.chart_svg import CHART_STYLE, chart_html
+from dpsql.answers.charted import Chart, Series
+from dpsql.answers.display import number
+from dpsql.answers.html_page import document, facts, figures, folded, paragraph
+from dpsql.answers.listings import Listing, listed_failures, listed_releases
+from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
+from dpsql.audit.policy_on_rows import PolicyOnRows
+from dpsql.catalog.model import Budget
+from dpsql.kernel.ledger import Account, Entry, Failure, Ledger
+
+MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
+MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; font-weight: 600; }"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetBook:
+    """A budget, and what the ledger says of it: `entries` and `failures` are oldest first, `epsilon` is the least known for all
+    that was released, at the delta `at_delta`, and `closed` has the analysts whose accounts incidents closed."""
+
+    budget: Budget
+    entries: tuple[Entry, ...]
+    failures: tuple[Failure, ...]
+    spent: Charge
+    epsilon: float | None
+    at_delta: float
+    closed: frozenset[str]
+
+    @property
+    def whole(self) -> BudgetLine:
+        return BudgetLine(whose=None, total=self.budget.total, spent=self.spent)
+
+    @property
+    def analysts(self) -> list[str]:
+        """All who asked or are named in the policy."""
+        asked = [entry.account.analyst for entry in self.entries]
+        return sorted({*asked, *(self.budget.listed or ()), *self.budget.analysts})
+
+    def of(self, analyst: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.account.analyst == analyst]
+
+
+def book_of(budget: Budget, ledger: Ledger) -> BudgetBook:
+    """What a ledger says of a budget, read anew."""
+    failures = ledger.failures(budget.name)
+    entries = ledger.entries(budget.name)
+    spent, at = ledger.spent(budget.name), float(budget.total.delta / 2) or REPORT_DELTA
+    asked = {entry.account.analyst for entry in entries}
+    closed = frozenset(name for name in asked
+                       if len(ledger.failed(Account(budget=budget.name, analyst=name))) >= budget.incidents)
+    return BudgetBook(budget=budget, entries=tuple(entries), failures=tuple(failures), spent=spent, at_delta=at, closed=closed,
+                      epsilon=tight_epsilon(spent, ledger.prices(budget.name), at))
+
+
+def owner_page(books: Sequence[BudgetBook], *, policy: str, events: int, at: dt.datetime, notes: Sequence[str] = (),
+               found: PolicyOnRows | None = None) -> str:
+    """The page as text; `policy` is the name of its file, `events` the length of the ledger, `found` what the policy does to the
+    rows."""
+    title = "What was spent, and on what"
+    parts = [f"<h1>{title}</h1>", f"<p class=owners>{_marking(found)}</p>",
+             facts([("policy", policy), ("date", day_and_minute(at)),
+                    ("ledger", f"{events:,} events, each linked to the one before it")]),
+             *(paragraph(note) for note in notes)]
+    for book in books:
+        parts += _budget(book)
+    parts += _on_rows(found) if found is not None else ()
+    return document(title, parts, BAR_STYLE + CHART_STYLE + MARKED)
+
+
+def _marking(found: PolicyOnRows | None) -> str:
+    told = "Confidential, for the owner of the data alone. It shows what every analyst asked, and which statements failed."
+    return told if found is None else f"{told} At the end it shows exact counts of the private rows, which nothing hides."
+
+
+def _budget(book: BudgetBook) -> Iterator[str]:
+    """One budget: the whole, over time, by analyst, and what failed."""
+    budget, whole = book.budget, book.whole
+    yield f"<h2>{html.escape(f'Budget {budget.name}: {budget.total}, protects each {budget.entity}')}</h2>"
+    yield bars([("all analysts", float(1 - whole.share_left), whole.words())])
+    if book.epsilon is not None:
+        yield paragraph(f"All that was released together is ε = {book.epsilon:.4g} at δ = {book.at_delta:.3g}.", "dim")
+    if not book.entries:
+        yield paragraph("Nothing was charged so far.")
+    else:
+        yield chart_html(_over_time(book))
+    if book.analysts:
+        yield "<h3>By analyst</h3>"
+        yield figures(("analyst", "state", "statements", "failed", "spent of the whole", "left of their own", "last asked"),
+                      (_analyst(book, name) for name in book.analysts), texts=(0, 1))
+    yield from _failed(book)
+    if book.entries:
+        yield folded(f"Every statement that was charged ({len(book.entries):,})", _listing(listed_releases(book.entries)))
+    yield paragraph("What was refused before a charge, and what was answered a second time for free, is not recorded.", "dim")
+
+
+def _over_time(book: BudgetBook) -> Chart:
+    """The share of the whole budget that was spent, by time: in all, and by those who spent most."""
+    most = sorted(book.analysts, key=lambda name: -_share(book, book.of(name)))[:MOST_DRAWN]
+    lines = [("all", book.entries), *((name, book.of(name)) for name in most if book.of(name))]
+    notes = [f"those of the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
+    return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False, cost="",
+                 series=tuple(_line(book, name, entries) for name, entries in lines), notes=tuple(notes))
+
+
+def _line(book: BudgetBook, name: str, entries: Sequence[Entry]) -> Series:
+    """What was spent up to some of these statements, the last one among them."""
+    most, sums, spent = limit(book.budget.total), [], NOTHING
+    for entry in entries:
+        spent = spent + entry.charge
+        sums.append(spent)
+    kept = sorted({round(i * (len(entries) - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)})
+    shares = tuple(float(100 * share_spent(most, sums[i])) for i in kept)
+    return Series(name=name, keys=tuple(dt.datetime.fromisoformat(entries[i].at).replace(tzinfo=None) for i in kept),
+                  values=shares, lows=shares, highs=shares, words=tuple(f"{share:.3g} %" for share in shares))
+
+
+def _share(book: BudgetBook, entries: Sequence[Entry]) -> float:
+    return float(share_spent(limit(book.budget.total), reduce(Charge.__add__, (entry.charge for entry in entries), NOTHING)))
+
+
+def _analyst(book: BudgetBook, name: str) -> tuple[str, ...]:
+    own, entries = book.budget.of(name), book.of(name)
+    spent = reduce(Charge.__add__, (entry.charge for entry in entries), NOTHING)
+    left = "" if own is None else percent(BudgetLine(whose=name, total=own, spent=spent).share_left)
+    failed = sum(failure.account.analyst == name for failure in book.failures)
+    return (name, _state(book, name), f"{len(entries):,}", str(failed), f"{100 * _share(book, entries):.3g} %", left,
+            entries[-1].at[:16].replace("T", " ") if entries else "never")
+
+
+def _state(book: BudgetBook, name: str) -> str:
+    """Whether an analyst may go on asking, and why not."""
+    budget, own = book.budget, book.budget.of(name)
+    if budget.listed is not None and name not in budget.listed:
+        return "not listed any more"
+    if name in book.closed:
+        return f"closed after {budget.incidents} incidents"
+    spent = reduce(Charge.__add__, (entry.charge for entry in book.of(name)), NOTHING)
+    if own is not None and not BudgetLine(whose=name, total=own, spent=spent).share_left:
+        return "has spent all"
+    return "open" if book.of(name) else "has not asked yet"
+
+
+def _failed(book: BudgetBook) -> Iterator[str]:
+    yield "<h3>Failed after their charge</h3>"
+    if not book.failures:
+        yield paragraph("No statement failed after its charge.")
+        return
+    yield paragraph(f"The charge is kept. An account is closed after {book.budget.incidents} of them that count; "
+                    "dpsql budget --reopen forgives them. Look at what these statements have in common: an analyst may provoke "
+                    "failures in order to learn something.")
+    yield _listing(listed_failures(book.failures))
+
+
+def _listing(listing: Listing) -> str:
+    return figures([name for name, _ in listing.columns], ([number(cell) for cell in row] for row in listing.rows),
+                   texts=range(len(listing.columns)))
+
+
+def _on_rows(found: PolicyOnRows) -> Iterator[str]:
+    """What the policy does to the rows."""
+    yield "<h2>What the policy does to the rows: exact, private counts</h2>"
+    if not found.suspicions:
+        yield paragraph("Nothing is suspicious.")
+    else:
+        yield f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in found.suspicions)}</ul>"
+        yield paragraph("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep "
+                        "limits round.")
+    for table in found.tables():
+        yield f"<h3>{html.escape(table.title)}</h3>"
+        yield figures(table.heads, table.rows, texts=[i for i in range(len(table.heads)) if i not in table.numbers])
