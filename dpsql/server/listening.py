@@ -142,7 +142,7 @@ class ListeningServer:
         with contextlib.ExitStack() as unproven:
             unproven.enter_context(self._logging_in())
             try:
-                unproven.enter_context(self.use.unproven(address))
+                unproven.enter_context(self.use.unproven(logins.network(address)))
                 async with asyncio.timeout(self.limits.authentication_seconds):
                     what = await started(sock, self._tls, self.limits)
             except RefusedOnWire as refusal:
