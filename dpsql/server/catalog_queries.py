@@ -83,7 +83,8 @@ def _readable(tokens: list[Token]) -> list[Token]:
 
 
 def _is_type(tokens: Sequence[Token]) -> bool:
-    """Whether the last of these tokens is the type of a cast ::name or ::schema.name, one that sqlglot does not know. Four tell."""
+    """Whether the last of these tokens is the type of a cast ::name or ::schema.name, one that sqlglot does not know: of
+    these four are enough."""
     if not tokens or (tokens[-1].token_type is not TokenType.VAR and tokens[-1].text.lower() not in _OF_POSTGRES):
         return False
     at = len(tokens) - 1

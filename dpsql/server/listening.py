@@ -51,6 +51,10 @@ class TlsFiles:
     certificate: str
     key: str | None = None
 
+    @property
+    def paths(self) -> list[str]:
+        return [path for path in (self.certificate, self.key) if path is not None]
+
 
 def tls_terms(files: TlsFiles) -> TlsTerms:
     """Raises OperationalError."""
