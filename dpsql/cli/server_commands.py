@@ -32,6 +32,8 @@ def add(commands: Commands) -> None:
     made.add_argument("--budget", metavar="NAME", help="the budget that they spend from; needed where the policy has several")
     for name in ("epsilon", "delta", "rho"):
         made.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
+    made.add_argument("--role", choices=["analyst", "auditor", "owner"], default="analyst", help="analyst: asks (default); "
+                      "auditor: sees what everybody asked and spent, without answers, and spends nothing; owner: both")
     made.add_argument("--password-stdin", action="store_true", help="read the password from the input instead of asking for it")
 
 
@@ -71,7 +73,7 @@ def _user(options: argparse.Namespace) -> None:
     path = passwords.users_file(_policy(options))
     if options.action == "list":
         for user in passwords.read_users(path).users.values():
-            print("  ".join([user.name, user.budget or "-", _price_text(user)]).rstrip())
+            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
         return
     if options.name is None:
         raise OptionError("the user is not named", subject="name", try_=f"dpsql user {options.action} NAME")
@@ -104,7 +106,8 @@ def _new_user(options: argparse.Namespace) -> User:
                           try_="a line for the analyst in the policy")
     given = {term: amount for term in ("epsilon", "delta", "rho") if (amount := getattr(options, term)) is not None}
     price(**given)  # which checks it
-    return passwords.User(name=name, budget=budget, price=given, verifier=passwords.verifier(_password(options)))
+    return passwords.User(name=name, budget=budget, price=given, role=options.role,
+                          verifier=passwords.verifier(_password(options)))
 
 
 def _price_text(user: User) -> str:
