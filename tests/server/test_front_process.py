@@ -6,6 +6,7 @@ import ast
 import os
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,3 +113,10 @@ def test_attempts_to_break_out_succeed_where_there_is_no_wall(vault: Vault, proj
         process.stdin.flush()
         worked = ast.literal_eval(process.stdout.readline().decode())["worked"]
     assert {"read dpsql.toml", "connect", "a local socket", "listen", "signal the vault", "the vault's environ"} <= {*worked}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_nobody_reads_the_memory_of_a_process_that_says_so() -> None:
+    told = "import ctypes; from dpsql.server.shut_in import be_unreadable as b; f = ctypes.CDLL(None).prctl; print(f(3)); b(); print(f(3))"
+    made = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert made.stdout.split() == ["1", "0"]
