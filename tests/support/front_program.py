@@ -45,7 +45,7 @@ def break_out(control: Control) -> None:
         "list the folder": lambda: os.listdir(Path(files[0]).parent), "remove": lambda: Path(files[0]).unlink(),
         "link": lambda: os.link(files[0], os.environ["TMPDIR"] + "/linked"),
         "rename": lambda: os.rename(files[0], os.environ["TMPDIR"] + "/renamed"),
-        "make a file elsewhere": lambda: os.open("/tmp/dpsql-was-here", os.O_CREAT | os.O_WRONLY),
+        "make a file elsewhere": lambda: os.open(f"{files[0]}.made", os.O_CREAT | os.O_WRONLY),
         **{f"the vault's {name}": lambda name=name: Path(f"/proc/{vault}/{name}").read_bytes()  # type: ignore[misc]
            for name in ("mem", "environ", "maps")},
         "the vault's files": lambda: os.listdir(f"/proc/{vault}/fd"), "the vault's first file": lambda: os.readlink(f"/proc/{vault}/fd/0"),
