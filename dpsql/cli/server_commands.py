@@ -26,6 +26,8 @@ def add(commands: Commands) -> None:
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
     made.add_argument("--without-tls", action="store_true", help="let answers be sent in the clear to other machines")
+    made.add_argument("--front-user", metavar="NAME", help="when started by root: the user of the system as whom the process "
+                      "runs that parses what analysts send")
     made = commands.add("user", _user, "add, remove and list those who may connect to the server, and set their passwords")
     made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user: the analyst's name, as the policy and the ledger know it")
@@ -33,6 +35,8 @@ def add(commands: Commands) -> None:
     made.add_argument("--budget", metavar="NAME", help="the budget that they spend from; needed where the policy has several")
     for name in ("epsilon", "delta", "rho"):
         made.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
+    made.add_argument("--role", choices=["analyst", "auditor", "owner"], default="analyst", help="analyst: asks (default); "
+                      "auditor: sees what everybody asked and spent, without answers, and spends nothing; owner: both")
     made.add_argument("--password-stdin", action="store_true", help="read the password from the input instead of asking for it")
 
 
@@ -45,6 +49,7 @@ def _serve(options: argparse.Namespace) -> int:
         extra(module, "server")
     from dpsql.server.listening import TlsFiles
     from dpsql.server.serving import serve
+    from dpsql.server.shut_in import landlock_version
 
     if options.key is not None and options.certificate is None:
         raise OptionError("a key has a certificate", subject="key", try_="--certificate FILE --key FILE")
@@ -53,8 +58,12 @@ def _serve(options: argparse.Namespace) -> int:
         key=None if options.key is None else str(Path(options.key).absolute()))
     if options.without_tls:
         print("warning: whoever can listen to the network can read the answers", file=sys.stderr)
+    if not landlock_version() and options.front_user is None:
+        print("warning: this system has no Landlock, so the process that parses what analysts send could open what you can; "
+              "--front-user NAME is another way", file=sys.stderr)
     return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
-                 http_names=[name.lower() for name in options.http_name], ready=functools.partial(_say_ready, tls is not None))
+                 http_names=[name.lower() for name in options.http_name], front_user=options.front_user,
+                 ready=functools.partial(_say_ready, tls is not None))
 
 
 def _say_ready(encrypted: bool, wire: tuple[str, int], http: tuple[str, int] | None = None) -> None:
@@ -70,7 +79,7 @@ def _user(options: argparse.Namespace) -> None:
     path = passwords.users_file(_policy(options))
     if options.action == "list":
         for user in passwords.read_users(path).users.values():
-            print("  ".join([user.name, user.budget or "-", _price_text(user)]).rstrip())
+            print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
         return
     if options.name is None:
         raise OptionError("the user is not named", subject="name", try_=f"dpsql user {options.action} NAME")
@@ -103,7 +112,8 @@ def _new_user(options: argparse.Namespace) -> User:
                           try_="a line for the analyst in the policy")
     given = {term: amount for term in ("epsilon", "delta", "rho") if (amount := getattr(options, term)) is not None}
     price(**given)  # which checks it
-    return passwords.User(name=name, budget=budget, price=given, verifier=passwords.verifier(_password(options)))
+    return passwords.User(name=name, budget=budget, price=given, role=options.role,
+                          verifier=passwords.verifier(_password(options)))
 
 
 def _price_text(user: User) -> str:

@@ -30,9 +30,10 @@ from dpsql.server.catalog_facts import Facts, facts_of, type_oids, type_words
 from dpsql.server.catalog_functions import MACROS
 from dpsql.server.catalog_relations import KINDS, relations
 from dpsql.server.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
-from dpsql.sql.text.tokens import MOST_BYTES
+from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
 
 SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"
+MOST_COLUMNS, MOST_LETTERS = 1600, 2**25  # of an answer: its rows take more than those of DuckDB, which are many times one text
 RELATIONS: Mapping[str, Mapping[str, str]] = relations()
 PARSER_FAULTS = (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError)  # on odd texts
 _QUESTIONS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
@@ -56,7 +57,7 @@ def read_question(text: str, tables: Sequence[str]) -> exp.Query | None:
         return None
     try:
         tokens = _readable(Postgres().tokenize(text))
-        if not tokens or tokens[0].token_type not in _QUESTIONS:
+        if not tokens or len(tokens) > MOST_TOKENS or tokens[0].token_type not in _QUESTIONS:
             return None
         found = Postgres().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE).parse(tokens, text)
     except PARSER_FAULTS:
@@ -73,7 +74,7 @@ def _readable(tokens: list[Token]) -> list[Token]:
         before = tokens[at - 1].token_type if at else None
         if token.text.upper() in ("SELECT", "INSERT", "UPDATE", "DELETE") and before in (TokenType.ALIAS, TokenType.DOT):
             token = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
-        if token.token_type is TokenType.R_BRACKET and before is TokenType.L_BRACKET and _is_type(found[:-1]):
+        if token.token_type is TokenType.R_BRACKET and before is TokenType.L_BRACKET and _is_type(found[-5:-1]):
             name = found[-2]
             found[-2:] = [Token(TokenType.VAR, f"_{name.text}", name.line, name.col, name.start, name.end)]
             continue
@@ -82,7 +83,8 @@ def _readable(tokens: list[Token]) -> list[Token]:
 
 
 def _is_type(tokens: Sequence[Token]) -> bool:
-    """Whether the last of these tokens is the type of a cast ::name or ::schema.name, one that sqlglot does not know."""
+    """Whether the last of these tokens is the type of a cast ::name or ::schema.name, one that sqlglot does not know: of
+    these four are enough."""
     if not tokens or (tokens[-1].token_type is not TokenType.VAR and tokens[-1].text.lower() not in _OF_POSTGRES):
         return False
     at = len(tokens) - 1
@@ -152,7 +154,7 @@ class CatalogDatabase:
         late = threading.Timer(SECONDS, cursor.interrupt)
         late.start()
         try:
-            found = cursor.execute(text).fetchmany(MOST_ROWS + 1)
+            found = _fetched(cursor.execute(text))
             columns = tuple(ColumnOnWire(name=name, kind=_kind(str(kind))) for name, kind, *_ in cursor.description or ())
         except duckdb.InterruptException:
             raise OperationalError("this question to the system catalogue takes too long", code="interrupted") from None
@@ -161,13 +163,26 @@ class CatalogDatabase:
         finally:
             late.cancel()
             cursor.close()
-        if len(found) > MOST_ROWS:
-            raise Unsupported(f"the system catalogue gives at most {MOST_ROWS:,} rows", code="catalogue", try_="LIMIT")
         return CatalogAnswer(columns=columns, rows=[tuple(map(_value, row)) for row in found])
 
     def close(self) -> None:
         if "_connection" in self.__dict__:
             self._connection.close()
+
+
+def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    """The rows of an answer, one by one. Raises Unsupported where they are too many or too long."""
+    if len(cursor.description or ()) > MOST_COLUMNS:
+        raise _unanswered()
+    found: list[tuple[Any, ...]] = []
+    letters = 0
+    while (row := cursor.fetchone()) is not None:
+        found.append(row)
+        letters += sum(len(value) for value in row if isinstance(value, str | list))
+        if len(found) > MOST_ROWS or letters > MOST_LETTERS:
+            raise Unsupported(f"the system catalogue gives at most {MOST_ROWS:,} rows, with {MOST_LETTERS:,} letters in all",
+                              code="catalogue", try_="LIMIT")
+    return found
 
 
 def _unanswered() -> Unsupported:

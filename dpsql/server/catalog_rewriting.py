@@ -58,7 +58,7 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
         if not name.args.get("quoted"):
             name.set("this", name.name.lower())
     _name_outputs(tree)
-    made = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    made = _names_of_own(tree)
     steps: tuple[Callable[[exp.Expr], exp.Expr], ...] = (
         lambda node: _parameter(node, parameters), lambda node: _plain(node, asking),
         lambda node: _relation(node, known, made, asking), _function, _cast, _comparison)
@@ -70,6 +70,20 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
                 node.replace(made_of)
     _check(root.this)
     return root.this  # type: ignore[no-any-return]
+
+
+def _names_of_own(tree: exp.Query) -> Set[str]:
+    """The names that the query gives by WITH. In the tree they become names that no relation of DuckDB has: where one is used
+    outside of the query that gives it, nothing else is meant."""
+    made = set[str]()
+    for each in tree.find_all(exp.CTE):
+        made.add(each.alias.lower())
+        each.args["alias"].set("this", _of_own(each.alias.lower()))
+    return made
+
+
+def _of_own(name: str) -> exp.Identifier:
+    return exp.to_identifier(f"with {name}", quoted=True)
 
 
 def _check(tree: exp.Expr) -> None:
@@ -216,6 +230,9 @@ def _relation(node: exp.Expr, known: Set[str], made: Set[str], asking: Asking) -
         return exp.Subquery(this=exp.select(exp.alias_(inside, shown)), alias=alias)
     schema, name = node.db.lower(), node.name.lower()
     if not schema and name in made:
+        if not node.alias:
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+        node.set("this", _of_own(name))
         return node
     if node.catalog and node.catalog.lower() != asking.database.lower():
         raise Unsupported(f"there is no database {node.catalog} here", code="catalogue", try_=asking.database)

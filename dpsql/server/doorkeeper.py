@@ -26,10 +26,10 @@ class Doorkeeper:
     users: WatchedUsers
     certificate: str | None = None
 
-    def authenticate(self, name: str, say: Say) -> Callable[[], None]:
-        """Let a client prove that it knows the password of a name. Returned is what raises OperationalError as soon as the user
-        is removed or has another password. Raises OperationalError: in the same words, after the same messages, for a name that
-        is nobody's and for a wrong password."""
+    def authenticate(self, name: str, say: Say) -> Callable[[], str]:
+        """Let a client prove that it knows the password of a name. Returned is what tells the role of the user, and raises
+        OperationalError as soon as the user is removed or has another password. Raises OperationalError: in the same words, after
+        the same messages, for a name that is nobody's and for a wrong password."""
         verifier, known = self.users.now().verifier_of(name)
         try:
             first = FirstProof.of_bytes(say(b"first"))
@@ -41,11 +41,13 @@ class Doorkeeper:
         except logins.NotProven as fault:
             raise OperationalError("the name or the password is wrong", code=MALFORMED if fault.malformed else WRONG) from None
         say(last)
-        return lambda: self._check(name, verifier)
+        return lambda: self._role(name, verifier)
 
-    def _check(self, name: str, verifier: Verifier) -> None:
-        if self._user(name).verifier != verifier:
+    def _role(self, name: str, verifier: Verifier) -> str:
+        user = self._user(name)
+        if user.verifier != verifier:
             raise _removed()
+        return user.role
 
     def _user(self, name: str) -> User:
         user = self.users.now().users.get(name)

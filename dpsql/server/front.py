@@ -1,6 +1,7 @@
 """The front process: a fresh interpreter that parses what analysts send, and has no handle of rows, ledger or policy.
 
-The vault starts it with one open socket, the *control* socket, on which it asks for channels and has statements interrupted:
+The vault starts it shut in (`shut_in`), with one open socket, the *control* socket, on which it asks for channels and has
+statements interrupted:
 
     python -m dpsql.server.front FD MODULE:FUNCTION
 
@@ -18,6 +19,7 @@ import threading
 
 from dpsql.errors import OperationalError
 from dpsql.server.remote_session import VaultChannel
+from dpsql.server.shut_in import be_unreadable
 from dpsql.server.vault_calls import MOST_ASKED, gone
 
 
@@ -46,6 +48,7 @@ class Control:
 
 
 def main(arguments: list[str]) -> None:
+    be_unreadable()
     handle, program = arguments
     module, _, function = program.partition(":")
     getattr(importlib.import_module(module), function)(Control(socket.socket(fileno=int(handle))))

@@ -7,28 +7,57 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import dpsql
+from dpsql.server import shut_in
 from dpsql.server.vault import Vault
 from dpsql.server.vault_calls import MOST_ASKED
 
-PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "DPSQL_CACHE")
+PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 """What the front has of the vault's environment; passwords of databases may be in others."""
+SYSTEM = ("/bin", "/lib", "/lib64", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo",
+          "/usr/share/locale", "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd",
+          "/etc/group", "/etc/ssl", "/dev/urandom", "/dev/random", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat",
+          "/sys/devices/system", "/sys/fs/cgroup")
+"""What programs read of the system: libraries, time zones, and how many processors and how much memory there are."""
 
 
-def start_front(program: str, control: socket.socket, *, handles: tuple[int, ...] = (), input: int = subprocess.DEVNULL,
-                output: int | None = None) -> subprocess.Popen[bytes]:
-    """Start a front process that runs a program, such as ``package.module:function``, with its end of the control socket and no
-    other open file but `handles`. `input` and `output` are as of `subprocess.Popen`."""
+def start_front(program: str, control: socket.socket, *, folder: Path, readable: Iterable[str | Path] = (),
+                handles: tuple[int, ...] = (), input: int = subprocess.DEVNULL, output: int | None = None,
+                user: tuple[int, int] | None = None) -> subprocess.Popen[bytes]:
+    """Start a front process, shut in, that runs a program, such as ``package.module:function``, with its end of the control
+    socket and no other open file but `handles`.
+
+    It can read what is installed and `readable`, and write in `folder` alone, which becomes that of temporary files. With `user`,
+    the numbers of a user and a group, it runs as these, which root alone can say. `input` and `output` are as of
+    `subprocess.Popen`.
+    """
     environment = {name: os.environ[name] for name in PASSED if name in os.environ}
     others = (path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
-    folders = [str(Path(dpsql.__file__).parents[1]), *others]
-    environment["PYTHONPATH"] = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
-    return subprocess.Popen(  # noqa: S603 - ourselves
-        [sys.executable, "-P", "-m", "dpsql.server.front", str(control.fileno()), program], env=environment, cwd="/",
-        pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output)
+    folders = [str(Path(each).absolute()) for each in (str(Path(dpsql.__file__).parents[1]), *others)]
+    environment["PYTHONPATH"] = os.pathsep.join(folders)
+    environment |= {"TMPDIR": str(folder), "HOME": str(folder), "DPSQL_CACHE": str(folder)}
+    told = {"readable": [*_installed(), *SYSTEM, *map(str, readable)], "listed": folders, "writable": str(folder), "command": [
+        sys.executable, "-P", "-m", "dpsql.server.front", str(control.fileno()), program]}
+    return subprocess.Popen(  # noqa: S603 - ourselves; without the terminal, on which it could type
+        [sys.executable, "-I", "-S", shut_in.__file__, json.dumps(told)], env=environment, cwd="/", start_new_session=True,
+        pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output,
+        user=None if user is None else user[0], group=None if user is None else user[1],
+        extra_groups=None if user is None else [])
+
+
+def _installed() -> list[str]:
+    """The folders of Python and of what is installed for it. A folder that holds these and other things is not among them, such
+    as one with an environment in it, or one on PYTHONPATH."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {place for place in sys.path if Path(place).name in ("site-packages", "dist-packages", "lib-dynload")}
+    programs = sys.executable, os.path.realpath(sys.executable)
+    return sorted({str(Path(dpsql.__file__).parent), str(Path(sys.prefix) / "pyvenv.cfg"), str(Path(sys.base_prefix) / "lib"),
+                   *places, *programs})
 
 
 def serve_control(front: socket.socket, vault: Vault) -> None:

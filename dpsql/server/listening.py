@@ -47,6 +47,10 @@ class TlsFiles:
     certificate: str
     key: str | None = None
 
+    @property
+    def paths(self) -> list[str]:
+        return [path for path in (self.certificate, self.key) if path is not None]
+
 
 def tls_terms(files: TlsFiles, protocol: str = "postgresql") -> TlsTerms:
     """The terms for a protocol, by its name in ALPN. Raises OperationalError."""
@@ -138,7 +142,7 @@ class ListeningServer:
         with contextlib.ExitStack() as unproven:
             unproven.enter_context(self._logging_in())
             try:
-                unproven.enter_context(self.use.unproven(address))
+                unproven.enter_context(self.use.unproven(logins.network(address)))
                 async with asyncio.timeout(self.limits.authentication_seconds):
                     what = await started(sock, self._tls, self.limits)
             except RefusedOnWire as refusal:

@@ -85,8 +85,7 @@ def _parts(first: str) -> tuple[str, str, str]:
 class FailedLogins:
     """Counts failed logins of an address; too many in a minute delay the next ones, each twice as long as the one before.
 
-    Memory is bounded: the addresses that failed longest ago are forgotten first. An address of IPv6 is its network of 64 bits,
-    as one machine has all of these.
+    Memory is bounded: the addresses that failed longest ago are forgotten first.
     """
 
     FREE, MINUTE, LONGEST, ADDRESSES = 5, 60.0, 16.0, 10_000
@@ -95,7 +94,7 @@ class FailedLogins:
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
 
     def failed(self, address: str, now: float) -> None:
-        key = _network(address)
+        key = network(address)
         self._failed[key] = [*self._recent(key, now), now][-16:]
         self._failed.move_to_end(key)
         while len(self._failed) > self.ADDRESSES:
@@ -103,14 +102,15 @@ class FailedLogins:
 
     def delay(self, address: str, now: float) -> float:
         """Seconds until the next login of an address may begin."""
-        over = len(self._recent(_network(address), now)) - self.FREE
+        over = len(self._recent(network(address), now)) - self.FREE
         return 0.0 if over < 0 else min(2.0**over, self.LONGEST)
 
     def _recent(self, key: str, now: float) -> list[float]:
         return [then for then in self._failed.get(key, []) if now - then < self.MINUTE]
 
 
-def _network(address: str) -> str:
+def network(address: str) -> str:
+    """What counts as one address: of IPv6 the network of 64 bits, as one machine has all of these."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

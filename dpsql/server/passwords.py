@@ -36,6 +36,8 @@ from dpsql.extras import extra
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000
 SALT = 16  # bytes
+ROLES = ("analyst", "auditor", "owner")
+"""What a user may do: ask; see what everybody asked and spent, and ask nothing that is charged; both. `vault` enforces it."""
 SHORTEST = 8  # characters of a password
 LONGEST = 1000
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$([1-9][0-9]{3,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
@@ -96,6 +98,7 @@ class User:
     verifier: Verifier
     budget: str | None = None
     price: Mapping[str, Decimal] = field(default_factory=dict)
+    role: str = ROLES[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +157,14 @@ def _users_of(text: bytes, path: Path) -> Users:
 
 
 def _user_of(name: str, entry: Mapping[str, Any]) -> User:
-    price, budget = entry.get("price", {}), entry.get("budget")
+    price, budget, role = entry.get("price", {}), entry.get("budget"), entry.get("role", ROLES[0])
+    if role not in ROLES:
+        raise ValueError("no role")
     if names.fault_of(name) is not None or not isinstance(budget, str | None):
         raise ValueError("no user")
     if not price.keys() <= {"epsilon", "delta", "rho"} or not all(isinstance(amount, str) for amount in price.values()):
         raise ValueError("no price")
-    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), budget=budget,
+    return User(name=name, verifier=Verifier.of_text(entry["verifier"]), budget=budget, role=role,
                 price={term: Decimal(amount) for term, amount in price.items()})
 
 
@@ -222,7 +227,7 @@ def _changed(path: Path, *, new: bool = False) -> Iterator[dict[str, User]]:
 
 
 def _text_of(users: Users) -> str:
-    entries = {name: {"verifier": user.verifier.text, "budget": user.budget,
+    entries = {name: {"verifier": user.verifier.text, "budget": user.budget, "role": user.role,
                       "price": {term: str(amount) for term, amount in user.price.items()}}
                for name, user in sorted(users.users.items())}
     return json.dumps({"version": 1, "secret": base64.b64encode(users.secret).decode("ascii"), "users": entries}, indent=1) + "\n"

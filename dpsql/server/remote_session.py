@@ -23,6 +23,7 @@ from dpsql.measurements import ComparisonResult, Comparisons
 from dpsql.plan.node import Node
 from dpsql.server.plain_values import encoded
 from dpsql.server.vault_calls import (
+    AccountState,
     Fault,
     LoginMessage,
     Made,
@@ -210,6 +211,16 @@ class RemoteLedger:
 
     def refresh(self) -> None:
         self._channel.call("refresh")
+
+    def everything(self) -> list[Entry]:
+        """What everybody was charged for under this budget, without answers. Raises OperationalError for who may not see it."""
+        found: list[Entry] = self._channel.call("everything")
+        return found
+
+    def accounts(self) -> list[AccountState]:
+        """The accounts of this budget. Raises as `everything` does."""
+        found: list[AccountState] = self._channel.call("accounts")
+        return found
 
     @contextlib.contextmanager
     def naming(self, account: Account, name: str) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """One analyst's connection as clients of PostgreSQL see it: from their SQL to columns, rows, notices and errors.
 
-A statement is one of four kinds: about the connection (SET, SHOW ...), a question to the system catalogue, a probe that asks for
-columns alone, or one of dpsql. Only the last kind is ever charged.
+A statement is one of five kinds: about the connection (SET, SHOW ...), about what everybody spent (`oversight`), a question to
+the system catalogue, a probe that asks for columns alone, or one of dpsql. Only the last kind is ever charged.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dpsql.answers.answer import Answer
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.answering import seen_by
 from dpsql.errors import Error, Incident, InternalError
+from dpsql.server import oversight
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
@@ -53,6 +54,8 @@ class ConnectionSeat:
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
         with self._told(text):
+            if (listing := oversight.listing_named(text)) is not None:
+                return Described(parameters=(), columns=oversight.columns_of(listing))
             about = read_setting(text, self._settings)
             if about is not None:
                 return Described(parameters=(), columns=about.columns)
@@ -70,6 +73,8 @@ class ConnectionSeat:
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
         with self._told(text):
+            if (listing := oversight.listing_named(text)) is not None:
+                return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))
             about = read_setting(text, self._settings)
             if about is not None:
                 about.apply(self._settings, self._connection)

@@ -5,16 +5,19 @@
                                                     v
                                                   vault: rows, ledger, noise, users; derives every claim again
 
-The front gets the listening sockets and its settings, and ends on SIGTERM when its clients are answered; the vault ends with it.
+The front gets the listening sockets and its settings, is shut in by the system (`shut_in`), and ends on SIGTERM when its clients
+are answered; the vault ends with it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +34,7 @@ from dpsql.server.front_process import control_sockets, serve_control, start_fro
 from dpsql.server.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.passwords import WatchedUsers, users_file
 from dpsql.server.server_limits import ServerLimits
+from dpsql.server.shut_in import be_unreadable
 from dpsql.server.vault import Vault
 
 FRONT = "dpsql.server.front_serving:serve_front"
@@ -58,18 +62,22 @@ Ready = Callable[..., None]
 
 
 def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), tls: TlsFiles | None = None,
-          without_tls: bool = False, limits: ServerLimits | None = None, ready: Ready = lambda *addresses: None) -> int:
+          without_tls: bool = False, front_user: str | None = None, limits: ServerLimits | None = None,
+          ready: Ready = lambda *addresses: None) -> int:
     """Serve until SIGTERM or SIGINT; for the main thread. `ready` is called with the addresses, that of HTTP last, when clients
     can connect. Returns the exit code.
 
     Passwords are proven without being sent, but answers are read by whoever listens: so an address that is reached from elsewhere
     needs TLS, unless the owner says `without_tls`. Raises PolicyError, LedgerError or OperationalError.
+
+    The front is shut in, and runs as `front_user` where that is given.
     """
     addresses = [address_of(text) for text in (listen, http) if text is not None]
     needs_tls = [not is_loopback(host) and not without_tls for host, _ in addresses]
     if tls is None and any(needs_tls):
         raise OperationalError(f"{addresses[needs_tls.index(True)][0]} is reached from other machines, and needs a certificate",
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
+    user = None if front_user is None else _numbers_of(front_user)
     Ledger(*find_ledger(read_policy(policy))).close()  # or each analyst would be told what is wrong, and the owner not
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
@@ -82,9 +90,13 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     wire = len(listening[0])
     settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], policy=policy.name,
                              tls=tls, needs_tls=needs_tls[0], limits=limits or ServerLimits())
-    with contextlib.closing(vault), ours:
+    be_unreadable()
+    with contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder:
+        if user is not None:
+            os.chown(folder, *user)
         with theirs:
-            front = start_front(FRONT, theirs, handles=tuple(numbers), input=subprocess.PIPE)
+            front = start_front(FRONT, theirs, folder=Path(folder), readable=[] if tls is None else tls.paths, user=user,
+                                handles=tuple(numbers), input=subprocess.PIPE)
         for sock in sockets:
             sock.close()
         assert front.stdin is not None
@@ -94,6 +106,21 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         with _stopping(front):
             ready(*reached)
             return front.wait()
+
+
+def _numbers_of(name: str) -> tuple[int, int]:
+    """The numbers of a user of the system, and of their group. Raises OperationalError where the front cannot run as them."""
+    import pwd
+
+    if os.geteuid() != 0:
+        raise OperationalError("root alone has the front run as another user", code="front-user")
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        raise OperationalError(f"there is no user {name} of the system", code="front-user", subject=name) from None
+    if found.pw_uid == 0:
+        raise OperationalError(f"{name} is root, from whom nothing can be kept", code="front-user", subject=name)
+    return found.pw_uid, found.pw_gid
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ BY_CODE: Mapping[str, str] = {
     "type": "42804", "cast": "42846", "unknown-function": "42883", "group-by": "42803", "aggregate-here": "42803",
     "parameter": "42P02", "parameters": "42P02", "alias": "42712", "interrupted": "57014", "closed": "08003",
     "unknown-setting": "42704", "user": "28000", "bad-setting": "22023", "data-changed": "55000", "account-busy": "53300",
+    "role": "42501",
 }
 BY_CLASS: tuple[tuple[type[Error], str], ...] = (
     (errors.BudgetExhausted, "53400"), (errors.LedgerError, "58000"), (errors.Incident, "XX000"),

@@ -17,6 +17,7 @@ import hashlib
 import math
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,20 +28,33 @@ from dpsql.accounting.cost import NOTHING, Cost
 from dpsql.catalog.model import Column, Table
 from dpsql.engine.session import Session
 from dpsql.errors import Incident, Interrupted, OperationalError
-from dpsql.kernel.ledger import Entry
+from dpsql.kernel.ledger import Account, Entry
 from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
 from dpsql.plan.node import Node
 from dpsql.server.plain_values import decoded, encoded
-from dpsql.server.vault_calls import OTHER, Fault, LoginMessage, Made, ReleasedStep, ToldAccount, receive_frame, send_answer, told
+from dpsql.server.vault_calls import (
+    ANSWERED,
+    OTHER,
+    AccountState,
+    Fault,
+    LoginMessage,
+    Made,
+    ReleasedStep,
+    ToldAccount,
+    receive_frame,
+    send_answer,
+    told,
+)
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.types import Type
 
 Say: TypeAlias = Callable[[bytes], bytes]
-Authenticate: TypeAlias = Callable[[str, Say], Callable[[], None]]
+Authenticate: TypeAlias = Callable[[str, Say], Callable[[], str]]
 """Finds out whether a user is who they say: it says something to the client by `Say`, which returns the answer, until it knows.
-Returned is what raises OperationalError as soon as they are no user any more. Raises OperationalError for all others."""
+Returned is what tells their role, and raises OperationalError as soon as they are no user any more. Raises OperationalError for
+all others."""
 OpenAccount: TypeAlias = Callable[[str, str], Session]
 """The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
 
@@ -53,7 +67,11 @@ MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
-                   "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave"})
+                   "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave",
+                   "everything", "accounts"})
+SPENDING, OVERSEEING = frozenset({"run", "compare"}), frozenset({"everything", "accounts"})
+ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - SPENDING, "owner": CALLS}
+"""The calls of each role: who may spend, and who may see what others asked and spent."""
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
 BETWEEN = CALLS - {"run", "compare", "hold"}  # calls that are answered while a script runs; no name gets other rows then
@@ -135,8 +153,8 @@ class Channel:
             name, data = _received(self._front)
             user, database = decoded(data, _no_table)
             if name == "login" and _short(user) and _short(database):
-                check = self._authenticate(user, self._say)
-                self._account = ServedAccount(self._open_account(user, database), self._front, check)
+                role = self._authenticate(user, self._say)
+                self._account = ServedAccount(self._open_account(user, database), self._front, role)
                 send_answer(self._front, Made(self._account.opening()))
                 return True
         except (OSError, _Gone):
@@ -166,9 +184,9 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: socket.socket, check_user: Callable[[], None]) -> None:
-        """`check_user` raises OperationalError as soon as the account is no user's any more."""
-        self._session, self._front, self._check_user = session, front, check_user
+    def __init__(self, session: Session, front: socket.socket, role: Callable[[], str]) -> None:
+        """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
+        self._session, self._front, self._role = session, front, role
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
@@ -218,7 +236,9 @@ class ServedAccount:
         try:
             if name not in CALLS:
                 raise ValueError("this is no call of a front")
-            self._check_user()
+            if name not in ALLOWED[self._role()]:
+                raise OperationalError("the role of this user does not allow that", code="role",
+                                       try_="the owner of the data, who gives roles: dpsql user add NAME --role ROLE")
             with self._running() if name in ("run", "compare") else contextlib.nullcontext():
                 given = decoded(data, self._read_table if name in EXACT else self._own_table)
                 return Made(getattr(self, f"_{name}")(*given))
@@ -385,6 +405,28 @@ class ServedAccount:
 
     def _refresh(self) -> None:
         self._session.ledger.refresh()
+
+    # -- the ledger, of everybody who spends from this budget
+
+    def _everything(self) -> list[Entry]:
+        """The statements that were charged, without their answers: who asked what is not hidden from a role that may call this,
+        and what was answered is."""
+        self._session.ledger.refresh()
+        found = self._session.ledger.entries(self._session.budget.name)
+        return [dataclasses.replace(entry, body=None if entry.body is None else ANSWERED) for entry in found]
+
+    def _accounts(self) -> list[AccountState]:
+        """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
+        ledger, budget = self._session.ledger, self._session.budget
+        asked = Counter(entry.account.analyst for entry in self._everything())
+        made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
+        for name in sorted({*asked, *budget.analysts}):
+            failed = len(ledger.failed(Account(budget=budget.name, analyst=name)))
+            made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
+                                     total=budget.of(name), failed=failed, incidents=budget.incidents))
+        return made
+
+    # -- names
 
     def _enter(self, name: str) -> None:
         """Wait until nobody else gives something of this account a name."""

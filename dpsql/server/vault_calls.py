@@ -27,6 +27,7 @@ from dpsql.server.plain_values import MOST_BYTES
 
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
+ANSWERED = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
 
 
@@ -42,6 +43,19 @@ class ToldAccount:
     policy: str
     notes: tuple[str, ...]
     version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountState:
+    """What was charged to an account of a budget, of which `total` is the limit: None where there is none of its own. The analyst
+    is None for the whole budget. Of `incidents` statements that may fail, `failed` did."""
+
+    analyst: str | None
+    statements: int
+    spent: Charge
+    total: Price | None
+    failed: int = 0
+    incidents: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
-from dpsql.server.vault import ServedAccount, Vault
+from dpsql.server.vault import CALLS, ServedAccount, Vault
 from dpsql.server.vault_calls import Fault, Made, ReleasedStep, receive_answer, send_frame
 from dpsql.types import Type
 
@@ -338,6 +338,62 @@ def test_a_front_that_breaks_off_is_an_incident_and_the_charge_stays(eve: Sessio
     assert again.ledger.spent("person", "eve").epsilon == 50_000_000
     assert run(again, counting(again)) is not None
     again.close()
+
+
+# -- roles
+
+ROWS = {"everything", "accounts"}
+
+
+@pytest.mark.parametrize("role", ["analyst", "auditor", "owner", "eve"])
+def test_each_role_has_its_calls(role: str, vault: Vault) -> None:
+    """Given nothing, a call fails in one way where it is allowed, and in another one where it is not."""
+    session = remote(vault, role)
+    for name in (*sorted(CALLS), *sorted(CALLS)):
+        denied = (name in ROWS and role in ("analyst", "eve")) or (name in ("run", "compare") and role == "auditor")
+        found = raw(session, (name, encoded((), {})))
+        assert (isinstance(found, Fault) and found.fields[1:2] == ("role",)) is denied, name
+        assert denied or not isinstance(found, Fault) or found.kind == "Other"
+    session.close()
+
+
+def test_an_auditor_spends_nothing_and_sees_who_did(vault: Vault, book: Ledger) -> None:
+    auditor, owner = remote(vault, "auditor"), remote(vault, "owner")
+    for text in ("SELECT COUNT(*) FROM people", "CREATE SYNTHETIC TABLE mine AS SELECT sex FROM people"):
+        with pytest.raises(OperationalError, match="role") as refusal:
+            answer(text, auditor)
+        assert refusal.value.code == "role"
+    answer("SELECT COUNT(*) FROM people WHERE age > 30", owner)
+    told = call(auditor, "everything")
+    assert [(entry.account.analyst, entry.sql) for entry in told if entry.sql == SECRET] == [("ada", SECRET)]
+    assert {entry.body for entry in told} <= {"answered", None} and {entry.account.analyst for entry in told} == {"ada", "owner"}
+    states = {state.analyst: state for state in call(auditor, "accounts")}
+    assert states.keys() == {None, "ada", "owner"} and states["owner"].spent.epsilon == 50_000_000
+    assert states[None].statements == len(told) and states["ada"].spent == book.spent("person", "ada")
+    assert auditor.ledger.entries("person", "auditor") == [] and auditor.ledger.entries("person", "ada") == []
+    auditor.close()
+    owner.close()
+
+
+def test_what_a_role_may_see_holds_within_a_script_too(eve: Session) -> None:
+    channel = eve.kernel._channel  # type: ignore[attr-defined]
+    steps = channel.dialogue("run", pure(Fraction(1, 20)), "d", "s", (), ("asked", counting(eve)))
+    next(steps)
+    for name in ROWS:
+        with pytest.raises(OperationalError, match="role"):
+            channel.call(name)
+    with pytest.raises(StopIteration):
+        steps.send(("made", "{}"))
+
+
+def test_a_role_that_is_none_may_do_nothing(tmp_path: Path, book: Ledger) -> None:
+    made = Vault(lambda user, database: opened(tmp_path, book, user), lambda user, say: lambda: "administrator")
+    session = remote(made, "eve")
+    for name in ("check", "everything", "entries"):
+        with pytest.raises(RuntimeError):
+            call(session, name)
+    session.close()
+    made.close()
 
 
 def test_a_script_runs_no_other_script(eve: Session) -> None:

@@ -10,6 +10,7 @@ import ssl
 import struct
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,7 @@ def test_the_vault_ends_with_its_front(tmp_path: Path) -> None:
         assert server.process.wait(20) != 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="of the front, root alone sees the open files")
 def test_the_front_holds_no_file_of_the_owner(tmp_path: Path) -> None:
     policy = folder.export(tmp_path / "demo")
     with served(policy, budget="study") as server, Raw(server.port) as raw:
@@ -291,3 +293,56 @@ def test_a_user_who_is_removed_is_out_of_both_processes(tmp_path: Path) -> None:
             assert code(raw.until("")) == "28000"
         with Raw(server.port) as raw:
             assert code(raw.login(database="study")) == "28P01"
+
+
+def rows(messages: list[tuple[str, bytes]]) -> list[list[str | None]]:
+    """The values of rows, as texts."""
+    found = []
+    for kind, body in messages:
+        if kind == "D":
+            at, row = 2, list[str | None]()
+            for _ in range(int.from_bytes(body[:2], "big")):
+                size = int.from_bytes(body[at:at + 4], "big", signed=True)
+                row.append(None if size < 0 else body[at + 4:at + 4 + size].decode())
+                at += 4 + max(size, 0)
+            found.append(row)
+    return found
+
+
+def test_auditors_see_who_spent_and_spend_nothing(tmp_path: Path) -> None:
+    with served(folder.export(tmp_path / "demo"), budget="study") as server:
+        for name in ("auditor", "owner"):
+            passwords.add_user(server.users, passwords.User(name=name, verifier=passwords.verifier(PASSWORD), budget="study", role=name))
+        with Raw(server.port) as ada, Raw(server.port) as auditor:
+            for raw, name in ((ada, "ada"), (auditor, "auditor")):
+                assert raw.login(name, database="study")[-1][0] == "Z"
+            ada.send(query("SELECT COUNT(*) AS adas FROM people"))
+            count = rows(ada.until("Z"))
+            for text in ("SHOW SPENDING", "show analysts;"):
+                ada.send(query(text))
+                assert code(ada.until("Z")) == "42501"
+            auditor.send(query("SELECT COUNT(*) AS adas FROM people"))
+            assert code(auditor.until("Z")) == "42501"
+            auditor.send(query("SHOW SPENDING"))
+            spending, = rows(auditor.until("Z"))
+            assert spending[2:4] == ["ada", "0.5"] and spending[6:] == ["answered", "SELECT COUNT(*) AS adas FROM people"]
+            assert count[0][0] not in spending
+            auditor.send(query("SHOW ANALYSTS"))
+            states = {row[0]: row for row in rows(auditor.until("Z"))}
+            assert [states[name][1:3] for name in (None, "ada")] == [["1", "0.5"]] * 2 and states["ada"][-2] == "0"
+            users = passwords.read_users(server.users).users["auditor"]
+            passwords.remove_user(server.users, "auditor")
+            passwords.add_user(server.users, replace(users, role="analyst"))  # a role that is taken away is gone at once
+            auditor.send(query("SHOW SPENDING"))
+            assert code(auditor.until("Z")) == "42501"
+
+
+def test_a_front_as_another_user_is_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = folder.export(tmp_path / "demo")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(OperationalError, match="root alone"):
+        serve(policy, "127.0.0.1:0", front_user="nobody")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for name, match in (("root", "from whom nothing"), ("no such user", "there is no user")):
+        with pytest.raises(OperationalError, match=match):
+            serve(policy, "127.0.0.1:0", front_user=name)

@@ -178,7 +178,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
                   ("password", "eve", "--password-stdin"), ("remove", "eve")):
         assert run(*wrong)[0] == 2, wrong
     assert run("add", "eve", "--budget", "study", "--password-stdin", password="short\n")[0] == 2
-    assert run("list")[1].split() == ["ada", "study", "epsilon", "=", "0.1"]
+    assert run("list")[1].split() == ["ada", "analyst", "study", "epsilon", "=", "0.1"]
     assert run("password", "ADA", "--password-stdin", password="new password\n")[0] == 0
     exchanged(read_users(policy.with_name("dpsql.users.json")).users["ada"].verifier, "new password")
     assert run("remove", "ada")[0] == 0 and run("list") == (0, "")
@@ -192,3 +192,19 @@ def test_a_password_is_asked_for_twice(tmp_path: Path, capsys: pytest.CaptureFix
     arguments = ["user", "add", "ada", "--budget", "study", "--policy", str(policy)]
     assert main(arguments) == 2 and "differ" in capsys.readouterr().err
     assert main(arguments) == 0
+
+
+def test_users_of_a_file_without_roles_are_analysts(tmp_path: Path) -> None:
+    path = tmp_path / "dpsql.users.json"
+    add_user(path, User(name="ada", verifier=verifier("correct horse"), role="owner"))
+    held = json.loads(path.read_text())
+    assert read_users(path).users["ada"].role == "owner"
+    for role, found in (("auditor", "auditor"), (None, "analyst"), ("root", ""), (["owner"], ""), ("", "")):
+        held["users"]["ada"] = {name: value for name, value in held["users"]["ada"].items() if name != "role"} | (
+            {} if role is None else {"role": role})
+        path.write_text(json.dumps(held))
+        if found:
+            assert read_users(path).users["ada"].role == found
+        else:
+            with pytest.raises(OperationalError, match="damaged"):
+                read_users(path)

@@ -13,17 +13,18 @@ from support.sessions import open_ledger, session_of
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
+from dpsql.server.passwords import ROLES
 from dpsql.server.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault import Say, Vault
 
 PASSWORD = b"correct horse"
 
 
-def knows(user: str, say: Say) -> Callable[[], None]:
-    """A check of a password that is good enough for tests."""
+def knows(user: str, say: Say) -> Callable[[], str]:
+    """A check of a password that is good enough for tests. Each user has the role of their name, or is an analyst."""
     if say(b"password?") != PASSWORD:
         raise OperationalError("the name or the password is wrong", code="login")
-    return lambda: None
+    return lambda: user if user in ROLES else "analyst"
 
 
 def vault_of(made: Callable[[str], Session]) -> Vault:

@@ -1,0 +1,121 @@
+"""Shuts a process in before it becomes the front: what it may open, and whom it may reach, is decided by the system.
+
+    python -I -S shut_in.py '{"readable": [...], "listed": [...], "writable": "...", "command": [...]}'
+
+The settings are made, and then the program is run in the place of this one. Both Landlock and the filter of system calls hold for
+a program and all that it starts, and for none of the threads that there were before: so nothing but the standard library
+is imported here, which starts none, and the front begins shut in.
+
+* *Landlock* (Linux 5.13): files outside of the lists cannot be opened, nor programs outside of them be run. Where it is newer, no
+  connection of TCP is made or awaited (6.7), and no process outside is sent a signal or reached by an abstract socket (6.12). It
+  also keeps the memory and the open files of processes outside, in /proc and by ptrace, from being read, for root too.
+* *A filter of system calls*: no socket is made, which Landlock does not refuse for those of files: by one of these, PostgreSQL
+  believes who asks. The front has its sockets already, and pairs of them may still be made.
+* No new privileges, and none of root's; no dump of memory. How many processes there may be is counted for all of a user, so that
+  is not limited: it would be the vault's limit too.
+
+This is done by calls of the system. The package landlock is in development, and has neither signals nor the filter.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import resource
+import struct
+import sys
+from typing import Any
+
+READ, LIST, WRITE = 0b1101, 0b1000, 0b0010  # to execute, to read a file, to read a folder; the last alone; to write a file
+ACCESS = {1: 2**13 - 1, 2: 2**14 - 1, 3: 2**15 - 1, 5: 2**16 - 1}
+"""All that Landlock decides on files, by the version that began to."""
+TCP, SCOPES = 0b11, 0b11  # to bind and to connect; abstract sockets and signals
+CREATE, ADD, RESTRICT, BENEATH, TELL_VERSION = 444, 445, 446, 1, 1
+OF_FILES = 0xC007  # the parts of an access that a file can have: execute, write, read, truncate, devices
+DUMPABLE, NO_NEW_PRIVILEGES, SECCOMP, SECUREBITS = 4, 38, 22, 28
+NO_ROOT = 0b11  # what is run by root has no capabilities, and this stays so
+REFUSED = {"x86_64": (0xC000003E, (41, 42, 101, 310, 311, 425, 438)),
+           "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 425, 438))}
+"""The system calls socket, connect, ptrace, process_vm_readv, process_vm_writev, io_uring_setup and pidfd_getfd, by machine; and
+what its calls are marked with."""
+X32 = 0x40000000  # calls of another kind of the same machine are numbered from here
+
+
+def landlock_version() -> int:
+    """Of the kernel; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, int(ctypes.CDLL(None).syscall(ctypes.c_long(CREATE), None, ctypes.c_long(0), ctypes.c_long(TELL_VERSION))))
+
+
+def be_unreadable() -> None:
+    """From now on, nobody but root can read the memory and the open files of this process, or trace it."""
+    if sys.platform == "linux":
+        _prctl(DUMPABLE, 0)
+
+
+def shut_in(readable: list[str], listed: list[str], writable: str) -> None:
+    """Of `listed` folders, and those in them, the names of files can be read, and no file. Paths that are missing are left out.
+    Raises OSError where the system refuses what it says that it can do."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform != "linux":
+        return
+    if os.geteuid() == 0:
+        with contextlib.suppress(PermissionError):  # of a container whose root may little already
+            _prctl(SECUREBITS, NO_ROOT)
+    _prctl(NO_NEW_PRIVILEGES, 1)
+    version = landlock_version()
+    if version:
+        _restrict_files(version, [*((path, READ) for path in readable), *((path, LIST) for path in listed)], writable)
+    if platform.machine() in REFUSED:
+        _refuse_calls(*REFUSED[platform.machine()])
+
+
+def _restrict_files(version: int, known: list[tuple[str, int]], writable: str) -> None:
+    access = ACCESS[max(each for each in ACCESS if each <= version)]
+    attributes = struct.pack("QQQ", access, TCP, SCOPES)[:8 if version < 4 else 16 if version < 6 else 24]
+    rules = _call(CREATE, attributes, len(attributes), 0)
+    for path, what in [*known, (writable, access), ("/dev/null", READ | WRITE)]:
+        try:
+            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        within = what if os.path.isdir(path) else what & OF_FILES
+        _call(ADD, rules, BENEATH, struct.pack("=Qi", within & access, handle), 0)
+        os.close(handle)
+    _call(RESTRICT, rules, 0)
+    os.close(rules)
+
+
+def _refuse_calls(machine: int, numbers: tuple[int, ...]) -> None:
+    """A filter: of a call its machine, then its number. What is on the list fails with EPERM, of another machine with death."""
+    load, equal, greater, end = 0x20, 0x15, 0x35, 0x06
+    fine, denied, killed = 0x7FFF0000, 0x00050001, 0x80000000
+    last = len(numbers)
+    program = [(load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, killed), (load, 0, 0, 0), (greater, last + 1, 0, X32),
+               *((equal, last - at, 0, number) for at, number in enumerate(numbers)), (end, 0, 0, fine), (end, 0, 0, denied)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in program))
+    filtered = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(code)))
+    _prctl(SECCOMP, 2, ctypes.addressof(filtered))
+
+
+def _prctl(what: int, *given: int) -> None:
+    _call_of("prctl", ctypes.c_int(what), *(ctypes.c_ulong(each) for each in (*given, 0, 0, 0, 0)[:4]))
+
+
+def _call(*given: Any) -> int:
+    return _call_of("syscall", *(ctypes.c_long(each) if isinstance(each, int) else each for each in given))
+
+
+def _call_of(name: str, *given: Any) -> int:
+    found: int = getattr(ctypes.CDLL(None, use_errno=True), name)(*given)
+    if found < 0:
+        raise OSError(ctypes.get_errno(), "the system refused to shut the front in")
+    return found
+
+
+if __name__ == "__main__":
+    told = json.loads(sys.argv[1])
+    shut_in(told["readable"], told["listed"], told["writable"])
+    os.execv(told["command"][0], told["command"])  # noqa: S606 - the front
