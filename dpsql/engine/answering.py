@@ -59,7 +59,7 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
             made = plan.answer()
             if not isinstance(made, Answer):
                 return made
-            made = as_described(made, plan.columns)
+            made = as_described(made, plan.columns) if statement.tree.find(exp.Sum) else made  # no others are wide
             return showing_ends(made, plan.columns) if shows_ends else made
         case Validate() | Synthesize() | SynthesizeTables() | OpenModel():
             return decide(statement, session, parameters).answer()
