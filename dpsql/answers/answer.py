@@ -37,12 +37,14 @@ class AnswerColumn:
 
     exact        a key, a constant, or a number over public tables: it has no error
     approximate  its errors and intervals are approximate (ratios, quantiles, functions of noisy numbers)
+    wide         its whole numbers need not be in 64 bits, by the statement and the policy; not stored with an answer
     """
 
     name: str
     type: Type
     exact: bool = False
     approximate: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

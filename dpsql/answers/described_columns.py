@@ -14,13 +14,15 @@ from itertools import chain
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import ColumnData
 from dpsql.answers.row_identity import moved
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Value, columns
 from dpsql.plan.question import Question
 from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding.around_released import AroundReleased
-from dpsql.types import Type
+from dpsql.types import Interval, Type
 
 ENDS = "low", "high"
+SMALL = Interval(-(2**31), 2**31 - 1)
 
 # the columns of what is no answer to a query, whatever it says
 OF_EXPLANATION = (("explanation", Type.VARCHAR),)
@@ -36,12 +38,17 @@ OF_DROP = (("dropped", Type.VARCHAR),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedColumn:
-    """A column that an answer will have. `measured`: it is a number or a date that is computed of aggregates, so that it may have
-    an interval."""
+    """A column that an answer will have.
+
+    measured  it is a number or a date that is computed of aggregates, so that it may have an interval
+    wide      it is a sum of whole numbers that need not be in 32 bits, so that it need not be in 64: those who show numbers in a
+              fixed width should know
+    """
 
     name: str
     type: Type
     measured: bool = False
+    wide: bool = False
 
 
 def columns_of(listed: Iterable[tuple[str, Type]]) -> tuple[DescribedColumn, ...]:
@@ -52,8 +59,17 @@ def columns_of(listed: Iterable[tuple[str, Type]]) -> tuple[DescribedColumn, ...
 def of_question(question: Question) -> tuple[DescribedColumn, ...]:
     """The columns of the answer to a question: see `answer.compose`."""
     calls = {call.id for call in question.aggregates}
-    return tuple(DescribedColumn(name=output.name, type=output.expr.type, measured=_has_ends(output.expr.type) and bool(
-        columns(output.expr) & calls or has_placeholders(output.expr))) for output in question.outputs)
+    wide = {call.id for call in question.aggregates if call.function == "sum" and not all(
+        _is_small(question.view.env[column]) for column in call.columns)}
+    return tuple(DescribedColumn(
+        name=output.name, type=output.expr.type, wide=output.expr.type is Type.BIGINT and bool(columns(output.expr) & wide),
+        measured=_has_ends(output.expr.type) and bool(columns(output.expr) & calls or has_placeholders(output.expr)))
+        for output in question.outputs)
+
+
+def _is_small(facts: Facts) -> bool:
+    """Whether values are in 32 bits, as declared or known: of these it takes milliards to leave 64 bits."""
+    return facts.declared.inside(SMALL) or facts.physical.inside(SMALL)
 
 
 def of_released(around: AroundReleased) -> tuple[DescribedColumn, ...]:
@@ -76,6 +92,12 @@ def with_ends(columns: Sequence[DescribedColumn]) -> tuple[DescribedColumn, ...]
 def _ends_of(column: DescribedColumn) -> tuple[DescribedColumn, ...]:
     kind = Type.DATE if column.type is Type.DATE else Type.DOUBLE
     return tuple(DescribedColumn(name=f"{column.name}_{end}", type=kind) for end in ENDS) if column.measured else ()
+
+
+def as_described(answer: Answer, described: Sequence[DescribedColumn]) -> Answer:
+    """The answer with what is known of its columns beforehand."""
+    return replace(answer, columns=tuple(replace(column, wide=about.wide) for column, about in zip(
+        answer.columns, described, strict=True)))
 
 
 def showing_ends(answer: Answer, described: Sequence[DescribedColumn]) -> Answer:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import getpass
+import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +74,16 @@ def _say_ready(encrypted: bool, wire: tuple[str, int], http: tuple[str, int] | N
     browsers = "" if http is None else f"; in a browser: http{'s' if encrypted else ''}://{http[0]}:{http[1]}/"
     print(f"serving at {host}:{port}; for example: psql -h {host} -p {port} -U NAME{browsers}; SIGTERM stops it", file=sys.stderr,
           flush=True)
+    _tell_service_manager()
+
+
+def _tell_service_manager() -> None:
+    """Tell systemd that clients can connect, where it asked to be told (Type=notify): one datagram, for which a library would be
+    much."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.sendto(b"READY=1", "\0" + address[1:] if address.startswith("@") else address)
 
 
 def _user(options: argparse.Namespace) -> None:

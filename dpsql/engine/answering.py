@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
-from dpsql.answers.described_columns import showing_ends
+from dpsql.answers.described_columns import as_described, showing_ends
 from dpsql.answers.listings import Listing, described, listed_releases, listed_tables
 from dpsql.answers.spending import Spending
 from dpsql.engine.accounts import budget_of, releases_of
@@ -54,11 +54,14 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
     match statement:
-        case Query(shows_ends=True):
+        case Query(shows_ends=shows_ends):
             plan = decide(statement, session, parameters)
             made = plan.answer()
-            return showing_ends(made, plan.columns) if isinstance(made, Answer) else made
-        case Query() | Validate() | Synthesize() | SynthesizeTables() | OpenModel():
+            if not isinstance(made, Answer):
+                return made
+            made = as_described(made, plan.columns) if statement.tree.find(exp.Sum) else made  # no others are wide
+            return showing_ends(made, plan.columns) if shows_ends else made
+        case Validate() | Synthesize() | SynthesizeTables() | OpenModel():
             return decide(statement, session, parameters).answer()
         case Explain(query=query):
             return decide(query, session, parameters).explain()

@@ -20,7 +20,7 @@ class ColumnOnWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The kinds of a statement's parameters, and its columns; None where it returns no rows."""
+    """The kinds of a statement's parameters, which may be NUMERIC too, and its columns; None where it returns no rows."""
 
     parameters: tuple[str, ...]
     columns: tuple[ColumnOnWire, ...] | None

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.listings import described_column
 from dpsql.catalog.model import Catalog, Table
-from dpsql.sql.text.border import MAIN
+from dpsql.sql.text.border import PUBLIC
 from dpsql.types import Type
 
 Facts: TypeAlias = dict[str, list[dict[str, Any]]]
@@ -61,7 +61,7 @@ POSTGRES_TYPES = """
 """
 
 SYSTEM, INFORMATION, TABLES, OWNER, HEAP, BTREE, FIRST = 11, 13_000, 2200, 10, 2, 403, 16_384  # oids
-NAMESPACES = {SYSTEM: "pg_catalog", INFORMATION: "information_schema", TABLES: MAIN}
+NAMESPACES = {SYSTEM: "pg_catalog", INFORMATION: "information_schema", TABLES: PUBLIC}
 CLASSES = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_authid": 1260, "pg_database": 1262,
            "pg_am": 2601, "pg_constraint": 2606, "pg_namespace": 2615, "pg_trigger": 2620, "pg_extension": 3079}
 """The oids of relations by which others name what they are about; they are listed as relations for that."""
@@ -152,15 +152,15 @@ def _table(at: Placed, catalog: Catalog, database: str) -> Iterator[tuple[str, d
     limit = "" if table.rows is None else f", at most {table.rows} row{'s' * (table.rows != 1)} of each {catalog.entity.name}"
     yield "pg_catalog.pg_description", {"objoid": at.oid, "classoid": CLASSES["pg_class"], "objsubid": 0,
                                         "description": "public" if table.public else f"private{limit}"}
-    yield "pg_catalog.pg_tables", {"schemaname": MAIN, "tablename": table.name, "tableowner": OWNER_NAME,
+    yield "pg_catalog.pg_tables", {"schemaname": PUBLIC, "tablename": table.name, "tableowner": OWNER_NAME,
                                    "hasindexes": at.has_key}
     for name in ("pg_stat_user_tables", "pg_stat_all_tables", "pg_statio_user_tables"):
-        yield f"pg_catalog.{name}", {"relid": at.oid, "schemaname": MAIN, "relname": table.name}
+        yield f"pg_catalog.{name}", {"relid": at.oid, "schemaname": PUBLIC, "relname": table.name}
     yield "information_schema.tables", {
-        "table_catalog": database, "table_schema": MAIN, "table_name": table.name, "table_type": "BASE TABLE",
+        "table_catalog": database, "table_schema": PUBLIC, "table_name": table.name, "table_type": "BASE TABLE",
         "is_insertable_into": "NO", "is_typed": "NO"}
     yield "information_schema.table_privileges", {
-        "grantor": OWNER_NAME, "grantee": "PUBLIC", "table_catalog": database, "table_schema": MAIN, "table_name": table.name,
+        "grantor": OWNER_NAME, "grantee": "PUBLIC", "table_catalog": database, "table_schema": PUBLIC, "table_name": table.name,
         "privilege_type": "SELECT", "is_grantable": "NO", "with_hierarchy": "NO"}
 
 
@@ -176,7 +176,7 @@ def _columns(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
                                             "description": described_column(column)}
         name, precision = _in_words(kind), {20: (64, 2, 0), 701: (53, 2, None)}.get(kind, (None, None, None))
         yield "information_schema.columns", {
-            "table_catalog": database, "table_schema": MAIN, "table_name": at.table.name, "column_name": column.name,
+            "table_catalog": database, "table_schema": PUBLIC, "table_name": at.table.name, "column_name": column.name,
             "ordinal_position": place, "is_nullable": "NO" if required else "YES", "data_type": name,
             "character_octet_length": 2**30 if column.type is Type.VARCHAR else None, "numeric_precision": precision[0],
             "numeric_precision_radix": precision[1], "numeric_scale": precision[2],
@@ -217,7 +217,7 @@ def _key(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
         "indexrelid": at.key, "indrelid": at.oid, "indnatts": len(places), "indnkeyatts": len(places), "indisunique": True,
         "indisprimary": True, "indimmediate": True, "indisvalid": True, "indisready": True, "indislive": True, "indkey": places,
         "indcollation": [0] * len(places), "indclass": [0] * len(places), "indoption": [0] * len(places)}
-    yield "pg_catalog.pg_indexes", {"schemaname": MAIN, "tablename": at.table.name, "indexname": at.key_name}
+    yield "pg_catalog.pg_indexes", {"schemaname": PUBLIC, "tablename": at.table.name, "indexname": at.key_name}
     yield "pg_catalog.pg_constraint", {
         "oid": at.key, "conname": at.key_name, "connamespace": TABLES, "contype": "p", "convalidated": True, "conrelid": at.oid,
         "conindid": at.key, "conislocal": True, "connoinherit": True, "conkey": places}
@@ -231,8 +231,8 @@ def _key(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _constraint(at: Placed, name: str, kind: str, columns: tuple[str, ...],
                 database: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the information schema says of a constraint."""
-    own = {"constraint_catalog": database, "constraint_schema": MAIN, "constraint_name": name, "table_catalog": database,
-           "table_schema": MAIN, "table_name": at.table.name}
+    own = {"constraint_catalog": database, "constraint_schema": PUBLIC, "constraint_name": name, "table_catalog": database,
+           "table_schema": PUBLIC, "table_name": at.table.name}
     yield "information_schema.table_constraints", {
         **own, "constraint_type": kind, "is_deferrable": "NO", "initially_deferred": "NO", "enforced": "YES"}
     for number, column in enumerate(columns, 1):
@@ -258,6 +258,6 @@ def _foreign_keys(at: Placed, placed: list[Placed], numbers: Iterator[int],
             "confkey": [to.places[each] for each in key.references]}
         yield from _constraint(at, name, "FOREIGN KEY", key.columns, database)
         yield "information_schema.referential_constraints", {
-            "constraint_catalog": database, "constraint_schema": MAIN, "constraint_name": name,
-            "unique_constraint_catalog": database, "unique_constraint_schema": MAIN, "unique_constraint_name": to.key_name,
+            "constraint_catalog": database, "constraint_schema": PUBLIC, "constraint_name": name,
+            "unique_constraint_catalog": database, "unique_constraint_schema": PUBLIC, "unique_constraint_name": to.key_name,
             "match_option": "NONE", "update_rule": "NO ACTION", "delete_rule": "NO ACTION"}

@@ -6,21 +6,27 @@ described with a value of each kind, and the first kind that it takes is the one
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlglot import exp
 
+from dpsql.answers.answer import AnswerColumn
+from dpsql.answers.described_columns import DescribedColumn
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection
+from dpsql.engine.describing import describe
 from dpsql.errors import Error, SqlError
 from dpsql.server.answers_on_wire import ColumnOnWire, Described
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
 
+NUMERIC = "NUMERIC"  # of a parameter that is a whole number or a double, whichever its value is
 TRIED: Mapping[str, tuple[object, ...]] = {
     "BIGINT": (1, 0), "DOUBLE": (0.5, 1.5), "DATE": (dt.date(2000, 1, 1),), "TIMESTAMP": (dt.datetime(2000, 1, 1),),
-    "BOOLEAN": (True,), "VARCHAR": ("a", "", "year", "%a")}
+    "BOOLEAN": (True,), "VARCHAR": ("a", "", "year", "%a"), NUMERIC: (1, 0.5, 0, 1.5)}
 """Values by which a kind is tried; several where some statements take only some values, such as a fraction."""
 UNKNOWN = "VARCHAR"  # of a parameter that any kind fits, as in PostgreSQL
 
@@ -35,13 +41,35 @@ def describe_with(statement: Statement, text: str, given: Sequence[str | None], 
     values: list[object] = [None if kind is None else TRIED[kind][0] for kind in stated]
     for at in range(count):
         kinds[at], values[at] = _first_that_fits(text, values, at, _tried(stated[at], likely.get(at)), connection)
-    columns = connection.describe(text, values)
-    return Described(parameters=tuple(kind or UNKNOWN for kind in kinds),
-                     columns=tuple(ColumnOnWire(name=name, kind=kind) for name, kind in columns))
+        if stated[at] == NUMERIC:
+            kinds[at] = _kind_of_numeric(text, values, at, connection)
+    return Described(parameters=tuple(kind or UNKNOWN for kind in kinds), columns=columns_of(text, values, connection))
+
+
+def columns_of(text: str, values: Sequence[Any], connection: Connection) -> tuple[ColumnOnWire, ...]:
+    """The columns that the answer of a statement will have. Raises a located `errors.Error`."""
+    return tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in describe(text, connection.session, values))
+
+
+def kind_of(column: DescribedColumn | AnswerColumn) -> str:
+    """The kind of a column: of sums that 64 bits need not hold, the one that is numeric to clients."""
+    return "HUGEINT" if column.wide else column.type.value
+
+
+def _kind_of_numeric(text: str, values: Sequence[object], at: int, connection: Connection) -> str:
+    """Which numbers a parameter takes that a client states to be numeric: whole ones as such and others as doubles, where that
+    makes no other columns, as in age > $1; else one of the two. A double would not hold all numbers of 64 bits."""
+    found: dict[str, tuple[ColumnOnWire, ...]] = {}
+    for kind in ("BIGINT", "DOUBLE"):
+        for value in TRIED[kind]:
+            with contextlib.suppress(Error):
+                found.setdefault(kind, columns_of(text, [*values[:at], value, *values[at + 1:]], connection))
+    return NUMERIC if len(found) == 2 and len({*found.values()}) == 1 else "DOUBLE" if "DOUBLE" in found else "BIGINT"
 
 
 def _tried(stated: str | None, likely: str | None) -> Iterator[tuple[str, object]]:
-    kinds = [stated] if stated is not None else [*([likely] if likely else []), *(kind for kind in TRIED if kind != likely)]
+    others = (kind for kind in TRIED if kind not in (likely, NUMERIC))
+    kinds = [stated] if stated is not None else [*([likely] if likely else []), *others]
     return ((kind, value) for kind in kinds for value in TRIED[kind])
 
 

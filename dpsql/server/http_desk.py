@@ -20,7 +20,8 @@ from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.doors import FirstProof, Say
 from dpsql.server.http_errors import HttpRefusal, limited, not_logged_in, refused, told_over_http
 from dpsql.server.http_sessions import HttpSession, HttpSessions
-from dpsql.server.logins import PLAIN, FailedLogins, NotProven
+from dpsql.server.login_delays import FailedLogins, network
+from dpsql.server.logins import PLAIN, NotProven
 from dpsql.server.passwords import library
 from dpsql.server.server_limits import AccountUse, ServerLimits
 
@@ -58,8 +59,7 @@ class HttpDesk:
 
     async def log_in(self, name: str, password: str, address: str) -> tuple[str, HttpSession]:
         """A new session and its token. Raises HttpRefusal: in the same words for a name that is nobody's and a wrong password."""
-        with _limits(), self.use.unproven(address):
-            await asyncio.sleep(self._failed.delay(address, time.monotonic()))
+        with _limits(), self.use.unproven(network(address)):
             connection = await self._connected(names.normal(name), password, address)
         counted, kept = contextlib.ExitStack(), False
         try:
@@ -79,9 +79,9 @@ class HttpDesk:
 
     async def _connected(self, name: str, password: str, address: str) -> Connection:
         try:
-            return await self.run(lambda: connected(self._door, name, password))
+            async with self._failed.attempt(address):
+                return await self.run(lambda: connected(self._door, name, password))
         except NotProven:
-            self._failed.failed(address, time.monotonic())
             LOG.warning("a login from %s failed", address)
             raise refused(401, "login", "the name or the password is wrong", kind="OperationalError", sqlstate="28P01") from None
         except Error as fault:

@@ -21,6 +21,7 @@ from dpsql.errors import OperationalError
 from dpsql.server import logins
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.doors import Door
+from dpsql.server.login_delays import FailedLogins, network
 from dpsql.server.packets import Gone, error_of
 from dpsql.server.server_limits import AccountUse, ServerLimits
 from dpsql.server.startup import Cancelling, Startup, started
@@ -90,7 +91,7 @@ class ListeningServer:
     def __init__(self, *, door: Door, tls: TlsTerms | None, needs_tls: bool, limits: ServerLimits) -> None:
         self.limits, self.door, self.needs_tls = limits, door, needs_tls
         self.certificate = tls.certificate if tls is not None else None
-        self.use, self.failed = AccountUse(limits), logins.FailedLogins()
+        self.use, self.failed = AccountUse(limits), FailedLogins()
         self._tls = tls.context if tls is not None else None
         self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="seat")
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="login")  # they wait for clients
@@ -142,7 +143,7 @@ class ListeningServer:
         with contextlib.ExitStack() as unproven:
             unproven.enter_context(self._logging_in())
             try:
-                unproven.enter_context(self.use.unproven(logins.network(address)))
+                unproven.enter_context(self.use.unproven(network(address)))
                 async with asyncio.timeout(self.limits.authentication_seconds):
                     what = await started(sock, self._tls, self.limits)
             except RefusedOnWire as refusal:

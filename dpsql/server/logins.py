@@ -1,4 +1,4 @@
-"""Proving to know a password, and what follows on too many failures.
+"""Proving to know a password.
 
 The exchange is SCRAM-SHA-256, with channel binding where there is TLS: then a man in the middle with a certificate of their own
 cannot pass the proof on.
@@ -6,8 +6,6 @@ cannot pass the proof on.
 
 from __future__ import annotations
 
-import ipaddress
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from dpsql.server.passwords import Verifier, library
@@ -80,41 +78,3 @@ def _parts(first: str) -> tuple[str, str, str]:
     if not name.startswith("n="):
         raise ValueError("no name")
     return f"{flag},{authorization},", name, rest
-
-
-class FailedLogins:
-    """Counts failed logins of an address; too many in a minute delay the next ones, each twice as long as the one before.
-
-    Memory is bounded: the addresses that failed longest ago are forgotten first.
-    """
-
-    FREE, MINUTE, LONGEST, ADDRESSES = 5, 60.0, 16.0, 10_000
-
-    def __init__(self) -> None:
-        self._failed: OrderedDict[str, list[float]] = OrderedDict()
-
-    def failed(self, address: str, now: float) -> None:
-        key = network(address)
-        self._failed[key] = [*self._recent(key, now), now][-16:]
-        self._failed.move_to_end(key)
-        while len(self._failed) > self.ADDRESSES:
-            self._failed.popitem(last=False)
-
-    def delay(self, address: str, now: float) -> float:
-        """Seconds until the next login of an address may begin."""
-        over = len(self._recent(network(address), now)) - self.FREE
-        return 0.0 if over < 0 else min(2.0**over, self.LONGEST)
-
-    def _recent(self, key: str, now: float) -> list[float]:
-        return [then for then in self._failed.get(key, []) if now - then < self.MINUTE]
-
-
-def network(address: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits, as one machine has all of these."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
-    return str(found)

@@ -23,10 +23,27 @@ class Gone(Exception):
     """The client is gone, or does not read."""
 
 
+class WatchedReader(asyncio.StreamReader):
+    """A reader that tells that its stream has ended, though not all of it is read. What waits unread to be more than twice its
+    limit hides the end."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit)
+        self.ended = asyncio.Event()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.ended.set()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self.ended.set()
+
+
 class Packets:
     """One stream after the start of TLS, if there is any."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: BackendConnection,
+    def __init__(self, reader: WatchedReader, writer: asyncio.StreamWriter, connection: BackendConnection,
                  send_seconds: float) -> None:
         self._reader, self._writer, self._connection, self._send_seconds = reader, writer, connection, send_seconds
         self._out = bytearray()
@@ -48,6 +65,10 @@ class Packets:
             return head + await self._reader.readexactly(length - 4)
         except (asyncio.IncompleteReadError, OSError):
             raise Gone from None
+
+    async def left(self) -> None:
+        """Returns when the client has closed its connection, or has lost it."""
+        await self._reader.ended.wait()
 
     def send(self, *messages: PGMessage) -> None:
         for message in messages:

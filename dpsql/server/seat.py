@@ -14,14 +14,15 @@ from typing import Any, TypeGuard
 from sqlglot import exp
 
 from dpsql.answers.answer import Answer
+from dpsql.answers.listings import price_in_words
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.answering import seen_by
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.server import oversight
-from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
+from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
-from dpsql.server.described import count_of, describe_with
+from dpsql.server.described import columns_of, count_of, describe_with, kind_of
 from dpsql.server.sqlstates import cancelled, told
 from dpsql.server.statements_about_connection import Settings, read_setting
 from dpsql.sql.text import border
@@ -32,6 +33,8 @@ from dpsql.sql.text.statement import Query, Statement
 OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table are refused
 VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
 MOST, LEAST = 2**63 - 1, -(2**63)
+STOPPED = ("interrupted", "cancelled")  # codes of a statement that was interrupted before its charge
+_AGAIN = 0.02  # seconds between two attempts to interrupt: one that comes before a statement has begun is lost
 
 
 class ConnectionSeat:
@@ -41,6 +44,7 @@ class ConnectionSeat:
         self._connection, self._user, self._database = connection, user, database
         self._settings = Settings(version=VERSION, startup=startup)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
+        self._was_late = False  # the statement took longer than statement_timeout
         self._catalogue: tuple[object, CatalogDatabase] | None = None
 
     @property
@@ -107,6 +111,8 @@ class ConnectionSeat:
     def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         cursor = self._connection.execute(text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
+        if cursor.answer is not None:
+            columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
         notices = [*self._notices(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
@@ -155,7 +161,7 @@ class ConnectionSeat:
         if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
             if self._catalogue is not None:
                 self._catalogue[1].close()
-            asking = Asking(user=self._user, database=self._database, schema=border.MAIN,
+            asking = Asking(user=self._user, database=self._database, schema=border.PUBLIC,
                             version=f"PostgreSQL {VERSION} (dpsql)", settings=self._settings.values)
             self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, asking)
         return self._catalogue[1]
@@ -163,7 +169,7 @@ class ConnectionSeat:
     def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
         """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""
         try:
-            return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in self._connection.describe(text, tuple(parameters)))
+            return columns_of(text, parameters, self._connection)
         except Error as fault:
             if statement.parameters or fault.code not in OF_ROWS:
                 raise
@@ -175,16 +181,57 @@ class ConnectionSeat:
         """Errors in the terms of PostgreSQL; and whether a statement runs, for `cancel`."""
         with self._busy:
             self._was_cancelled.clear()
+            self._was_late = False
             fault: Error | None = None
             try:
-                yield
+                with self._in_time():
+                    yield
             except Error as caught:
                 fault = caught
             except Exception:
                 fault = InternalError("a fault of the server stopped this", code="fault")
-            stopped = fault is not None and (isinstance(fault, Incident) and self._was_cancelled.is_set())
-        if fault is not None:
-            raise (cancelled() if stopped else told(fault, text)) from None
+            refusal = None if fault is None else self._refusal(fault, text)
+        if refusal is not None:
+            raise refusal from None
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`: after its
+        charge it fails and counts as such, as how long it takes may depend on private rows. The next one is never meant."""
+        if not (seconds := self._settings.timeout):
+            yield
+            return
+        over = threading.Event()
+
+        def watch() -> None:
+            if over.wait(seconds):
+                return
+            self._was_late = True
+            while not over.wait(_AGAIN):
+                self._connection.interrupt()
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+
+    def _refusal(self, fault: Error, text: str) -> RefusedOnWire:
+        was_stopped = self._was_late or self._was_cancelled.is_set()
+        if was_stopped and isinstance(fault, Incident):
+            return cancelled(late=self._was_late, charged=self._last_charge())
+        if was_stopped and fault.code in STOPPED:
+            return cancelled(late=self._was_late)
+        return told(fault, text)
+
+    def _last_charge(self) -> str:
+        """What the statement was charged that just failed, in words."""
+        with contextlib.suppress(Error):
+            charge = self._connection.session.ledger.last(self._connection.session.account)
+            return "" if charge is None else price_in_words(charge)
+        return "its price"
 
 
 _NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up

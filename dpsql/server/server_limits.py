@@ -20,6 +20,7 @@ class ServerLimits:
     authentication_seconds: float = 30.0
     idle_seconds: float = 8 * 3600.0
     send_seconds: float = 120.0  # a client that does not read for so long is cut off
+    left_seconds: float = 10.0  # what a statement gets to finish whose client has left: then its answer is kept
     stop_seconds: float = 30.0  # what statements that run get to finish when the server stops
     unproven_bytes: int = 16_384  # of one message before the password is proven
     message_bytes: int = 1_048_576

@@ -16,7 +16,8 @@ BY_CODE: Mapping[str, str] = {
     "unknown-table": "42P01", "undeclared-table": "42P01", "outside-table": "42P01",
     "unknown-column": "42703", "undeclared-column": "42703", "ambiguous-column": "42702",
     "type": "42804", "cast": "42846", "unknown-function": "42883", "group-by": "42803", "aggregate-here": "42803",
-    "parameter": "42P02", "parameters": "42P02", "alias": "42712", "interrupted": "57014", "closed": "08003",
+    "parameter": "42P02", "parameters": "42P02", "alias": "42712", "interrupted": "57014", "cancelled": "57014",
+    "closed": "08003",
     "unknown-setting": "42704", "user": "28000", "bad-setting": "22023", "data-changed": "55000", "account-busy": "53300",
     "role": "42501",
 }
@@ -43,8 +44,11 @@ def state_of(fault: Error) -> str:
     return BY_CODE.get(fault.code) or next((state for kind, state in BY_CLASS if isinstance(fault, kind)), "XX000")
 
 
-def cancelled() -> RefusedOnWire:
-    """What a statement ends with that was cancelled after its charge."""
-    return RefusedOnWire("canceling statement due to user request", sqlstate="57014",
-                         detail="The statement was charged before it was cancelled, and the charge is kept.",
-                         hint="SHOW BUDGET tells what is left")
+def cancelled(*, late: bool = False, charged: str | None = None) -> RefusedOnWire:
+    """What a statement ends with that was cancelled, or was `late`; after its charge, if that is given."""
+    why = "statement timeout" if late else "user request"
+    if charged is None:
+        return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014", detail="Nothing was charged.")
+    return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014",
+                         detail=f"The statement was charged before ({charged}), and the charge is kept; it counts as one that "
+                         "failed.", hint="SHOW BUDGET tells what is left")

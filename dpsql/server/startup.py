@@ -24,7 +24,7 @@ from pygwire.messages import (
 )
 
 from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.packets import Gone, Packets, clean, decoded, error_of, violated
+from dpsql.server.packets import Gone, Packets, WatchedReader, clean, decoded, error_of, violated
 from dpsql.server.server_limits import ServerLimits
 
 MAJOR, NEWEST = 3, 0x0003_0002  # the protocol 3.2
@@ -111,7 +111,7 @@ async def _stream(sock: socket.socket, tls: ssl.SSLContext | None, connection: B
                   limits: ServerLimits) -> Packets:
     """A stream over the socket, which it owns from now on; `head` was read of it already. Raises Gone."""
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=limits.unproven_bytes)
+    reader = WatchedReader(limit=limits.unproven_bytes)
     reader.feed_data(head)
     protocol = asyncio.StreamReaderProtocol(reader)
     seconds = None if tls is None else _HANDSHAKE_SECONDS

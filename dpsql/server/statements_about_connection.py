@@ -1,7 +1,8 @@
 """SET, SHOW, RESET and what else is about a connection alone, as clients of PostgreSQL use them.
 
-Values are shown in one way only, so settings that would change it are refused; others are kept and have no effect. Four are of
-dpsql: epsilon, delta, rho and confidence, the price and the confidence of statements that state none.
+Values are shown in one way only, so settings that would change it are refused; others are kept and have no effect, but for
+statement_timeout. Four are of dpsql: epsilon, delta, rho and confidence, the price and the confidence of statements that state
+none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sqlglot.errors import TokenError
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.server.answers_on_wire import ColumnOnWire
-from dpsql.sql.text.border import MAIN
+from dpsql.sql.text.border import PUBLIC
 
 OWN = ("epsilon", "delta", "rho", "confidence")
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
@@ -28,7 +29,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "datestyle": ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd", "mdy", "dmy", "ymd"), "bytea_output": ("hex", "escape"),
 }
 DEFAULTS: Mapping[str, str] = {
-    "search_path": MAIN,
+    "search_path": PUBLIC,
     "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
     "IntervalStyle": "postgres", "integer_datetimes": "on", "standard_conforming_strings": "on", "application_name": "",
     "is_superuser": "off", "transaction_isolation": "serializable", "default_transaction_isolation": "serializable",
@@ -49,10 +50,14 @@ class Settings:
     """The settings of a connection: those of the server, and what the client sets."""
 
     def __init__(self, *, version: str, startup: Mapping[str, str]) -> None:
+        """`startup` are those that the client states when it connects. Raises OptionError."""
         self._first = {name.lower(): value for name, value in (*DEFAULTS.items(), ("server_version", version))}
-        known = {name.lower(): value for name, value in startup.items() if name.lower() in self._first}
+        given = {**_options(startup.get("options", "")), **startup}
+        known = {name.lower(): value for name, value in given.items() if name.lower() in self._first}
         self._first |= {name: value for name, value in known.items() if name not in FIXED and not name.startswith("server_")}
         self._set: dict[str, str] = {}
+        if "statement_timeout" in known:
+            self.set("statement_timeout", known["statement_timeout"])
 
     @property
     def values(self) -> Mapping[str, str]:
@@ -77,6 +82,8 @@ class Settings:
                               try_=self._first[name])
         if name.startswith("server_"):
             raise OptionError(f"{name} is not changed", code="bad-setting", subject=name)
+        if name == "statement_timeout" and _seconds(value) is None:
+            raise OptionError(f"{value[:20]} is no time", code="bad-setting", subject=name, try_="'30s', or 30000 for as many ms")
         self._set[name] = self._first[name] if allowed is not None else value
 
     def reset(self) -> None:
@@ -84,9 +91,29 @@ class Settings:
         self._set.clear()
 
     @property
+    def timeout(self) -> float:
+        """What a statement may take, in seconds; 0 for any time."""
+        return _seconds(self.values["statement_timeout"]) or 0.0
+
+    @property
     def terms(self) -> dict[str, object]:
         """The settings that are dpsql's own, as `Connection.set_terms` takes them."""
         return {name: _number(self._set[name]) for name in OWN if name in self._set}
+
+
+def _options(text: str) -> dict[str, str]:
+    """Settings in the options of a connection: ``-c statement_timeout=5s --jit=off``. Blanks in values have a backslash."""
+    found = re.findall(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", text)
+    return {name.replace("-", "_"): re.sub(r"\\(.)", r"\1", value) for name, value in found}
+
+
+_UNITS = {"us": 1e-6, "": 1e-3, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _seconds(text: str) -> float | None:
+    """A time as PostgreSQL writes it, such as 500, 500ms or 2min; None for what is none."""
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|min|h|d|)\s*", text, re.ASCII)
+    return None if found is None else float(found[1]) * _UNITS[found[2]]
 
 
 def _number(text: str) -> object:

@@ -25,9 +25,9 @@ SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # b
 _INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, _UNKNOWN = 21, 23, 20, 700, 701, 1700, 705
 _TEXTS = (25, 1043, 1042, 19)  # text, varchar, bpchar, name
 GIVEN: dict[int, str | None] = {0: None, _UNKNOWN: None, _INT2: "BIGINT", _INT4: "BIGINT", _INT8: "BIGINT", _FLOAT4: "DOUBLE",
-                                _FLOAT8: "DOUBLE", _NUMERIC: "DOUBLE", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
+                                _FLOAT8: "DOUBLE", _NUMERIC: "NUMERIC", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
                                 **dict.fromkeys(_TEXTS, "VARCHAR")}
-"""The kinds that clients' types of parameters state; a numeric may be whole, which `read` looks at."""
+"""The kinds that clients' types of parameters state. NUMERIC is one of parameters alone: a whole number or a double."""
 
 _EPOCH = dt.datetime(2000, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -84,7 +84,9 @@ def _in_kind(value: Any, kind: str, place: int) -> object:
             if whole is not None and (abs(whole) < _HUGE if kind == "HUGEINT" else -(2**63) <= whole < 2**63):
                 return whole
             raise RefusedOnWire(f"parameter ${place} is no whole number in the range of {kind.lower()}", sqlstate="22003")
-        case "DOUBLE" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        case "NUMERIC" if (whole := _whole(value)) is not None and -(2**63) <= whole < 2**63:
+            return whole
+        case "DOUBLE" | "NUMERIC" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             try:
                 return float(value)
             except OverflowError:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -55,6 +55,7 @@ from dpsql.server import logins, types_on_wire
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire, Seat
 from dpsql.server.doors import Door, FirstProof
 from dpsql.server.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
+from dpsql.server.login_delays import FailedLogins
 from dpsql.server.packets import Gone, clean, error_of, notices_of, violated
 from dpsql.server.server_limits import AccountUse, ServerLimits
 from dpsql.server.startup import Startup
@@ -72,7 +73,7 @@ class Serving(Protocol):
 
     limits: ServerLimits
     use: AccountUse
-    failed: logins.FailedLogins
+    failed: FailedLogins
     door: Door
     certificate: str | None
     """In PEM, where clients can bind their proof to it."""
@@ -162,14 +163,14 @@ class Client:
             raise RefusedOnWire("no user is named", sqlstate="28000", severity="FATAL")
         if given.get("replication", "false").lower() not in ("", "0", "false", "off", "no"):
             raise RefusedOnWire("replication is not served", sqlstate="0A000", severity="FATAL")
-        await asyncio.sleep(self._serving.failed.delay(self._address, time.monotonic()))
         name, database = names.normal(given["user"]), given.get("database") or given["user"]
         try:
-            first, loop = await self._first_proof(), asyncio.get_running_loop()
-            seat = await self._serving.run_login(lambda: _entered(lambda: self._serving.door.enter(
-                name, database, given, first, lambda told: asyncio.run_coroutine_threadsafe(self._said(told), loop).result())))
+            async with self._serving.failed.attempt(self._address):
+                first, loop = await self._first_proof(), asyncio.get_running_loop()
+                seat = await self._serving.run_login(lambda: _entered(lambda: self._serving.door.enter(
+                    name, database, given, first,
+                    lambda told: asyncio.run_coroutine_threadsafe(self._said(told), loop).result())))
         except logins.NotProven as fault:
-            self._serving.failed.failed(self._address, time.monotonic())
             LOG.warning("a login from %s failed", self._address)
             if fault.malformed:
                 raise violated() from None
@@ -434,22 +435,31 @@ class Client:
             formats = portal.formats if portal is not None else (0,) * len(outcome.columns or ())
             return outcome, _encoded(outcome, formats, _least(most))
 
-        self._working = True
-        try:
+        async with self._at_work():
             outcome, rows = await self._in_thread(executed)
-        finally:
-            self._working = False
         if portal is not None:
             portal.outcome = outcome
         self._packets.send(*notices_of(outcome.notices))
         return outcome, rows
 
     async def _rows(self, outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
-        self._working = True
-        try:
+        async with self._at_work():
             return await self._in_thread(lambda: _encoded(outcome, formats, most))
+
+    @contextlib.asynccontextmanager
+    async def _at_work(self) -> AsyncGenerator[None]:
+        """A context in which a statement runs that can be interrupted; it is, some time after its client has left."""
+        async def watch() -> None:
+            await self._packets.left()
+            await asyncio.sleep(self._limits.left_seconds)
+            self.cancel()
+
+        self._working, watching = True, asyncio.create_task(watch())
+        try:
+            yield
         finally:
             self._working = False
+            watching.cancel()
 
     async def _send(self, rows: _Rows) -> bool:
         """Whether more may follow."""

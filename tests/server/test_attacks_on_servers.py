@@ -24,6 +24,7 @@ from dpsql.server import logins
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, read_question
 from dpsql.server.catalog_rewriting import Asking
+from dpsql.server.login_delays import network
 from dpsql.server.passwords import Verifier, verifier
 from dpsql.server.server_limits import AccountUse, ServerLimits
 
@@ -91,10 +92,10 @@ def test_a_text_is_read_in_time_that_grows_as_it_does() -> None:
 
 def test_one_machine_does_not_take_all_connections_by_having_many_addresses() -> None:
     use = AccountUse(ServerLimits(unproven_of_address=2))
-    first, second = (use.unproven(logins.network(f"2001:db8::{last}")) for last in (1, 2))
-    with first, second, pytest.raises(RefusedOnWire, match="too many"), use.unproven(logins.network("2001:db8::3")):
+    first, second = (use.unproven(network(f"2001:db8::{last}")) for last in (1, 2))
+    with first, second, pytest.raises(RefusedOnWire, match="too many"), use.unproven(network("2001:db8::3")):
         pass
-    with use.unproven(logins.network("2001:db8:1::1")), use.unproven(logins.network("192.0.2.1")):
+    with use.unproven(network("2001:db8:1::1")), use.unproven(network("192.0.2.1")):
         pass
 
 

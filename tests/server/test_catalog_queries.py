@@ -71,7 +71,7 @@ def test_their_columns_are_known_before(title: str, database: CatalogDatabase, o
 
 def test_the_tables_of_the_policy_are_listed(database: CatalogDatabase) -> None:
     found = ask(database, "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 2")
-    assert found.rows == [("main", "people"), ("main", "visits")]
+    assert found.rows == [("public", "people"), ("public", "visits")]
     found = ask(database, "SELECT column_name, data_type, is_nullable FROM information_schema.columns WHERE table_name = $1 ORDER BY ordinal_position", "visits")
     assert found.rows == [("visit_id", "bigint", "NO"), ("person_id", "bigint", "YES"), ("seen", "timestamp without time zone", "YES")]
     assert ask(database, "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f'").rows == [

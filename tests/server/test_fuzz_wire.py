@@ -25,8 +25,8 @@ from pygwire import BackendConnection, BackendMessageDecoder, ConnectionPhase
 from support.seats import ScriptedSeat
 from support.wire_servers import Raw, UsersDoor, add, packet, running, startup
 
-from dpsql.server import logins
-from dpsql.server.packets import Packets
+from dpsql.server.login_delays import FailedLogins
+from dpsql.server.packets import Packets, WatchedReader
 from dpsql.server.server_limits import AccountUse, ServerLimits
 from dpsql.server.startup import Startup
 from dpsql.server.wire import Client
@@ -139,7 +139,7 @@ class Alone:
 
     def __init__(self, users: Path) -> None:
         self.limits = ServerLimits(statements_a_minute=10**9, message_bytes=4096, authentication_seconds=5)
-        self.use, self.failed = AccountUse(self.limits), logins.FailedLogins()
+        self.use, self.failed = AccountUse(self.limits), FailedLogins()
         self.door, self.certificate, self.needs_tls = UsersDoor(users, ScriptedSeat), None, False
 
     async def run(self, work: Any) -> Any:
@@ -152,7 +152,7 @@ class Alone:
 async def answered(sent: bytes, serving: Alone, *, logged_in: bool) -> bytes:
     """All that a server says to some bytes and their end."""
     loop = asyncio.get_running_loop()
-    reader, transport = asyncio.StreamReader(limit=4096), Transport()
+    reader, transport = WatchedReader(limit=4096), Transport()
     reader.feed_data(sent)
     reader.feed_eof()
     protocol = asyncio.StreamReaderProtocol(reader)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import resource
 import signal
@@ -24,8 +26,10 @@ from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds,
 
 from dpsql.demo import folder
 from dpsql.errors import LedgerError, OperationalError, PolicyError
-from dpsql.server import listening, logins, passwords
+from dpsql.server import listening, passwords
 from dpsql.server.answers_on_wire import RefusedOnWire
+from dpsql.server.login_delays import FailedLogins
+from dpsql.server.logins import NotProven
 from dpsql.server.serving import serve
 
 
@@ -130,7 +134,7 @@ def test_a_client_that_does_not_read_holds_little_and_is_cut_off(tmp_path: Path)
 
 
 def test_failed_logins_are_slowed_down() -> None:
-    failed = logins.FailedLogins()
+    failed = FailedLogins()
     for i in range(5):
         assert failed.delay("192.0.2.1", float(i)) == 0
         failed.failed("192.0.2.1", float(i))
@@ -141,9 +145,46 @@ def test_failed_logins_are_slowed_down() -> None:
     for i in range(6):
         failed.failed(f"2001:db8::{i}", 0.0)
     assert failed.delay("2001:db8::ffff", 1.0) > 0 and failed.delay("2001:db8:1::1", 1.0) == 0
-    for i in range(logins.FailedLogins.ADDRESSES + 10):
+    for i in range(FailedLogins.ADDRESSES + 10):
         failed.failed(str(i), 0.0)
-    assert len(failed._failed) == logins.FailedLogins.ADDRESSES
+    assert len(failed._failed) == FailedLogins.ADDRESSES
+
+
+def test_logins_under_way_count_as_those_that_failed() -> None:
+    failed, begun = FailedLogins(), list[float]()
+
+    async def attempt(seconds: float, *, proven: bool) -> None:
+        with contextlib.suppress(NotProven):
+            async with failed.attempt("192.0.2.1"):
+                begun.append(time.monotonic())
+                await asyncio.sleep(seconds)
+                if not proven:
+                    raise NotProven
+
+    async def many(number: int, seconds: float, *, proven: bool) -> float:
+        begun.clear()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(number):
+                group.create_task(attempt(seconds, proven=proven))
+        return max(begun) - min(begun)
+
+    assert asyncio.run(many(15, 0.01, proven=True)) < 0.9, "those who log in do not wait long for each other"
+    failed.LONGEST = 2.0  # type: ignore[misc]
+    assert asyncio.run(many(7, 2.5, proven=False)) > 1.9 and [then - begun[0] > 0.9 for then in begun] == [False] * 5 + [True] * 2
+    assert not failed._under_way and failed.delay("192.0.2.1", time.monotonic()) == 2.0
+
+
+def test_a_statement_whose_client_has_left_is_finished_if_it_takes_little(tmp_path: Path) -> None:
+    with running(tmp_path, left_seconds=0.4) as server:
+        for number, (text, interrupted) in enumerate((("SLEEP 0.2", False), ("SLEEP 30", True))):
+            raw = Raw(server.port)
+            raw.login()
+            raw.send(query(text))
+            wait_until(lambda at=number: server.seats[at].executed)
+            begun = time.monotonic()
+            raw.close()
+            wait_until(lambda at=number: server.seats[at].closed)
+            assert server.seats[number].interrupted.is_set() is interrupted and time.monotonic() - begun < 5
 
 
 def test_stopping_waits_for_statements_and_tells_the_others(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from support import worlds
 from support.grammar_sentences import accepted
 
 import dpsql
+from dpsql.errors import OptionError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.server.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
 from dpsql.server.seat import ConnectionSeat, _in_64_bits, seats
+from dpsql.server.statements_about_connection import Settings
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 
@@ -91,6 +93,35 @@ def test_numbers_beyond_64_bits_are_held_and_told() -> None:
     assert _in_64_bits([(1, 2**63 - 1), (None, None)], [0, 1]) == ([(1, 2**63 - 1), (None, None)], [])
 
 
+@pytest.mark.parametrize(("text", "kinds"), [
+    ("SELECT SUM(age), COUNT(*), AVG(age) FROM people", ["BIGINT", "BIGINT", "DOUBLE"]),
+    ("SELECT SUM(CAST(weight AS BIGINT)) AS s, SUM(age) AS t FROM people", ["HUGEINT", "BIGINT"]),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) SUM(CAST(weight AS BIGINT)) AS s FROM people", ["HUGEINT", "DOUBLE", "DOUBLE"]),
+])
+def test_sums_that_64_bits_need_not_hold_are_numeric_by_the_statement_alone(text: str, kinds: list[str], seat: ConnectionSeat) -> None:
+    described = seat.describe(text, []).columns
+    assert described is not None and [column.kind for column in described] == kinds
+    for _ in range(2):  # the second one is stored
+        assert seat.execute(text, ()).columns == described
+
+
+# -- the schema
+
+@pytest.mark.parametrize("text", [
+    "SELECT COUNT(*) FROM public.people AS p JOIN \"public\".visits USING (person_id) WHERE p.age > 30", "SELECT * FROM PUBLIC.people LIMIT 0",
+    "SELECT AVG(public.people.age) FROM public.people WHERE main.people.sex = 'f'", "SELECT public.people.age FROM \"public\".\"people\" WHERE 1 = 0",
+])
+def test_tables_are_in_the_schema_public_which_main_is_too(text: str, seat: ConnectionSeat) -> None:
+    assert seat.execute(text, ()).columns == seat.describe(text, []).columns == seat.describe(text.replace("public", "main"), []).columns or "AVG" in text
+    listed = "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_name = 'people'"
+    assert rows(seat.execute(listed, ())) == rows(seat.execute("SELECT current_schema()", ())) == [("public",)]
+
+
+def test_no_other_schema_has_tables(seat: ConnectionSeat) -> None:
+    told = refusal(seat, "SELECT COUNT(*) FROM other.people")
+    assert told.sqlstate == "0A000" and told.position == 22
+
+
 # -- parameters
 
 @pytest.mark.parametrize(("text", "given", "kinds"), [
@@ -115,6 +146,19 @@ def test_kinds_of_parameters_are_those_that_the_binder_takes(text: str, given: l
     assert described.parameters == kinds and described.columns and spent(seat) == before
     values = {"BIGINT": 1, "DOUBLE": 0.5, "VARCHAR": "f", "DATE": dt.date(2000, 1, 1), "BOOLEAN": True, "TIMESTAMP": dt.datetime(2019, 1, 1)}
     assert seat.execute(text, [values[kind] for kind in kinds]).columns == described.columns
+
+
+@pytest.mark.parametrize(("text", "kinds"), [
+    ("SELECT COUNT(*) FROM people WHERE age > $1", ("NUMERIC",)), ("SELECT COUNT(*) FROM people WHERE income BETWEEN $1 AND $2", ("NUMERIC", "NUMERIC")),
+    ("SELECT SUM(age + $1) FROM people", ("DOUBLE",)), ("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex LIMIT $1", ("BIGINT",)),
+    ("SELECT QUANTILE_CONT(age, $1) FROM people", ("NUMERIC",)), ("SELECT relname FROM pg_class WHERE oid = $1", ("NUMERIC",)),
+])
+def test_numeric_parameters_stay_whole_where_that_makes_no_other_columns(text: str, kinds: tuple[str, ...], seat: ConnectionSeat) -> None:
+    given = ["NUMERIC"] * len(kinds)
+    assert seat.describe(text, given).parameters == kinds
+    columns = {seat.execute(text, [value] * len(kinds)).columns for value in (1, 0.5) if kinds[0] == "NUMERIC"}
+    assert columns <= {seat.describe(text, given).columns}
+    assert refusal(seat, "SELECT COUNT(*) FROM people WHERE age > $1").sqlstate == "42P02"
 
 
 def test_accepted_statements_with_parameters_are_described(seat: ConnectionSeat) -> None:
@@ -190,7 +234,7 @@ def test_what_may_have_a_row_is_no_probe(text: str, seat: ConnectionSeat) -> Non
 
 @pytest.mark.parametrize(("text", "name", "value"), [
     ("SHOW server_version", "server_version", "15.0"), ("show transaction isolation level", "transaction_isolation", "serializable"),
-    ("SHOW search_path", "search_path", "main"), ("SHOW standard_conforming_strings", "standard_conforming_strings", "on"),
+    ("SHOW search_path", "search_path", "public"), ("SHOW standard_conforming_strings", "standard_conforming_strings", "on"),
     ("SHOW TIME ZONE", "TimeZone", "UTC"), ("show application_name;", "application_name", "psql"), ("SHOW epsilon", "epsilon", "as opened"),
 ])
 def test_settings_are_shown(text: str, name: str, value: str, seat: ConnectionSeat) -> None:
@@ -309,6 +353,51 @@ def test_a_cancelled_statement_ends_soon_and_says_that_it_was_charged(seat: Conn
     assert spent(seat) != before
     monkeypatch.undo()
     assert rows(seat.execute("SELECT COUNT(*) FROM scores WHERE points > 2", ()))
+
+
+def test_a_statement_that_takes_longer_than_its_time_ends_as_if_cancelled(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seat = seats(lambda user, database: dpsql.connect(project / "people.duckdb", budget="person", analyst=user, epsilon=1, delta=1e-6))("eve", "study", {})
+    looks = Kernel._look
+
+    def looking(kernel: Kernel, *given: object) -> object:
+        kernel._reader.rows("SELECT COUNT(*) FROM range(30000000000) AS t(x) WHERE x % 3 = 0")
+        return looks(kernel, *given)  # type: ignore[arg-type]
+
+    seat.execute("SET statement_timeout = '0.5s'", ())
+    monkeypatch.setattr(Kernel, "_look", looking)
+    before, began = spent(seat), time.monotonic()
+    told = refusal(seat, "SELECT COUNT(*) FROM scores WHERE points > 3")
+    assert 0.4 < time.monotonic() - began < 20 and told.sqlstate == "57014" and "statement timeout" in told.message
+    assert "(ε = 1), and the charge is kept" in told.detail and spent(seat) != before
+    monkeypatch.undo()
+    seat.execute("RESET statement_timeout", ())
+    assert rows(seat.execute("SELECT COUNT(*) FROM scores WHERE points > 4", ())), "the next one is not meant"
+    assert len(seat._connection.session.ledger.failed(seat._connection.session.account)) == 1
+    seat.close()
+
+
+def test_a_statement_that_is_stopped_before_its_charge_costs_nothing(seat: ConnectionSeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = type(seat._connection.session)
+    monkeypatch.setattr(session, "check_interrupted", lambda own, check=session.check_interrupted: (own.interrupted.wait(20), check(own)))
+    seat.execute("SET statement_timeout = 100", ())
+    before = spent(seat)
+    told = refusal(seat, "SELECT COUNT(*) FROM scores WHERE points > 2.5")
+    assert (told.sqlstate, told.detail) == ("57014", "Nothing was charged.") and spent(seat) == before
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("1500", 1.5), ("2min", 120), ("1h", 3600), ("250 ms", 0.25), ("'30s'", 30)])
+def test_times_are_written_as_in_postgresql(text: str, seconds: float, seat: ConnectionSeat) -> None:
+    seat.execute(f"SET statement_timeout TO {text}", ())
+    assert seat._settings.timeout == seconds
+    seat.execute("RESET statement_timeout", ())
+    assert refusal(seat, "SET statement_timeout = 'soon'").sqlstate == "22023" and seat._settings.timeout == 0
+
+
+def test_options_of_a_connection_are_settings() -> None:
+    found = Settings(version="15.0", startup={"options": "-c statement_timeout=5s --jit=off -c application_name=a\\ b"})
+    assert found.timeout == 5 and found.values["application_name"] == "a b"
+    with pytest.raises(OptionError):
+        Settings(version="15.0", startup={"statement_timeout": "soon"})
 
 
 def test_where_nothing_runs_nothing_is_cancelled(seat: ConnectionSeat) -> None:

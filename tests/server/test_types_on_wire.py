@@ -63,7 +63,9 @@ def test_values_are_written_as_by_postgresql(kind: str, value: object, text: byt
     (b"x", TEXT, 705, "VARCHAR", "x"), (b"5", TEXT, 0, "BIGINT", 5), (b"2024-02-29 +01", TEXT, 0, "DATE", dt.date(2024, 2, 29)),
     (b"2024-02-29T01:02:03.5+00:00", TEXT, 1114, "TIMESTAMP", dt.datetime(2024, 2, 29, 1, 2, 3, 500000)),
     (b"2024-02-29", TEXT, 1082, "TIMESTAMP", dt.datetime(2024, 2, 29)), (b"2024-02-29 10:00", TEXT, 1114, "DATE", dt.date(2024, 2, 29)),
-    (b"nan", TEXT, 701, "DOUBLE", None), (b"12", TEXT, 1043, "VARCHAR", "12"), (b"12", TEXT, 23, "VARCHAR", "12"),
+    (b"nan", TEXT, 701, "DOUBLE", None), (b"9007199254740993", TEXT, 1700, "NUMERIC", 2**53 + 1), (b"12.50", TEXT, 1700, "NUMERIC", 12.5),
+    (b"30.00", TEXT, 1700, "NUMERIC", 30), (b"9223372036854775808", TEXT, 1700, "NUMERIC", 2.0**63), (b"-inf", TEXT, 1700, "NUMERIC", -math.inf),
+    (b"12", TEXT, 1043, "VARCHAR", "12"), (b"12", TEXT, 23, "VARCHAR", "12"),
 ])
 def test_parameters_are_read_by_the_types_of_clients(value: bytes, form: int, oid: int, kind: str, found: object) -> None:
     made = read(value, form, oid, kind, 1)
@@ -94,7 +96,7 @@ def test_values_that_are_none_are_errors(value: bytes, form: int, oid: int, kind
 
 
 def test_types_that_are_unknown_are_refused() -> None:
-    assert kinds_given([0, 20, 1043, 705]) == [None, "BIGINT", "VARCHAR", None]
+    assert kinds_given([0, 20, 1043, 705, 1700]) == [None, "BIGINT", "VARCHAR", None, "NUMERIC"]
     with pytest.raises(RefusedOnWire) as fault:
         kinds_given([20, 2950])
     assert fault.value.sqlstate == "0A000" and "$2" in fault.value.message

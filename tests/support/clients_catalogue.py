@@ -15,8 +15,8 @@ from dpsql.server.catalog_rewriting import Asking
 from dpsql.types import Interval, Type
 
 QUESTIONS = Path(__file__).parents[1] / "server" / "questions_of_clients.sql"
-ASKING = Asking(user="ada", database="demo", version="PostgreSQL 15.0 (dpsql)", schema="main", settings={
-    "search_path": "main", "server_version_num": "150000", "default_table_access_method": "heap"})
+ASKING = Asking(user="ada", database="demo", version="PostgreSQL 15.0 (dpsql)", schema="public", settings={
+    "search_path": "public", "server_version_num": "150000", "default_table_access_method": "heap"})
 
 
 def questions() -> dict[str, str]:

@@ -27,7 +27,7 @@ from dpsql.server.front import Control
 from dpsql.server.http_desk import HttpDesk
 from dpsql.server.http_listening import HttpServer
 from dpsql.server.listening import TlsFiles, listen_on
-from dpsql.server.logins import FailedLogins
+from dpsql.server.login_delays import FailedLogins
 from dpsql.server.remote_session import VaultChannel
 from dpsql.server.server_limits import AccountUse, ServerLimits
 from dpsql.server.vault import Vault

@@ -74,6 +74,8 @@ class Reader:
                     assert _fits(_shape(block.text), _shape(self.shown)), f"{where}this is not what is shown:\n{self.shown}"
                 case "console":
                     pass  # what asks back or goes on: tests/server does it
+                case "ini" | "dockerfile":
+                    pass  # a service and an image: tests/server/test_recipes.py looks at them
                 case other:
                     raise AssertionError(f"{where}nobody runs a block of {other or 'no language'}")
 

@@ -33,7 +33,7 @@ class ScriptedSeat:
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         kinds = {int(number): kind for number, kind in PARAMETER.findall(text)}
         stated = dict(enumerate((kind for kind in given), start=1))
-        names = [(kinds[i] or stated.get(i) or "VARCHAR").upper() for i in sorted(kinds)]
+        names = [(kinds[i] or stated.get(i) or "VARCHAR").upper().replace("NUMERIC", "DOUBLE") for i in sorted(kinds)]
         if not set(names) <= {kind for _, kind in COLUMNS}:
             raise RefusedOnWire("no such type", sqlstate="42704")
         return Described(parameters=tuple(names), columns=self._columns(text, names))

@@ -79,7 +79,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
 ACCEPTED[exp.Union] = _SET_OPERATION | {"by_name"}
 ACCEPTED |= {kind: set(keys) for kind, (_, keys) in CALLS.items() if kind not in ACCEPTED}
 
-MAIN = "main"  # the schema that every table of a policy is in
+MAIN, PUBLIC = "main", "public"  # the schema that every table of a policy is in, as DuckDB and as PostgreSQL call it
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg)
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -117,7 +117,7 @@ def _check_whole(node: exp.Expr) -> None:
         raise Unsupported("only OVER is answered after a window function", code="not-accepted", span=span_of(node),
                           try_="OVER (...)")
     schema = node.args.get("db") if isinstance(node, exp.Table | exp.Column) else None
-    if schema is not None and str(schema.this).lower() != MAIN:
+    if schema is not None and str(schema.this).lower() not in (MAIN, PUBLIC):
         raise Unsupported(f"tables of a policy are in the schema {MAIN}", code="not-accepted", span=span_of(schema),
                           try_="the name alone", subject=_subject(node))
     if isinstance(node, exp.Star) and any(node.args.values()):

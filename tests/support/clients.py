@@ -1,0 +1,609 @@
+"""The clients of PostgreSQL that analysts have, and what of each of them works with a server of dpsql.
+
+A client is a generator that yields the name of a feature when all that was asked of it held. What a client lacks is declared with
+the reason. `tests/server/test_clients.py` compares the two where the client is installed, and the guide with what is declared;
+
+    PYTHONPATH=tests python -m support.clients
+
+prints the tables of the guide, with the versions that are installed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import importlib
+import importlib.metadata
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.seats import COLUMNS, ROW
+from support.wire_servers import PASSWORD
+
+FEATURES: Mapping[str, str] = {
+    "password": "SCRAM", "binding": "bound TLS", "values": "all types", "parameters": "parameters", "binary": "binary", "columns": "described",
+    "prepared": "prepared", "portions": "portions", "notices": "cost shown", "place": "error place", "cancel": "cancel", "ends": "errors = true",
+    "tables": "tables", "transactions": "transactions"}
+ECHO = "ECHO $1::BIGINT $2::DOUBLE $3::DATE $4::TIMESTAMP $5::VARCHAR $6::BOOLEAN $7::HUGEINT"
+ASKED = (-7, 2.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5, 6), "o'ä", False, Decimal(10**25))
+EXPECTED = {name: Decimal(value) if kind == "HUGEINT" else value for (name, kind), value in zip(COLUMNS, ROW, strict=True)}
+COUNTED = "SELECT health, COUNT(*) AS n FROM people GROUP BY health ORDER BY health"
+ENDS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) COUNT(*) AS n FROM people"
+HEALTH = ["excellent", "fair", "good", "poor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Servers:
+    """Ports of two servers of ada's, in the database `study`: one of scripted statements, with TLS, and one of the demo."""
+
+    scripted: int
+    real: int
+    folder: Path
+
+    def dsn(self, port: int, **more: str) -> str:
+        return " ".join(f"{name}={value}" for name, value in {
+            "host": "localhost", "port": port, "user": "ada", "password": f"'{PASSWORD}'", "dbname": "study", **more}.items())
+
+
+Asks = Callable[[Servers], Iterator[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOfPostgres:
+    """`lacks` gives the reason for each feature that is not there, by the feature."""
+
+    name: str
+    version: Callable[[], str]
+    asks: Asks
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def works(self) -> set[str]:
+        return FEATURES.keys() - self.lacks.keys()
+
+
+CLIENTS: dict[str, ClientOfPostgres] = {}
+
+
+def client(name: str, version: Callable[[], str], **lacks: str) -> Callable[[Asks], Asks]:
+    def listed(asks: Asks) -> Asks:
+        CLIENTS[name] = ClientOfPostgres(name=name, version=version, asks=asks, lacks=lacks)
+        return asks
+
+    return listed
+
+
+def library(name: str) -> Any:
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def of_package(name: str) -> Callable[[], str]:
+    return lambda: importlib.metadata.version(name)
+
+
+def of_program(*command: str) -> Callable[[], str]:
+    """The version that a program says it has; its last word that begins with a digit, where there is one."""
+    def ask() -> str:
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        words = [word.strip("(),v\"") for word in (said.stdout or said.stderr).split("\n")[0].split()]
+        return next(word for word in words if word[:1].isdigit())
+
+    return ask
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def told(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[str]:
+    """The lines that a program prints: the features that it found to work."""
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env={**os.environ, **(env or {})})
+    assert said.returncode == 0, said.stdout + said.stderr
+    yield from said.stdout.split()
+
+
+NO_PREPARE = "PREPARE is not answered"
+
+
+@client("psql", of_program("psql", "--version"), parameters="`\\bind` is of psql 16", binary="shows text", prepared=NO_PREPARE,
+        portions="`FETCH_COUNT` declares a cursor, which is refused")
+def psql(servers: Servers) -> Iterator[str]:
+    program("psql")
+
+    def run(*arguments: str, port: int = servers.scripted, text: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["psql", "-X", servers.dsn(port, **more), *arguments], input=text, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "PGCLIENTENCODING": "UTF8"})
+
+    assert run("-At", "-c", "ROWS 1").stdout == "0\n"
+    assert "password authentication failed for user \"ada\"" in run("-c", "ROWS 1", password="wrong").stderr
+    yield "password"
+    assert run("-At", "-c", "ROWS 1", sslmode="require", channel_binding="require").stdout == "0\n"
+    yield "binding"
+    assert run("-At", "-c", "ALL TYPES").stdout == (
+        "42|1000000000000000000000000000000|1.5|t|ä\"'|2024-02-29|2024-02-29 12:30:01.00025\n||||||\n")
+    yield "values"
+    said = run("-At", text=f"{COUNTED} \\gdesc\n", port=servers.real)
+    assert said.stdout == "health|text\nn|bigint\n", said.stdout + said.stderr
+    yield "columns"
+    said = run("-c", COUNTED, "-c", "SELECT COUNT(* FROM people", port=servers.real)
+    assert "excellent" in said.stdout and "(4 rows)" in said.stdout and "NOTICE:  cost" in said.stderr and "ERROR:" in said.stderr
+    yield "notices"
+    said = run("-c", "NOTE; BOGUS")
+    assert said.returncode == 1 and "NOTICE:  a note\nDETAIL:  more\nHINT:  less\n" in said.stderr
+    assert "ERROR:  no such statement\nLINE 1: NOTE; BOGUS\n             ^\nDETAIL:  a detail\nHINT:  a hint\n" in said.stderr
+    yield "place"
+    asking = subprocess.Popen(["psql", "-X", servers.dsn(servers.scripted), "-c", "SLEEP 20"], stderr=subprocess.PIPE, text=True)
+    time.sleep(1.0)
+    asking.send_signal(signal.SIGINT)
+    assert "canceling statement due to user request" in asking.communicate(timeout=15)[1]
+    yield "cancel"
+    assert run("-A", "-c", ENDS, port=servers.real).stdout.startswith("n|n_low|n_high\n")
+    yield "ends"
+    said = run("-c", "\\d", "-c", "\\d people", port=servers.real)
+    assert " public | people " in said.stdout and 'Table "public.people"' in said.stdout and '"people_pkey" PRIMARY KEY' in said.stdout
+    yield "tables"
+    said = run("-At", text="BEGIN;\nFAIL;\nROWS 1;\nROLLBACK;\nROWS 2;\n\\echo :SERVER_VERSION_NAME\n")
+    assert said.stdout == "BEGIN\nROLLBACK\n0\n1\n15.0\n" and "current transaction is aborted" in said.stderr
+    yield "transactions"
+
+
+MEASURES = "measures time alone"
+
+
+@client("pgbench", of_program("pgbench", "--version"), values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
+        place=MEASURES, cancel=MEASURES, ends=MEASURES, tables=MEASURES, transactions=MEASURES)
+def pgbench(servers: Servers) -> Iterator[str]:
+    program("pgbench")
+    (servers.folder / "script.sql").write_text("\\set n 3\nECHO :n::BIGINT;\n")
+    for mode, features in (("prepared", ("password", "prepared", "parameters")), ("extended", ("binding",))):
+        said = subprocess.run(["pgbench", "-n", "-f", servers.folder / "script.sql", "-M", mode, "-c", "2", "-t", "20", servers.dsn(
+            servers.scripted, sslmode="require", channel_binding="require")], capture_output=True, text=True, timeout=60)
+        assert "number of transactions actually processed: 40/40" in said.stdout, said.stderr
+        yield from features
+
+
+@client("psycopg 3", of_package("psycopg"))
+def psycopg_3(servers: Servers) -> Iterator[str]:
+    psycopg = library("psycopg")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(servers.dsn(servers.scripted, password="wrong"))
+    with psycopg.connect(servers.dsn(servers.scripted)) as con:
+        yield "password"
+        for binary in (False, True):
+            cursor = con.cursor(binary=binary)
+            assert cursor.execute("ALL TYPES").fetchall() == [tuple(EXPECTED.values()), (None,) * 7]
+            yield "binary" if binary else "values"
+            marks = ECHO.replace("$", "%$")
+            for number in range(1, 8):
+                marks = marks.replace(f"%${number}", "%b" if binary else "%s")
+            assert cursor.execute(marks, ASKED).fetchall() == [ASKED]
+            assert cursor.execute(marks, [None] * 7).fetchall() == [(None,) * 7]
+        yield "parameters"
+        for i in range(8):  # prepared after five
+            assert con.execute("ECHO %s::BIGINT", (i,), prepare=i > 2).fetchone() == (i,)
+        con.cursor().executemany("ECHO %s::BIGINT", [(1,), (2,)], returning=True)
+        with con.pipeline():
+            made = [con.execute("ROWS 2") for _ in range(50)]
+        assert [cur.fetchall() for cur in made] == [[(0,), (1,)]] * 50
+        yield "prepared"
+        assert list(con.cursor().stream("ROWS 5")) == [(i,) for i in range(5)]
+        assert list(con.cursor().stream("ROWS 5", size=2)) == [(i,) for i in range(5)]
+        yield "portions"
+        with pytest.raises(psycopg.errors.UndefinedFunction) as fault:
+            con.execute("FAIL")
+        assert fault.value.diag.sqlstate == "42883" and fault.value.diag.statement_position == "2"
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            con.execute("ROWS 1")
+        con.rollback()
+        with con.transaction(), pytest.raises(psycopg.errors.UndefinedFunction), con.transaction():
+            con.execute("FAIL")
+        assert con.execute("ROWS 1").fetchall() == [(0,)]
+        yield "transactions"
+        with pytest.raises(psycopg.errors.FeatureNotSupported), con.cursor().copy("COPY t TO STDOUT"):
+            pass
+    with psycopg.connect(servers.dsn(servers.scripted, sslmode="require", channel_binding="require"), autocommit=True) as con:
+        yield "binding"
+        with pytest.raises(psycopg.errors.SyntaxError) as fault:
+            con.execute("BOGUS")
+        assert (fault.value.diag.message_hint, fault.value.diag.message_detail) == ("a hint", "a detail")
+        yield "place"
+        timer = threading.Timer(0.3, con.cancel_safe)
+        timer.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            con.execute("SLEEP 20")
+        timer.join()
+        assert con.execute("ROWS 1").fetchall() == [(0,)]
+        yield "cancel"
+    notices: list[str] = []
+    with psycopg.connect(servers.dsn(servers.real), autocommit=True) as con:
+        con.pgconn.prepare(b"described", COUNTED.encode())
+        described = con.pgconn.describe_prepared(b"described")
+        assert [(described.fname(at), described.ftype(at)) for at in range(2)] == [(b"health", 25), (b"n", 20)] and not notices
+        yield "columns"
+        con.add_notice_handler(lambda diag: notices.append(diag.message_primary))
+        assert [row[0] for row in con.execute(COUNTED)] == HEALTH and any(notice.startswith("cost") for notice in notices)
+        yield "notices"
+        assert [column.name for column in con.execute(ENDS).description] == ["n", "n_low", "n_high"]
+        yield "ends"
+        assert ("public", "people") in con.execute("SELECT schemaname, tablename FROM pg_tables").fetchall()
+        exact = con.execute("SELECT COUNT(*) FROM people WHERE site = %s", (Decimal(3),)).fetchone()
+        assert isinstance(exact[0], int)
+        yield "tables"
+
+
+CANCELS = """
+import sys, threading, psycopg2
+con = psycopg2.connect(sys.argv[1])
+threading.Timer(0.3, con.cancel).start()
+try:
+    con.cursor().execute("SLEEP 20")
+except psycopg2.errors.QueryCanceled:
+    print("cancel")
+"""  # in a process of its own: while psycopg 2 cancels, no other thread of Python runs, and so no server in this process
+
+
+@client("psycopg 2", of_package("psycopg2-binary"), binary="shows text", prepared=NO_PREPARE, columns="asks nothing beforehand",
+        portions="named cursors are declared, which is refused", parameters="puts values into the text itself; they work")
+def psycopg_2(servers: Servers) -> Iterator[str]:
+    psycopg2 = library("psycopg2")
+    with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
+        psycopg2.connect(servers.dsn(servers.scripted, password="wrong"))
+    con = psycopg2.connect(servers.dsn(servers.scripted, sslmode="require", channel_binding="require"))
+    yield "password"
+    yield "binding"
+    cursor = con.cursor()
+    cursor.execute("ALL TYPES")
+    assert cursor.fetchall() == [tuple(EXPECTED.values()), (None,) * 7] and [column.name for column in cursor.description] == list(EXPECTED)
+    yield "values"
+    cursor.execute("NOTE")
+    assert con.notices == ["NOTICE:  a note\nDETAIL:  more\nHINT:  less\n"]
+    yield "notices"
+    with pytest.raises(psycopg2.errors.SyntaxError) as fault:
+        cursor.execute("BOGUS")
+    assert fault.value.diag.statement_position == "1" and fault.value.diag.message_hint == "a hint"
+    yield "place"
+    with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
+        cursor.execute("ROWS 1")
+    con.rollback()
+    cursor.execute("ROWS 1")
+    con.commit()
+    yield "transactions"
+    con.close()
+    yield from told([sys.executable, "-c", CANCELS, servers.dsn(servers.scripted)])
+    con = psycopg2.connect(servers.dsn(servers.real))
+    cursor = con.cursor()
+    cursor.execute(ENDS)
+    assert [column.name for column in cursor.description] == ["n", "n_low", "n_high"]
+    yield "ends"
+    cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", ("public",))
+    assert ("people",) in cursor.fetchall()
+    con.close()
+    yield "tables"
+
+
+@client("asyncpg", of_package("asyncpg"), binding="TLS; it has no channel binding")
+def asyncpg(servers: Servers) -> Iterator[str]:
+    driver = library("asyncpg")
+
+    async def ask() -> list[str]:
+        found, heard = [], list[str]()
+        where = {"host": "127.0.0.1", "user": "ada", "password": PASSWORD, "database": "study"}
+        with pytest.raises(driver.exceptions.InvalidPasswordError):
+            await driver.connect(**{**where, "password": "wrong"}, port=servers.scripted)
+        con = await driver.connect(**where, port=servers.scripted, ssl="require")
+        found.append("password")
+        assert [dict(row) for row in await con.fetch("ALL TYPES")] == [EXPECTED, dict.fromkeys(EXPECTED)]
+        assert tuple(await con.fetchrow(ECHO, *ASKED)) == ASKED
+        found += ["values", "parameters", "binary"]  # it asks for nothing else
+        made = await con.prepare("ECHO $1::BIGINT")
+        assert [kind.name for kind in made.get_parameters()] == ["int8"] and [await made.fetchval(i) for i in (3, 4)] == [3, 4]
+        assert [column.name for column in made.get_attributes()] == ["c1"]
+        found += ["prepared", "columns"]
+        async with con.transaction():
+            assert [row["n"] async for row in con.cursor("ROWS 120", prefetch=50)] == list(range(120))
+        found += ["portions", "transactions"]
+        with pytest.raises(driver.exceptions.PostgresSyntaxError) as fault:
+            await con.fetch("BOGUS")
+        assert (fault.value.hint, fault.value.position) == ("a hint", "1")
+        found.append("place")
+        with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+            await con.fetch("SLEEP 20", timeout=0.3)
+        assert await con.fetchval("ROWS 1") == 0
+        await con.execute("SET x")
+        await con.close()
+        found.append("cancel")
+        con = await driver.connect(**where, port=servers.real)
+        con.add_log_listener(lambda own, message: heard.append(message.message))
+        assert [row["health"] for row in await con.fetch(COUNTED)] == HEALTH
+        assert (await con.fetchrow(ENDS)).get("n_low") is not None
+        found.append("ends")
+        assert "people" in [row[0] for row in await con.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", "public")]
+        found.append("tables")
+        await con.close()
+        await asyncio.sleep(0.1)
+        assert any(text.startswith("cost") for text in heard)
+        return [*found, "notices"]
+
+    yield from asyncio.run(ask())
+
+
+def of_alchemy(driver: str, package: str) -> Asks:
+    def alchemy(servers: Servers) -> Iterator[str]:
+        sqlalchemy, pandas = library("sqlalchemy"), importlib.import_module("pandas")
+        library(driver)
+        engine = sqlalchemy.create_engine(f"postgresql+{driver}://ada@localhost:{servers.real}/study", connect_args={"password": PASSWORD}, pool_size=2)
+        with engine.connect() as con:
+            yield "password"
+            frame = pandas.read_sql(sqlalchemy.text(COUNTED), con)
+            assert list(frame["health"]) == HEALTH and frame["n"].dtype == "int64"
+            yield "values"
+            asked = sqlalchemy.text("SELECT COUNT(*) AS n FROM people WHERE site = :site")
+            assert len(pandas.read_sql(asked, con, params={"site": 3})) == 1
+            yield "parameters"
+            assert list(con.execute(sqlalchemy.text(ENDS)).keys()) == ["n", "n_low", "n_high"]
+            yield "ends"
+            seen = sqlalchemy.inspect(con)
+            assert seen.default_schema_name == "public" and {"people", "plans"} <= {*seen.get_table_names()}
+            assert "public" in seen.get_schema_names() and seen.has_table("people", schema="public") and not seen.get_view_names()
+            assert seen.get_pk_constraint("people")["constrained_columns"] == ["person_id"]
+            assert {each["referred_table"] for each in seen.get_foreign_keys("person_years", schema="public")} == {"people"}
+            assert isinstance(seen.get_columns("people")[0]["type"], sqlalchemy.types.BIGINT) and seen.get_indexes("people") is not None
+            people = sqlalchemy.Table("people", sqlalchemy.MetaData(schema="public"), autoload_with=con)
+            counted = con.execute(sqlalchemy.select(people.c.health, sqlalchemy.func.count()).group_by(people.c.health)).fetchall()
+            assert {row[0] for row in counted} == {*HEALTH}
+            yield "tables"
+            con.rollback()
+            with con.begin():
+                con.execute(sqlalchemy.text(COUNTED))
+            yield "transactions"
+        engine.dispose()
+
+    return alchemy
+
+
+OF_DRIVER = "as the driver does it"
+for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary")):
+    client(f"SQLAlchemy and pandas, {_driver}", of_package("sqlalchemy"), binding=OF_DRIVER, binary=OF_DRIVER, columns=OF_DRIVER, prepared=OF_DRIVER,
+           portions=OF_DRIVER, notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER)(of_alchemy(_driver, _package))
+
+
+JAR = Path("/usr/share/java/postgresql.jar")
+JAVA = """
+import java.sql.*;
+public class Ask {
+  static Connection to(String port, String password, String binary, String tls) throws Exception {
+    java.util.Properties how = new java.util.Properties();
+    how.put("user", "ada"); how.put("password", password); how.put("assumeMinServerVersion", "15");
+    how.put("binaryTransfer", binary); how.put("prepareThreshold", "2"); how.put("sslmode", tls);
+    return DriverManager.getConnection("jdbc:postgresql://localhost:" + port + "/study", how);
+  }
+  static void same(Object found, Object wanted) { if (!String.valueOf(found).equals(String.valueOf(wanted))) throw new RuntimeException(found + " for " + wanted); }
+  public static void main(String[] given) throws Exception {
+    try { to(given[0], "wrong", "true", "disable"); throw new RuntimeException("let in"); } catch (SQLException fault) { same(fault.getSQLState(), "28P01"); }
+    for (String binary : new String[] {"true", "false"}) try (Connection con = to(given[0], given[2], binary, "require")) {
+      if (binary.equals("true")) System.out.println("password");
+      for (int i = 0; i < 5; i++)
+        try (PreparedStatement made = con.prepareStatement("ECHO ?::BIGINT ?::DOUBLE ?::DATE ?::VARCHAR ?::BOOLEAN ?::HUGEINT")) {
+          made.setLong(1, 7); made.setDouble(2, 2.5); made.setDate(3, Date.valueOf("2020-01-02")); made.setString(4, "x"); made.setBoolean(5, true);
+          made.setBigDecimal(6, new java.math.BigDecimal("10000000000000000000000000"));
+          same(made.getMetaData().getColumnCount(), 6);
+          ResultSet rows = made.executeQuery(); rows.next();
+          same(rows.getLong(1) + " " + rows.getDouble(2) + " " + rows.getDate(3) + " " + rows.getString(4) + " " + rows.getBoolean(5) + " " + rows.getBigDecimal(6),
+               "7 2.5 2020-01-02 x true 10000000000000000000000000");
+        }
+      if (binary.equals("true")) System.out.println("parameters columns prepared binary"); else {
+        try (Statement made = con.createStatement()) {
+          ResultSet rows = made.executeQuery("ALL TYPES"); rows.next(); same(rows.getBigDecimal(2), "1000000000000000000000000000000");
+          same(rows.getTimestamp(7), "2024-02-29 12:30:01.00025"); rows.next(); same(rows.getObject(1), null);
+        }
+        System.out.println("values");
+      }
+      con.setAutoCommit(false);
+      try (Statement made = con.createStatement()) {
+        made.setFetchSize(50);
+        ResultSet rows = made.executeQuery("ROWS 120"); int n = 0; while (rows.next()) n++;
+        same(n, 120); if (binary.equals("true")) System.out.println("portions");
+        try { made.executeQuery("FAIL"); } catch (SQLException fault) { same(fault.getSQLState(), "42883"); }
+        con.rollback(); if (binary.equals("true")) System.out.println("transactions");
+        try { made.executeQuery("BOGUS"); } catch (org.postgresql.util.PSQLException fault) {
+          same(fault.getServerErrorMessage().getHint() + fault.getServerErrorMessage().getPosition(), "a hint1"); }
+        con.rollback(); if (binary.equals("true")) { System.out.println("place");
+          made.setQueryTimeout(1);
+          try { made.executeQuery("SLEEP 20"); throw new RuntimeException("slept"); } catch (SQLException fault) { same(fault.getSQLState(), "57014"); }
+          System.out.println("cancel"); }
+        con.rollback();
+      }
+    }
+    try (Connection con = to(given[1], given[2], "true", "disable"); Statement made = con.createStatement()) {
+      ResultSet rows = made.executeQuery(given[3]); rows.next(); same(rows.getString(1), "excellent");
+      if (!made.getWarnings().getMessage().startsWith("cost")) throw new RuntimeException("no notice");
+      System.out.println("notices");
+      same(made.executeQuery(given[4]).getMetaData().getColumnName(2), "n_low"); System.out.println("ends");
+      String tables = ""; rows = con.getMetaData().getTables(null, "public", "peo%", new String[] {"TABLE"});
+      while (rows.next()) tables += rows.getString("TABLE_SCHEM") + "." + rows.getString("TABLE_NAME");
+      same(tables, "public.people"); rows = con.getMetaData().getPrimaryKeys(null, "public", "people"); rows.next(); same(rows.getString("COLUMN_NAME"), "person_id");
+      if (!con.getMetaData().getColumns(null, "public", "people", null).next()) throw new RuntimeException("no column");
+      try (PreparedStatement exact = con.prepareStatement("SELECT COUNT(*) FROM public.people WHERE site = ?")) {
+        exact.setBigDecimal(1, new java.math.BigDecimal("3")); if (!exact.executeQuery().next()) throw new RuntimeException("no row"); }
+      System.out.println("tables");
+    }
+  }
+}
+"""
+
+
+def of_jar() -> str:
+    return next(JAR.parent.glob("postgresql-[0-9]*.jar")).stem.removeprefix("postgresql-")
+
+
+@client("JDBC", of_jar, binding="TLS; this version has no channel binding")
+def jdbc(servers: Servers) -> Iterator[str]:
+    program("javac")
+    if not JAR.exists():
+        pytest.skip("the JDBC driver of PostgreSQL is not installed")
+    (servers.folder / "Ask.java").write_text(JAVA)
+    subprocess.run(["javac", "-cp", JAR, "Ask.java"], cwd=servers.folder, check=True, capture_output=True)
+    yield from told(["java", "-cp", f"{JAR}{os.pathsep}{servers.folder}", "Ask", str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
+
+
+@client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
+        binary="shows text", columns="asks nothing beforehand", portions="rows are fetched at once", notices="the driver keeps them to itself",
+        place="the driver tells the message alone")
+def odbc(servers: Servers) -> Iterator[str]:
+    pyodbc = library("pyodbc")
+    if not any(name.startswith("PostgreSQL") for name in pyodbc.drivers()):
+        pytest.skip("the ODBC driver of PostgreSQL is not installed")
+    how = "Driver=PostgreSQL Unicode;Servername=localhost;Database=study;UID=ada;UseServerSidePrepare=1;"
+    with pytest.raises(pyodbc.Error, match="password authentication failed"):
+        pyodbc.connect(f"{how}Port={servers.scripted};PWD=wrong")
+    con = pyodbc.connect(f"{how}Port={servers.scripted};PWD={PASSWORD};sslmode=require")
+    yield "password"
+    rows = con.execute("ALL TYPES").fetchall()
+    assert rows[0].i == 42 and int(rows[0].h) == 10**30 and rows[0].day == dt.date(2024, 2, 29) and list(rows[1]) == [None] * 7
+    yield "values"
+    for i in (3, 4):
+        row = con.execute("ECHO ?::BIGINT ?::VARCHAR", i, "ä").fetchone()
+        assert tuple(row) == (i, "ä"), row
+    yield "parameters"
+    yield "prepared"
+    with pytest.raises(pyodbc.Error) as fault:
+        con.execute("FAIL")
+    con.rollback()
+    assert fault.value.args[0] == "42883" and con.execute("ROWS 1").fetchone()[0] == 0
+    yield "transactions"
+    cursor = con.cursor()
+    timer = threading.Timer(0.5, cursor.cancel)
+    timer.start()
+    with pytest.raises(pyodbc.Error):
+        cursor.execute("SLEEP 20")
+    yield "cancel"
+    con.close()
+    con = pyodbc.connect(f"{how}Port={servers.real};PWD={PASSWORD}")
+    assert [column[0] for column in con.execute(ENDS).description] == ["n", "n_low", "n_high"]
+    yield "ends"
+    assert ("public", "people") in [(row.table_schem, row.table_name) for row in con.cursor().tables(tableType="TABLE")]
+    assert "health" in [row.column_name for row in con.cursor().columns(table="people")]
+    con.close()
+    yield "tables"
+
+
+R = """
+library(RPostgreSQL)
+given <- commandArgs(trailingOnly = TRUE)
+to <- function(port, password) dbConnect(PostgreSQL(), host = "localhost", port = as.integer(port), user = "ada", password = password, dbname = "study")
+stopifnot(inherits(try(to(given[1], "wrong"), silent = TRUE), "try-error"))
+con <- to(given[1], given[3])
+cat("password\\n")
+rows <- dbGetQuery(con, "ALL TYPES")
+stopifnot(rows$i[1] == 42, rows$d[1] == 1.5, rows$b[1], as.character(rows$day[1]) == "2024-02-29", is.na(rows$t[2]))
+cat("values\\n")
+sent <- dbSendQuery(con, "ROWS 120"); n <- 0
+while (!dbHasCompleted(sent)) n <- n + nrow(fetch(sent, 50))
+stopifnot(n == 120); invisible(dbClearResult(sent))
+cat("portions\\n")
+invisible(dbGetQuery(con, "BEGIN")); invisible(dbGetQuery(con, "ROLLBACK"))
+cat("transactions\\n")
+invisible(dbDisconnect(con))
+con <- to(given[2], given[3])
+stopifnot(dbGetQuery(con, given[4])$health == c("excellent", "fair", "good", "poor"))
+stopifnot(names(dbGetQuery(con, given[5])) == c("n", "n_low", "n_high"))
+cat("ends\\n")
+stopifnot("people" %in% dbListTables(con), "health" %in% dbListFields(con, "people"))
+cat("tables\\n")
+"""
+IN_R = "not in this driver"
+
+
+@client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), binding="TLS, by libpq; not asked",
+        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, notices=IN_R, place=IN_R, cancel=IN_R)
+def r(servers: Servers) -> Iterator[str]:
+    script = servers.folder / "ask.R"
+    script.write_text(R)
+    if subprocess.run([program("Rscript"), "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
+        pytest.skip("RPostgreSQL is not installed")
+    yield from told(["Rscript", script, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
+
+
+NODE = """
+const { Client } = require('pg'), assert = require('assert'), [scripted, real, password, counted, ends] = process.argv.slice(2);
+async function to(port, given, ssl) { const con = new Client({ host: 'localhost', port, user: 'ada', database: 'study', password: given, ssl }); await con.connect(); return con }
+(async () => {
+  await assert.rejects(to(scripted, 'wrong'), { code: '28P01' });
+  let con = await to(scripted, password, { rejectUnauthorized: false });
+  console.log('password');
+  let rows = (await con.query('ALL TYPES')).rows;
+  assert.equal(rows[0].i, '42'); assert.equal(rows[0].h, '1' + '0'.repeat(30)); assert.equal(rows[0].b, true); assert.equal(rows[1].t, null);
+  console.log('values');
+  for (const i of ['3', '4']) assert.equal((await con.query({ name: 'echo', text: 'ECHO $1::BIGINT', values: [i] })).rows[0].c1, i);
+  console.log('parameters prepared');
+  assert.equal((await con.query({ text: 'ECHO $1::DOUBLE', values: [2.5], binary: true })).rows[0].c1, 2.5);
+  console.log('binary');
+  assert.equal((await con.query({ text: 'ROWS 120', rows: 50 })).rows.length, 120);
+  console.log('portions');
+  await assert.rejects(con.query('BOGUS'), { code: '42601', hint: 'a hint', position: '1' });
+  console.log('place');
+  await con.query('BEGIN'); await assert.rejects(con.query('FAIL')); await con.query('ROLLBACK'); await con.query('ROWS 1');
+  console.log('transactions');
+  await con.end();
+  con = await to(real, password); const heard = []; con.on('notice', told => heard.push(told.message));
+  assert.equal((await con.query(counted)).rows[0].health, 'excellent'); assert(heard[0].startsWith('cost'));
+  console.log('notices');
+  assert.deepEqual((await con.query(ends)).fields.map(each => each.name), ['n', 'n_low', 'n_high']);
+  console.log('ends');
+  assert((await con.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).rows.some(row => row.tablename === 'people'));
+  console.log('tables');
+  await con.end();
+})().catch(fault => { console.error(fault); process.exit(1) });
+"""
+MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
+
+
+@client("Node.js (pg)", lambda: of_program("node", "-e", "console.log(require('pg/package.json').version)")(), binding="TLS; bound only if it is asked to",
+        columns="asks nothing beforehand", cancel="not in this driver")
+def node(servers: Servers) -> Iterator[str]:
+    environment = {"NODE_PATH": MODULES}
+    if subprocess.run([program("node"), "-e", "require('pg')"], capture_output=True, env={**os.environ, **environment}).returncode:
+        pytest.skip("pg is not installed; NODE_PATH says where it is")
+    script = servers.folder / "ask.js"
+    script.write_text(NODE)
+    yield from told(["node", script, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env=environment)
+
+
+def tables(versions: Mapping[str, str]) -> str:
+    """The tables of the guide, each with half of the features: clients with their versions, and a mark where a test holds."""
+    names, lines = [*FEATURES], list[str]()
+    for part in (names[:7], names[7:]):
+        lines += ["| client | " + " | ".join(FEATURES[feature] for feature in part) + " |", "|---" * (len(part) + 1) + "|"]
+        for each in CLIENTS.values():
+            marks = " | ".join("yes" if feature in each.works else "" for feature in part)
+            lines.append(f"| {each.name} {versions.get(each.name, '')} | {marks} |".replace("  |", " |"))
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
+def versions() -> dict[str, str]:
+    """Of the clients that are installed."""
+    found = {}
+    for each in CLIENTS.values():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, OSError, StopIteration):
+            found[each.name] = each.version()
+    return found
+
+
+if __name__ == "__main__":
+    print(tables(versions()))
