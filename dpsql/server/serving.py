@@ -61,12 +61,13 @@ def serve(policy: Path, listen: str, *, tls: TlsFiles | None = None, without_tls
     if needs_tls and tls is None:
         raise OperationalError(f"{host} is reached from other machines, and needs a certificate", code="tls",
                                try_="--certificate FILE --key FILE, or --listen 127.0.0.1:5433")
-    Ledger(*find_ledger(read_policy(policy))).close()  # or each analyst would be told what is wrong, and the owner not
+    declared = read_policy(policy)
+    Ledger(*find_ledger(declared)).close()  # or each analyst would be told what is wrong, and the owner not
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
     sockets = listen_on(host, port)
     address = sockets[0].getsockname()[1]
-    vault = Vault(keeper.open_account, keeper.authenticate)
+    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace)
     ours, theirs = control_sockets()
     settings = FrontSettings(sockets=[sock.fileno() for sock in sockets], tls=tls, needs_tls=needs_tls,
                              limits=limits or ServerLimits())

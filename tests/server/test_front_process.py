@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def vault(project: Path) -> Iterator[Vault]:
     made = Vault(lambda user, database: open_session(None, project / "dpsql.toml", None, ConnectionTerms(
-        analyst=user, budget="person", epsilon=1, delta=1e-6)), knows)
+        analyst=user, budget="person", epsilon=1, delta=1e-6)), knows, pace=None)
     yield made
     made.close()
 
