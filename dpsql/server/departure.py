@@ -39,7 +39,7 @@ class Clock:
     wait: Callable[[threading.Condition, float], object] = threading.Condition.wait
 
 
-class Departure:
+class Leaving:
     """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once."""
 
     def __init__(self, pace: float | None, clock: Clock = Clock()) -> None:

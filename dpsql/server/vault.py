@@ -32,7 +32,7 @@ from dpsql.kernel.ledger import Entry
 from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
 from dpsql.plan.node import Node
-from dpsql.server.departure import Departure
+from dpsql.server.departure import Leaving
 from dpsql.server.plain_values import decoded, encoded
 from dpsql.server.vault_calls import OTHER, Fault, LoginMessage, Made, ReleasedStep, ToldAccount, receive_frame, send_answer, told
 from dpsql.synthesis.released_table import SyntheticColumn
@@ -151,7 +151,7 @@ class Channel:
 
     def _open(self, user: str, database: str, check: Callable[[], None]) -> None:
         """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
-        departure = Departure(self._pace)
+        departure = Leaving(self._pace)
         try:
             self._account = ServedAccount(self._open_account(user, database), self._front, check, self._pace)
         finally:
@@ -181,7 +181,7 @@ class ServedAccount:
     def __init__(self, session: Session, front: socket.socket, check_user: Callable[[], None], pace: float | None) -> None:
         """`check_user` raises OperationalError as soon as the account is no user's any more."""
         self._session, self._front, self._check_user, self._pace = session, front, check_user, pace
-        self._departure = Departure(pace)  # of the statement that runs, or ran last
+        self._departure = Leaving(pace)  # of the statement that runs, or ran last
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
@@ -234,7 +234,7 @@ class ServedAccount:
         """The answer to a call, when it may be sent: that to a statement at a step, refusals too."""
         if name not in STATEMENTS:
             return self._outcome(name, data)
-        self._departure = Departure(self._pace)
+        self._departure = Leaving(self._pace)
         answer = self._outcome(name, data)
         self._departure.hold()  # at once, where the kernel has waited
         return answer

@@ -22,7 +22,7 @@ from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Incident, Interrupted, OperationalError
 from dpsql.kernel.ledger import Account, Closed, Ledger
 from dpsql.server import departure
-from dpsql.server.departure import Clock, Departure, first_step
+from dpsql.server.departure import Clock, Leaving, first_step
 from dpsql.server.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault import Vault
 
@@ -68,7 +68,7 @@ def test_the_first_step_is_the_first_that_is_not_past(elapsed: float, pace: floa
 def test_what_is_over_leaves_on_the_grid_and_never_before(taken: list[float]) -> None:
     for seconds in taken:
         hands = Hands()
-        leaving = Departure(PACE, hands.clock)
+        leaving = Leaving(PACE, hands.clock)
         hands.time += seconds
         begun, over = 1000.0, hands.time
         step, interrupted = leaving.hold()
@@ -79,7 +79,7 @@ def test_what_is_over_leaves_on_the_grid_and_never_before(taken: list[float]) ->
 @given(SECONDS, SECONDS, SECONDS)
 def test_after_an_interruption_it_leaves_on_a_grid_that_begins_there(before: float, after: float, again: float) -> None:
     hands = Hands()
-    leaving = Departure(PACE, hands.clock)
+    leaving = Leaving(PACE, hands.clock)
     hands.time += before
     leaving.interrupt()
     cut = hands.time
@@ -95,7 +95,7 @@ def test_after_an_interruption_it_leaves_on_a_grid_that_begins_there(before: flo
 
 def test_an_interruption_of_the_wait_begins_the_grid_anew() -> None:
     hands = Hands()
-    leaving = Departure(PACE, hands.clock)
+    leaving = Leaving(PACE, hands.clock)
     hands.time += 2.5
     hands.meanwhile = leaving.interrupt
     assert leaving.hold() == (0, True)
@@ -108,7 +108,7 @@ def test_neighbours_within_a_step_leave_at_one_time(step: int, here: float, ther
     left = set()
     for part in (here, there):
         hands = Hands()
-        leaving = Departure(PACE, hands.clock)
+        leaving = Leaving(PACE, hands.clock)
         hands.time += low + part * (high - low)
         left.add((*leaving.hold(), hands.time))
     assert left == {(step, False, 1000 + high)}
@@ -116,13 +116,13 @@ def test_neighbours_within_a_step_leave_at_one_time(step: int, here: float, ther
 
 def test_without_a_pace_nothing_waits() -> None:
     hands = Hands()
-    leaving = Departure(None, hands.clock)
+    leaving = Leaving(None, hands.clock)
     hands.time += 5
     assert leaving.hold() == (0, False) and hands.waits == []
 
 
 def test_the_usual_clock_waits() -> None:
-    leaving = Departure(0.02)
+    leaving = Leaving(0.02)
     threading.Timer(0.005, leaving.interrupt).start()
     begun = leaving._begun
     assert leaving.hold()[1] and departure.Clock().now() - begun >= 0.025
@@ -135,7 +135,7 @@ def test_the_usual_clock_waits() -> None:
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     """The clock of all departures."""
     made = Hands()
-    monkeypatch.setattr("dpsql.server.vault.Departure", lambda pace: Departure(pace, made.clock))
+    monkeypatch.setattr("dpsql.server.vault.Leaving", lambda pace: Leaving(pace, made.clock))
     return made
 
 
