@@ -4,7 +4,7 @@
 
 Two servers serve the same rows, one of them without one person; a client asks both the same statements in turn, which are written so
 that they take longer if that person is there. An adversary guesses from the time at which the answer comes, by the best threshold on
-every other run, and is scored on the runs between; 50 % is blind. Another one sees no answer at all: from a second connection it asks
+every other run, and is scored on the runs between; 50 % is blind. Another one sees no answer at all: from other connections it asks
 for stored answers meanwhile, and guesses from how long these take. How many answers left after the first step is told as well;
 where steps differ, presence is told, and `dpsql budget` counts it.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import math
 import os
 import random
@@ -96,10 +97,10 @@ class Seen:
 
 @dataclass
 class Connected:
-    """A server, with the connection of one analyst and that of another one."""
+    """A server, with the connection of one analyst, and those of others, who take turns, as each may ask 1,200 times a minute."""
 
     ada: Any
-    eve: Any
+    others: tuple[Any, ...]
     asked: int = 0
     left: list[Seen] = field(default_factory=list)
 
@@ -108,10 +109,12 @@ class Connected:
         text, others, over = sql.replace("{n}", str(-self.asked)), list[float](), threading.Event()
 
         def watch() -> None:
-            while not over.is_set():
+            for other in itertools.cycle(self.others):
                 begun = time.perf_counter()
-                self.eve.execute(STORED).fetchall()
+                other.execute(STORED).fetchall()
                 others.append(time.perf_counter() - begun)
+                if over.wait(0.01):
+                    return
 
         watching = threading.Thread(target=watch)
         watching.start()
@@ -123,7 +126,7 @@ class Connected:
         return Seen(answer=seconds, others=tuple(others))
 
 
-STORED = "SELECT COUNT(*) FROM people"
+STORED, EVES = "SELECT COUNT(*) FROM people", ("eve1", "eve2", "eve3", "eve4", "eve5")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -161,7 +164,7 @@ def served(folder: Path, pace: str) -> Iterator[Connected]:
     policy = folder / "dpsql.toml"
     policy.write_text(POLICY.format(pace=pace), encoding="utf-8")
     told = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    for name in ("ada", "eve"):
+    for name in ("ada", *EVES):
         subprocess.run([sys.executable, "-m", "dpsql.cli", "user", "add", name, "--policy", policy, "--password-stdin"], input=PASSWORD,
                        text=True, env=told, capture_output=True, check=False)
     with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"], text=True,
@@ -172,9 +175,11 @@ def served(folder: Path, pace: str) -> Iterator[Connected]:
             found = re.match(r"serving at 127.0.0.1:(\d+);", line)
             assert found is not None, line
             dsn = f"host=127.0.0.1 port={found[1]} password='{PASSWORD}' dbname=main user="
-            with psycopg.connect(f"{dsn}ada", autocommit=True) as ada, psycopg.connect(f"{dsn}eve", autocommit=True) as eve:
-                eve.execute(STORED).fetchall()
-                yield Connected(ada=ada, eve=eve, asked=time.time_ns() // 10**6 % 10**9)
+            with contextlib.ExitStack() as open_:
+                ada, *others = (open_.enter_context(psycopg.connect(f"{dsn}{name}", autocommit=True)) for name in ("ada", *EVES))
+                for other in others:
+                    other.execute(STORED).fetchall()
+                yield Connected(ada=ada, others=tuple(others), asked=time.time_ns() // 10**6 % 10**9)
         finally:
             process.terminate()
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +23,7 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 from support.seats import COLUMNS, ROW
 from support.wire_servers import PASSWORD, Running, Served, running, served
 
+from dpsql.catalog.model import PACE
 from dpsql.demo import folder
 
 EXPECTED = {name: Decimal(value) if kind == "HUGEINT" else value for (name, kind), value in zip(COLUMNS, ROW, strict=True)}
@@ -69,6 +71,16 @@ def test_psql(server: Running) -> None:
 def test_psql_asks_the_engine(real: Served) -> None:
     said = psql(real, "-c", "SELECT health, COUNT(*) FROM people GROUP BY health ORDER BY health", "-c", "SELECT COUNT(* FROM people")
     assert "excellent" in said.stdout and "(4 rows)" in said.stdout and "NOTICE:  cost" in said.stderr and "ERROR:" in said.stderr
+
+
+def test_an_answer_leaves_at_the_pace_of_the_policy_and_a_stored_one_at_once(real: Served) -> None:
+    psycopg, taken = library("psycopg"), []
+    with psycopg.connect(real.dsn) as connection:
+        for _ in range(20):
+            begun = time.monotonic()
+            connection.execute("SELECT COUNT(*) FROM people WHERE income < 7777")
+            taken.append(time.monotonic() - begun)
+    assert taken[0] >= PACE and min(taken[1:]) < PACE
 
 
 def test_pgbench_keeps_what_it_prepared(server: Running, tmp_path: Path) -> None:
