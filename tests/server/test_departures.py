@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -245,9 +246,7 @@ def test_an_account_that_failed_too_often_is_refused_at_a_step(ada: Session, han
 
 
 def test_what_is_over_and_interrupted_before_it_leaves_has_failed(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
-    account = next(iter(vault._channels.values()))._account
-    assert account is not None
-    hands.meanwhile = lambda: threading.Thread(target=account.interrupt).start() or account._stopping.wait(10) or interrupted(account)
+    hands.meanwhile = lambda: interrupt(vault)
     with pytest.raises(Interrupted):
         answer(TEXT, ada)
     cut = 1000.3 + 0.2 / 3
@@ -256,21 +255,21 @@ def test_what_is_over_and_interrupted_before_it_leaves_has_failed(ada: Session, 
     assert books.late("person") == []
 
 
-def interrupted(account: Any) -> None:
-    """Wait until the other thread has told the departure."""
-    while not account._departure._interrupted:
-        pass
+def interrupt(vault: Vault) -> None:
+    """Interrupt the statement that the one channel runs, from another thread, which goes on until the statement is over."""
+    account: Any = next(iter(vault._channels.values()))._account
+    threading.Thread(target=account.interrupt, daemon=True).start()
+    for _ in range(10_000):
+        if account._departure._interrupted:
+            return
+        time.sleep(0.001)
+    pytest.fail("nothing was interrupted")
 
 
 def test_one_that_runs_and_is_interrupted_leaves_at_a_step_from_then_on(ada: Session, vault: Vault, hands: Hands, slow: Slow,
                                                                         books: Books) -> None:
-    account = next(iter(vault._channels.values()))._account
-    assert account is not None
-
     def first() -> None:
-        threading.Thread(target=account.interrupt).start()
-        account._stopping.wait(10)
-        interrupted(account)
+        interrupt(vault)
         hands.time += 0.2  # what it still takes to stop
 
     slow.first = first
