@@ -12,11 +12,12 @@ from support import worlds
 
 import dpsql
 from dpsql import cli
+from dpsql.accounting.cost import Charge
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.engine.opening import analyst_of
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger import Account, Ledger
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 
@@ -93,6 +94,19 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
     assert connection.budget().incidents_left == incidents
     connection.execute(f"{COUNT}99")
     assert dpsql.reopen("ada", policy=folder / "dpsql.toml", budget="person") == 0
+
+
+def test_the_owner_is_shown_what_left_a_server_late(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book = Ledger(folder / "dpsql.ledger")
+    for late in (0, 2, 2, 5):
+        seq = book.charge(Account(budget="person", analyst="ada"), Charge(epsilon=1, rho=0, delta=0), digest=f"{late}", data="v", sql="SELECT",
+                          allows={})
+        book.answer(seq, "{}", late)
+    book.close()
+    code, told = run(capsys, folder, "budget", "--json")
+    assert code == 0 and json.loads(told)["late"] == [{"analyst": "ada", "step": 2, "outcomes": 2}, {"analyst": "ada", "step": 5, "outcomes": 1}]
+    code, told = run(capsys, folder, "budget")
+    assert code == 0 and "left the server late" in told
 
 
 def test_an_interruption_counts_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

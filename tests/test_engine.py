@@ -68,8 +68,8 @@ class Told(Ledger):
         self.told.append("charge")
         return seq
 
-    def answer(self, charged: int, body: str) -> None:
-        super().answer(charged, body)
+    def answer(self, charged: int, body: str, late: int = 0) -> None:
+        super().answer(charged, body, late)
         self.told.append("stored")
 
 

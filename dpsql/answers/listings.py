@@ -93,6 +93,11 @@ def listed_spending(state: Spending) -> Listing:
     return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
+def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:
+    """How many outcomes left a server late, by analyst and by the step of its grid of times, for the owner."""
+    return Listing(columns=(("analyst", Type.VARCHAR), ("step", Type.BIGINT), ("outcomes", Type.BIGINT)), rows=tuple(late))
+
+
 def listed_failures(failures: Sequence[Failure]) -> Listing:
     """The statements that failed after their charge, for the owner."""
     rows = tuple((failure.account.analyst, failure.at, failure.sql, "no" if failure.forgiven else "yes") for failure in failures)

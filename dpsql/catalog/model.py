@@ -122,6 +122,7 @@ class Entity:
     minimum_frequency: int = 1
 
 
+PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times, ... as many, unless the policy says otherwise
 INCIDENTS = 3  # how many statements of an account may fail after their charge, unless the policy says otherwise
 
 
@@ -153,7 +154,8 @@ class Policy:
     the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
     beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
     what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
-    databases, by their URIs. `spark` is the cluster by which a store is read; None where this machine reads."""
+    databases, by their URIs. `spark` is the cluster by which a store is read; None where this machine reads. `pace` is the first
+    step, in seconds, at which outcomes leave a server; None where they leave when they are made."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -168,6 +170,7 @@ class Policy:
     snapshots: str | None = None
     passwords: Mapping[str, str] = field(default_factory=dict)
     spark: SparkPolicy | None = None
+    pace: float | None = PACE
     path: str = ""
     text: str = ""
     digest: str = ""

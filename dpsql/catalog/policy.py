@@ -20,7 +20,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dpsql.catalog.database_uris import DUCKDB_FILES, fault_of_uri, hidden, is_duckdb_file, parts_of_relation, scheme_of
-from dpsql.catalog.model import INCIDENTS, Budget, ColumnPolicy, Entity, ForeignKey, Policy, Scalar, SparkPolicy, TablePolicy
+from dpsql.catalog.model import (
+    INCIDENTS,
+    PACE,
+    Budget,
+    ColumnPolicy,
+    Entity,
+    ForeignKey,
+    Policy,
+    Scalar,
+    SparkPolicy,
+    TablePolicy,
+)
 from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.errors import OptionError, PolicyError
@@ -38,7 +49,7 @@ REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 FORMS = {  # a correct example of each key
     "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
     "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
-    "table": 'table = "people"', "key": 'key = "person_id"',
+    "pace": 'pace = "100 ms" or pace = "none"', "table": 'table = "people"', "key": 'key = "person_id"',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
     "relation": 'relation = "schema.table"', "filter": 'filter = "active"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
@@ -63,6 +74,8 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASTER = re.compile(r"local(\[.+\])?$|(spark|sc|k8s)://.|yarn$")
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.")
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
+DURATION = re.compile(r"([0-9]{1,6}) ?(ms|s)")
+LONGEST_PACE = 3600  # seconds
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
@@ -113,7 +126,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
         database = None
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
                     ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
-                    **_store(section.section("store")), spark=_spark(section.section("spark")),
+                    **_store(section.section("store")), spark=_spark(section.section("spark")), pace=_pace(section),
                     path=path, text=text, digest=hashlib.sha256(whole.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -265,6 +278,18 @@ def _store(store: Section | None) -> dict[str, Any]:
              "snapshots": store.take("snapshots", str), "passwords": passwords}
     store.finish()
     return found
+
+
+def _pace(section: Section) -> float | None:
+    """The first step at which outcomes leave a server, in seconds; None where they are not held back."""
+    text: str | None = section.take("pace", str)
+    if text is None or text == "none":
+        return PACE if text is None else None
+    duration = DURATION.fullmatch(text)
+    seconds = 0.0 if duration is None else int(duration[1]) / (1000 if duration[2] == "ms" else 1)
+    if not 0 < seconds <= LONGEST_PACE:
+        section.fail("pace", 'must be a time from "1 ms" to "3600 s", or "none"')
+    return seconds
 
 
 def _in_other_database(part: Section, key: str, source: str) -> bool:

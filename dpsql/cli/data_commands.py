@@ -67,15 +67,22 @@ def _check(options: argparse.Namespace) -> int:
         for budget, catalog, listing in found:
             names = [name for name, _ in listing.columns]
             print(json.dumps({"budget": budget.name, "total": str(budget.total), "entity": budget.entity,
-                              "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
+                              "pace": policy.pace, "tables": [dict(zip(names, row, strict=True)) for row in listing.rows],
                               "unusable": dict(catalog.outside)}))
     else:
         for entity in dict.fromkeys(budget.entity for budget in chosen):
             _print_tables([one for one in found if one[0].entity == entity], options)
+        print_wrapped(_pace_in_words(policy))
         print_wrapped("Nothing of private rows is shown here. For the owner: --rows counts what the policy cuts off of them, "
                       "exactly; that shows private facts on this screen, and keeps none.")
     reader.close()
     return 0
+
+
+def _pace_in_words(policy: Policy) -> str:
+    if policy.pace is None:
+        return 'pace = "none": from a server, analysts see how long statements take, and so whether single entities are there'
+    return f"from a server, answers leave after {1000 * policy.pace:g} ms, or after 2, 4, 8 ... times as long"
 
 
 def _print_tables(found: Sequence[tuple[Budget, Catalog, Listing]], options: argparse.Namespace) -> None:

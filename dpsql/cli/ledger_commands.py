@@ -36,8 +36,8 @@ def add(commands: Commands) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from dpsql.answers.listings import listed_failures
-    from dpsql.engine.opening import incidents
+    from dpsql.answers.listings import listed_failures, listed_late
+    from dpsql.engine.opening import incidents, late_outcomes
 
     if options.create:
         from dpsql.catalog.policy import read_policy
@@ -59,18 +59,21 @@ def _budget(options: argparse.Namespace) -> None:
         _page(options)
         return
     with connected(options) as connection:
-        failed = listed_failures(incidents(**place_of(options)))
+        place = place_of(options)
+        found = {"failed": listed_failures(incidents(**place)), "late": listed_late(late_outcomes(**place))}
         state = connection.budget()
         if options.json:
-            names = [name for name, _ in failed.columns]
-            print(json.dumps(state.as_dict() | {"failed": [dict(zip(names, row, strict=True)) for row in failed.rows]}))
+            print(json.dumps(state.as_dict() | {what: [dict(zip((name for name, _ in listing.columns), row, strict=True))
+                                                       for row in listing.rows] for what, listing in found.items()}))
             return
         show(connection.execute("SHOW BUDGET"), options)
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
         print(f"all analysts: {state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
-        if failed.rows:
-            print("statements that failed after their charge:")
-            print_listing(failed, options)
+        for what, words in (("failed", "statements that failed after their charge:"),
+                            ("late", "statements that left the server late, after 2^step times the pace, which tells of rows:")):
+            if found[what].rows:
+                print(words)
+                print_listing(found[what], options)
 
 
 def _page(options: argparse.Namespace) -> None:

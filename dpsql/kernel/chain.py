@@ -27,6 +27,9 @@ at a time, too.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
+*Late.* Where an answer or incident does not leave at the first step of a clock (`server.departure`), rows decide at which. A
+`late` event before it, of the same charge, states the step, from 1 on. They are counted for the owner, and decide nothing.
+
 *Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
 resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
 events. Proof: the hash of the head is of everything before it, the text of the checkpoint included; so, unless someone finds a
@@ -65,7 +68,7 @@ EVERY = 1000  # events, at least, between two checkpoints
 
 
 class Event(NamedTuple):
-    """A row of the ledger. `answers` is the number of the charge that an answer or incident belongs to."""
+    """A row of the ledger. `answers` is the number of the charge that an answer, incident or late event belongs to."""
 
     seq: int
     kind: str
@@ -170,6 +173,11 @@ class Chain:
         return sum(number for each, number in self._sums.reported.listed.items()
                    if each.budget == budget and (account is None or each == account.named))
 
+    def late(self, budget: str) -> list[tuple[str, int, int]]:
+        """The analysts of a budget to whom outcomes left late, at which steps, and how many."""
+        return sorted((account.analyst, step, number) for (account, step), number in self._sums.reported.late.items()
+                      if account.budget == budget)
+
     def kept(self, digest: str) -> int | None:
         """The newest charge of this name with which the kernel keeps something."""
         return self._sums.kept.get(digest)
@@ -189,7 +197,7 @@ class Chain:
         return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
 
     def following(self, charged: Event, kind: str, body: str | None) -> Event:
-        """The event of a charge's answer or incident."""
+        """The event of a charge's answer or incident, or that one of them is late."""
         return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
                           body=body)
 
@@ -300,6 +308,8 @@ class Chain:
             case "incident", int(charged):
                 pending.discard(charged)
                 failed.add(charged)
+            case "late", int():
+                self._sums.reported.late[event.account.named, int(event.body or "")] += 1
             case "reopened", None:
                 forgiven = json.loads(event.body or "[]")
                 pending.difference_update(forgiven)

@@ -24,9 +24,9 @@ failures and what is kept with a charge do not depend on what can be found.
 Nothing that is asked often reads all events. Reports follow from sums; lists and stored answers are found by an index, verified
 one by one, and a list is whole if it has as many events as the chain counted.
 
-*Versions.* A ledger that has no room for `reopened` events or checkpoints, or lacks an index, is converted when a checkpoint is
-written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so both files are valid before and
-after. A ledger without a checkpoint that states all that this version needs is read from the beginning, until there is one.
+*Versions.* A ledger that has no room for `reopened` or `late` events or checkpoints, or lacks an index, is converted when one of
+these is written, in the same transaction: rows, hashes and the head of the chain stay unchanged, so both files are valid before
+and after. A ledger without a checkpoint that states all that this version needs is read from the beginning, until there is one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ from dpsql.kernel.waypoint import RESUMABLE
 
 EVENTS = """
 CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint')),
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late')),
     at TEXT NOT NULL, budget TEXT NOT NULL, analyst TEXT NOT NULL, digest TEXT NOT NULL, data TEXT NOT NULL, sql TEXT NOT NULL,
     epsilon INTEGER CHECK (epsilon >= 0), rho INTEGER NOT NULL CHECK (rho >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
     answers INTEGER, body TEXT, hash TEXT NOT NULL) STRICT;
@@ -198,13 +199,19 @@ class Ledger:
         return self._in_turn(lambda: self._charge(lambda chain: chain.charge(
             account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body)))
 
-    def answer(self, charged: int, body: str) -> None:
-        """Record the answer to a charged statement, durably."""
-        self._follow_up(charged, "answer", body)
+    def answer(self, charged: int, body: str, late: int = 0) -> None:
+        """Record the answer to a charged statement, durably; and the step at which it leaves, if that is a `late` one."""
+        self._follow_up(charged, "answer", body, late)
 
-    def incident(self, charged: int) -> None:
-        """Record that a charged statement failed. If that cannot be recorded, it counts as failed all the same."""
-        self._follow_up(charged, "incident", None)
+    def incident(self, charged: int, late: int = 0) -> None:
+        """Record that a charged statement failed, and when. If that cannot be recorded, it counts as failed all the same."""
+        self._follow_up(charged, "incident", None, late)
+
+    def late(self, budget: str) -> list[tuple[str, int, int]]:
+        """The analysts of a budget to whom outcomes left late, at which steps, and how many: for the owner."""
+        self.refresh()
+        with self._reading() as chain:
+            return chain.late(budget)
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
@@ -526,7 +533,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def _own_faults(self, one: Waiting, connection: sqlite3.Connection) -> Iterator[None]:
-        """A context whose faults concern one step, as long as the transaction goes on. Each writes one event, or none."""
+        """A context whose faults concern one step, as long as the transaction goes on. Each writes one event, or none; or a late
+        one first, which may stay without the other: then more is counted as late than was."""
         try:
             yield
         except Exception as fault:
@@ -548,7 +556,7 @@ class Ledger:
         """Convert an older ledger so that it accepts the current kinds of events and has all indexes; its rows stay unchanged."""
         connection = self._ready()
         (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'events'").fetchone()
-        if "'checkpoint'" not in made:
+        if "'late'" not in made:
             connection.execute("SAVEPOINT room")
             try:
                 for step in MAKE_ROOM:
@@ -579,9 +587,12 @@ class Ledger:
             self._insert(self._chain.reopened(account))
         return len(forgiven)
 
-    def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
+    def _follow_up(self, charged: int, kind: str, body: str | None, late: int) -> None:
         def step(leader: Ledger) -> int:
             charge, = leader._events("seq = ? AND kind = 'charge'", charged)
+            if late:
+                leader._make_room()
+                leader._insert(leader._chain.following(charge, "late", str(late)))
             leader._insert(leader._chain.following(charge, kind, body))
             return charged
 

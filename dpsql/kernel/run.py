@@ -5,13 +5,14 @@
 3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
    the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
+5. Until it may `leave`, nothing tells that a statement is over: not even the ledger.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import FREE, NOTHING, Cost
 from dpsql.accounting.privacy_filter import Limit
@@ -35,6 +36,15 @@ from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
+
+Leave: TypeAlias = Callable[[], tuple[int, bool]]
+"""Waits, when a statement is over, until that may be told. Returns at which step of a grid of times it is told, 0 for the first,
+and whether the statement was interrupted before: then it fails, whatever was found."""
+
+
+def at_once() -> tuple[int, bool]:
+    """For sessions in a process of their own: whoever has the rows on their machine sees how busy it is in any case."""
+    return 0, False
 
 
 class Kernel:
@@ -70,8 +80,8 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
-        """Charge, then serve the requests of a script, store its answer, and return it.
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leave: Leave = at_once) -> Any:
+        """Charge, then serve the requests of a script, store its answer when it may `leave`, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
@@ -88,9 +98,10 @@ class Kernel:
         script = self._begun(script, held)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
-        return self._answered(seq, lambda: self._serve(script, cost), encode)
+        return self._answered(seq, lambda: self._serve(script, cost), encode, leave)
 
-    def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str) -> ComparisonResult | None:
+    def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
+                leave: Leave = at_once) -> ComparisonResult | None:
         """Compare counts with what an online model expects of them; None where all of its updates were made.
 
         `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
@@ -112,19 +123,27 @@ class Kernel:
             seq = self._ledger.charge(account, NOTHING, digest=series, data=self.version, sql=sql, allows={},
                                       incidents=self.incidents, body=progress.as_json())
             made: ComparisonResult = self._answered(
-                seq, lambda: asked.release(self._context(), certificate, opened, progress.shared), ComparisonResult.as_json)
+                seq, lambda: asked.release(self._context(), certificate, opened, progress.shared), ComparisonResult.as_json,
+                leave)
             return made
 
-    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str]) -> Any:
-        """Serve a charged statement, store its answer, and return it. Every fault becomes the same Incident."""
-        answer, fault = None, None
+    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str], leave: Leave) -> Any:
+        """Serve a charged statement, store its answer when it may leave, and return it. Every fault becomes the same Incident."""
+        answer, body, fault, late = None, "", None, 0
         try:
             answer = serve()
-            self._ledger.answer(seq, encode(answer))
+            body = encode(answer)
         except BaseException as caught:
-            fault = KeyboardInterrupt() if isinstance(caught, KeyboardInterrupt) else Incident()
-            self._note(seq)
-        if fault is not None:  # raised here, outside the handler, so that no cause is attached
+            fault = _told(caught)
+        try:  # outside the handler: what was read is given back before the wait, not after it
+            late, stopped = leave()
+            fault = Incident() if stopped else fault
+            if fault is None:
+                self._ledger.answer(seq, body, late)
+        except BaseException as caught:
+            fault = _told(caught)
+        if fault is not None:  # raised here, outside the handlers, so that no cause is attached
+            self._note(seq, late)
             raise fault
         return answer
 
@@ -229,7 +248,11 @@ class Kernel:
                        content=self._content, public=self._publics, solvers=self._solvers,
                        split_parts=self._claims.split_parts)
 
-    def _note(self, seq: int) -> None:
+    def _note(self, seq: int, late: int) -> None:
         """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""
         with contextlib.suppress(BaseException):  # rule 4
-            self._ledger.incident(seq)
+            self._ledger.incident(seq, late)
+
+
+def _told(fault: BaseException) -> BaseException:
+    return KeyboardInterrupt() if isinstance(fault, KeyboardInterrupt) else Incident()

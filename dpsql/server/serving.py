@@ -78,13 +78,14 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         raise OperationalError(f"{addresses[needs_tls.index(True)][0]} is reached from other machines, and needs a certificate",
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     user = None if front_user is None else _numbers_of(front_user)
-    Ledger(*find_ledger(read_policy(policy))).close()  # or each analyst would be told what is wrong, and the owner not
+    declared = read_policy(policy)
+    Ledger(*find_ledger(declared)).close()  # or each analyst would be told what is wrong, and the owner not
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
     listening = [listen_on(host, port) for host, port in addresses]
     sockets = [*chain(*listening)]
     reached = [(host, found[0].getsockname()[1]) for (host, _), found in zip(addresses, listening, strict=True)]
-    vault = Vault(keeper.open_account, keeper.authenticate)
+    vault = Vault(keeper.open_account, keeper.authenticate, pace=declared.pace)
     ours, theirs = control_sockets()
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])

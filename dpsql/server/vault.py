@@ -5,7 +5,8 @@ front says names an account, a limit, a price or a file. Plans come as plain val
 them, derives every claim again, charges, reads and adds noise, exactly as for a caller in its own process. So whatever becomes of
 the front, an analyst gets no more than their budget allows: it is trusted only to show each analyst their own answers.
 
-Each channel has a thread, and a session of its own.
+Each channel has a thread, and a session of its own. What a login or a statement comes to leaves at a step of a public grid of
+times (`departure`), whatever it is; other calls read nothing private, and are answered at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from dpsql.kernel.ledger import Account, Entry
 from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
 from dpsql.plan.node import Node
+from dpsql.server.departure import Leaving
 from dpsql.server.plain_values import decoded, encoded
 from dpsql.server.vault_calls import (
     ANSWERED,
@@ -69,19 +71,21 @@ PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes jus
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
                    "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave",
                    "everything", "accounts"})
-SPENDING, OVERSEEING = frozenset({"run", "compare"}), frozenset({"everything", "accounts"})
-ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - SPENDING, "owner": CALLS}
+STATEMENTS = frozenset({"run", "compare"})  # calls that read private rows
+OVERSEEING = frozenset({"everything", "accounts"})
+ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner": CALLS}
 """The calls of each role: who may spend, and who may see what others asked and spent."""
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
-BETWEEN = CALLS - {"run", "compare", "hold"}  # calls that are answered while a script runs; no name gets other rows then
+BETWEEN = CALLS - STATEMENTS - {"hold"}  # calls that are answered while a script runs; no name gets other rows then
 
 
 class Vault:
     """Serves channels. Safe with threads."""
 
-    def __init__(self, open_account: OpenAccount, authenticate: Authenticate) -> None:
-        self._open_account, self._authenticate = open_account, authenticate
+    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None) -> None:
+        """`pace` is in seconds; see `departure`."""
+        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
         self._numbers = count(1)
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Lock()
@@ -95,7 +99,7 @@ class Vault:
                 theirs.close()
                 return None
             number = next(self._numbers)
-            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate)
+            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace)
         threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
         return number, theirs
 
@@ -124,8 +128,8 @@ class Vault:
 class Channel:
     """One end of a channel: a login, and then the calls of one account."""
 
-    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate) -> None:
-        self._front, self._open_account, self._authenticate = front, open_account, authenticate
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None) -> None:
+        self._front, self._open_account, self._authenticate, self._pace = front, open_account, authenticate, pace
         self._account: ServedAccount | None = None
 
     def serve(self) -> None:
@@ -154,8 +158,7 @@ class Channel:
             user, database = decoded(data, _no_table)
             if name == "login" and _short(user) and _short(database):
                 role = self._authenticate(user, self._say)
-                self._account = ServedAccount(self._open_account(user, database), self._front, role)
-                send_answer(self._front, Made(self._account.opening()))
+                self._open(user, database, role)
                 return True
         except (OSError, _Gone):
             raise
@@ -163,6 +166,15 @@ class Channel:
             fault = caught
         send_answer(self._front, told(fault))
         return False
+
+    def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
+        """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
+        departure = Leaving(self._pace)
+        try:
+            self._account = ServedAccount(self._open_account(user, database), self._front, role, self._pace)
+        finally:
+            departure.hold()
+        send_answer(self._front, Made(self._account.opening()))
 
     def _say(self, message: bytes) -> bytes:
         send_answer(self._front, LoginMessage(message))
@@ -184,9 +196,10 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: socket.socket, role: Callable[[], str]) -> None:
+    def __init__(self, session: Session, front: socket.socket, role: Callable[[], str], pace: float | None) -> None:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
-        self._session, self._front, self._role = session, front, role
+        self._session, self._front, self._role, self._pace = session, front, role, pace
+        self._departure = Leaving(pace)  # of the statement that runs, or ran last
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
@@ -215,11 +228,15 @@ class ServedAccount:
         self._session.close()
 
     def interrupt(self) -> None:
-        """From another thread: have the statement that runs, if there is one, stop as soon as it can. Returns when it is over."""
+        """From another thread: have the statement that runs, if there is one, stop as soon as it can. Returns when it is over.
+
+        One that is over and has not left fails all the same: when it was over, its analyst is not to find out by interrupting.
+        """
         with self._turn:
             if self._idle.is_set() or self._stopping.is_set():
                 return
             self._stopping.set()
+            self._departure.interrupt()
         while not self._idle.wait(PATIENCE):
             self._session.kernel.interrupt()
 
@@ -232,14 +249,22 @@ class ServedAccount:
             send_answer(self._front, OTHER)
 
     def _answer(self, name: str, data: bytes) -> Made | Fault:
-        """The answer to a call."""
+        """The answer to a call, when it may be sent: that to a statement at a step, refusals too."""
+        if name not in STATEMENTS:
+            return self._outcome(name, data)
+        self._departure = Leaving(self._pace)
+        answer = self._outcome(name, data)
+        self._departure.hold()  # at once, where the kernel has waited
+        return answer
+
+    def _outcome(self, name: str, data: bytes) -> Made | Fault:
         try:
             if name not in CALLS:
                 raise ValueError("this is no call of a front")
             if name not in ALLOWED[self._role()]:
                 raise OperationalError("the role of this user does not allow that", code="role",
                                        try_="the owner of the data, who gives roles: dpsql user add NAME --role ROLE")
-            with self._running() if name in ("run", "compare") else contextlib.nullcontext():
+            with self._running() if name in STATEMENTS else contextlib.nullcontext():
                 given = decoded(data, self._read_table if name in EXACT else self._own_table)
                 return Made(getattr(self, f"_{name}")(*given))
         except _Cancelled:
@@ -318,7 +343,7 @@ class ServedAccount:
             raise ValueError("this is no statement")
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views)
+                                 sql=sql, encode=_written, views=views, leave=self._departure.hold)
 
     def _script(self, step: Any) -> Generator[Any, Any, str]:
         """The script that the front runs: its requests, and at the end the text of its answer.
@@ -353,7 +378,8 @@ class ServedAccount:
     def _compare(self, asked: Any, model: str, sql: str) -> Any:
         if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
             raise ValueError("this is no statement")
-        return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql)
+        return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
+                                            leave=self._departure.hold)
 
     # -- the ledger, of this account
 

@@ -261,7 +261,7 @@ def test_the_owner_sees_it_and_the_exit_code_says_whether_all_is_well(tmp_path: 
         code, out, _ = run(capsys, "check", "--policy", policy)
         assert code == 0 and "--rows" in out and "suspicious" not in out and "30" not in out
         code, out, _ = run(capsys, "check", "--json", "--policy", policy)
-        assert code == 0 and list(json.loads(out)) == ["budget", "total", "entity", "tables", "unusable"]
+        assert code == 0 and list(json.loads(out)) == ["budget", "total", "entity", "pace", "tables", "unusable"]
 
 
 def test_a_file_that_a_connection_refuses_is_counted(tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:

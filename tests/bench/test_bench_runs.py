@@ -54,6 +54,15 @@ def test_scale(tmp_path: Path) -> None:
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:])
 
 
+@pytest.mark.slow
+def test_timing() -> None:
+    for module in ("pygwire", "scramp", "psycopg"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    lines = printed("timing.py", "--rows", 2000, "--runs", 2, "--only", "condition", "--paces", "none", "20 ms")
+    assert [line[0] for line in lines if len(line) == 7] == ["statement", "-" * 13, "one condition"] * 2
+    assert all(float(cell) >= 0 for line in lines if line[0] == "one condition" for cell in line[1:3])
+
+
 @needs_spark
 def test_spark(tmp_path: Path) -> None:
     lines = printed("spark.py", "--rows", 3000, "--buckets", 2, "--runs", 1, "--memory", "500MB", "--data", tmp_path)

@@ -82,6 +82,9 @@ MISTAKES = {
     # the frame
     "no-version": Mistake("version = 1\n", "", None, "version is missing", "version = 1", "missing-key"),
     "other-version": Mistake("version = 1", "version = 2", "version = 2", "must be 1"),
+    "pace-number": Mistake("version = 1", "version = 1\npace = 100", "pace", "must be text", 'pace = "100 ms" or pace = "none"'),
+    **{f"pace {text}": Mistake("version = 1", f'version = 1\npace = "{text}"', "pace", "must be a time from", "100 ms")
+       for text in ("", "0 s", "3601 s", "100", "1.5 s", "-1 s", "1 min", "None", "100 ms ", "1e3 ms", "٣ s")},
     "true-version": Mistake("version = 1", "version = true", "version = true", "must be a whole number, not true or false"),
     "unknown-key": Mistake("version = 1", "version = 1\nledgr = 'x'", "ledgr", "unknown", "ledger", "unknown-key"),
     "unknown-key-far-off": Mistake("version = 1", "version = 1\nqqq = 1", "qqq", "unknown", "one of", "unknown-key"),
@@ -298,6 +301,11 @@ def test_dates_times_and_searched_bounds() -> None:
 def test_amounts_are_the_decimals_that_were_written() -> None:
     total = parse_policy(GOOD.replace("epsilon = 1\n", "epsilon = 0.7\n")).budgets["main"].total
     assert total.epsilon == Fraction(7, 10)
+
+
+@pytest.mark.parametrize(("told", "seconds"), [("", 0.1), ('pace = "none"', None), ('pace = "250ms"', 0.25), ('pace = "2 s"', 2.0)])
+def test_the_pace_of_a_server(told: str, seconds: float | None) -> None:
+    assert parse_policy(GOOD.replace("version = 1", f"version = 1\n{told}")).pace == seconds
 
 
 def test_the_digest_tells_policies_apart() -> None:

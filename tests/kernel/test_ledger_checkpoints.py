@@ -76,6 +76,7 @@ def state(ledger: Ledger) -> object:
             [(ledger.stored(account, f"digest {i}", "v1"), ledger.answered(account, f"digest {i}", "v1")) for account in accounts for i in range(15)],
             [(ledger.newest(f"digest {i}"), ledger.answers(f"digest {i}")) for i in range(15)], ledger.holding(ADA, "v1", "of 1"),
             [ledger.prices(budget) for budget in ("main", "other")], [ledger.last(account) for account in accounts],
+            [ledger.late(budget) for budget in ("main", "other")],
             [ledger.entries(account.budget, account.analyst) for account in accounts])
 
 
@@ -201,7 +202,8 @@ def test_sums_come_back_from_their_values(path: Path) -> None:
 FORGED = {"nothing spent": lambda told: told | {"spent": []}, "nothing failed": lambda told: told | {"failed": [], "pending": []},
           "all forgiven": lambda told: told | {"forgiven": list(range(1, 200))}, "another ledger": lambda told: told | {"ledger": "0" * 64},
           "a shorter past": lambda told: told | {"before": [0, told["ledger"]]}, "nothing kept": lambda told: told | {"kept": {}},
-          "fewer prices": lambda told: told | {"prices": {}}, "another last charge": lambda told: told | {"last": [["main", "ada", 1, 1, 0]]},
+          "fewer prices": lambda told: told | {"prices": {}}, "a late outcome": lambda told: told | {"late": [["main", "ada", 1, 1]]},
+          "another last charge": lambda told: told | {"last": [["main", "ada", 1, 1, 0]]},
           "a list that hides events": lambda told: told | {"listed": []}, "no skips": lambda told: told | {"skips": []},
           "another number": lambda told: told | {"number": told["number"] + 1}, "other hashes": lambda told: told | {"between": "0" * 64},
           "no object": lambda told: [], "half": lambda told: {"ledger": told["ledger"]},
@@ -534,7 +536,50 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
             del ledger
 
 
-OLD = module.SCHEMA.replace(", 'checkpoint'", "")
+OLD = module.SCHEMA.replace(", 'checkpoint', 'late'", "")
+WITHOUT_LATE = module.SCHEMA.replace(", 'late'", "")
+
+
+@pytest.mark.parametrize("schema", [OLD, WITHOUT_LATE])
+def test_a_ledger_from_before_is_given_room_for_late_outcomes(schema: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "EVERY", 10**6 if schema == OLD else 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "SCHEMA", schema)
+        patch.setattr(Ledger, "_make_room", lambda self: None)
+        reported = Reported.as_values
+        patch.setattr(Reported, "as_values", lambda self: {name: told for name, told in reported(self).items() if name != "late"})
+        filled(path, reopen=False)
+    before, older = opened(path), rows(path)
+    ledger = Ledger(path)
+    assert ledger.late("main") == []
+    ledger.answer(charge(ledger, digest="new"), "body", 3)
+    assert ledger.late("main") == [("ada", 3, 1)] and rows(path)[:len(older)] == older and opened(path) != before
+    assert opened(path) == opened(path, whole=True)
+
+
+def test_late_outcomes_are_counted_whichever_checkpoint_a_ledger_is_opened_at(path: Path) -> None:
+    ledger = Ledger.create(path)
+    for i in range(30):
+        account = (ADA, BOB, EVE)[i % 3]
+        seq = charge(ledger, account, digest=f"{i}")
+        ledger.incident(seq, i % 4) if i % 5 == 0 else ledger.answer(seq, "body", i % 4)
+    found = ledger.late("main")
+    expected = Counter((("ada", "bob")[i % 3], i % 4) for i in range(30) if i % 3 < 2 and i % 4)
+    assert found == sorted((*which, number) for which, number in expected.items()) and len(ledger.late("other")) == 3
+    assert len(ledger.entries("main")) == 20 and len(checkpoints(path)) > 3
+    ledger.close()
+    for whole in (False, True):
+        again = Ledger(path, whole=whole)
+        assert again.late("main") == found
+        again.close()
+
+
+def test_a_late_outcome_is_told_before_it(path: Path) -> None:
+    ledger = Ledger.create(path)
+    seq = charge(ledger)
+    ledger.answer(seq, "body", 2)
+    assert [(event.kind, event.answers, event.body) for event in rows(path)[1:]] == [("late", seq, "2"), ("answer", seq, "body")]
+    assert ledger.stored(ADA, "d", "v1") == "body" and ledger.failed(ADA) == []
 
 
 def test_a_ledger_from_before_is_given_room_for_checkpoints(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,10 +52,10 @@ class Seen:
         self.events.append("charge")
         return 1
 
-    def answer(self, seq: int, body: str) -> None:
+    def answer(self, seq: int, body: str, late: int) -> None:
         self.events.append("store")
 
-    def incident(self, seq: int) -> None:
+    def incident(self, seq: int, late: int) -> None:
         self.events.append("incident")
 
 

@@ -25,7 +25,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.session import Session
-from dpsql.kernel.run import Kernel
+from dpsql.kernel.run import Kernel, Leave
 from dpsql.measurements import ComparisonResult, Comparisons, Request
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.certificate import Certificate
@@ -53,10 +53,10 @@ class Book:
         self.told.append((digest, body))
         return len(self.charges)
 
-    def answer(self, seq: int, body: str) -> None:
+    def answer(self, seq: int, body: str, late: int = 0) -> None:
         self.bodies[seq] = body
 
-    def incident(self, seq: int) -> None:
+    def incident(self, seq: int, late: int = 0) -> None:
         self.incidents += 1
 
     def stored(self, account: Any, digest: str, data: str) -> str | None:
@@ -232,7 +232,7 @@ class Recorder(Kernel):
             self.asked.append(Asked(asked, (self._borne_out(asked.plan),)))
         return found
 
-    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str]) -> Any:
+    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str], leave: Leave) -> Any:
         def served() -> Any:
             try:
                 return serve()
@@ -242,7 +242,7 @@ class Recorder(Kernel):
 
         self._reader.serving = True  # type: ignore[attr-defined]
         try:
-            return super()._answered(seq, served, encode)
+            return super()._answered(seq, served, encode, leave)
         finally:
             self._reader.serving = False  # type: ignore[attr-defined]
 

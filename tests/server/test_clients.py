@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +12,9 @@ pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed"
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support.clients import CLIENTS, FEATURES, JAR, Servers, tables
-from support.wire_servers import certificate, running, served
+from support.wire_servers import PASSWORD, certificate, running, served
 
+from dpsql.catalog.model import PACE
 from dpsql.demo import folder
 from dpsql.guides import page
 from dpsql.server.listening import TlsFiles, tls_terms
@@ -42,6 +44,16 @@ def test_features_of_clients(name: str, servers: Servers) -> None:
         fault.add_note(f"after {found}")
         raise
     assert set(found) == client.works, "what is declared, and what works"
+
+
+def test_an_answer_leaves_at_the_pace_of_the_policy_and_a_stored_one_at_once(servers: Servers) -> None:
+    psycopg, taken = pytest.importorskip("psycopg"), []
+    with psycopg.connect(host="127.0.0.1", port=servers.real, user="ada", password=PASSWORD, dbname="study") as connection:
+        for _ in range(20):
+            begun = time.monotonic()
+            connection.execute("SELECT COUNT(*) FROM people WHERE income < 7777")
+            taken.append(time.monotonic() - begun)
+    assert taken[0] >= PACE and min(taken[1:]) < PACE
 
 
 def test_the_guide_shows_what_is_declared() -> None:

@@ -43,7 +43,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def vault(project: Path) -> Iterator[Vault]:
     made = Vault(lambda user, database: open_session(None, project / "dpsql.toml", None, ConnectionTerms(
-        analyst=user, budget="person", epsilon=1, delta=1e-6)), knows)
+        analyst=user, budget="person", epsilon=1, delta=1e-6)), knows, pace=None)
     yield made
     made.close()
 

@@ -27,9 +27,9 @@ def knows(user: str, say: Say) -> Callable[[], str]:
     return lambda: user if user in ROLES else "analyst"
 
 
-def vault_of(made: Callable[[str], Session]) -> Vault:
+def vault_of(made: Callable[[str], Session], pace: float | None = None) -> Vault:
     """A vault of the session of each user."""
-    return Vault(lambda user, database: made(user), knows)
+    return Vault(lambda user, database: made(user), knows, pace=pace)
 
 
 def channel_to(vault: Vault) -> VaultChannel:

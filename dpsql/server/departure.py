@@ -1,0 +1,69 @@
+"""When the outcome of a statement leaves the vault: at a step of a public grid of times, so that its time tells little of rows.
+
+Step k of a grid is `pace` * 2^k seconds after its beginning: the moment at which the call came, or that at which the statement
+was interrupted, which its analyst chose. What is over leaves at the first step that is not past yet.
+
+Claim: until an outcome leaves, nothing that another call can see depends on when it was over; and when it leaves is a function of
+the beginning and of k. Proof: the kernel waits here before it writes an answer or a failure (`kernel.run`), so until then the
+ledger has a charge without either, as for a statement that runs, and the lock that keeps its slot; the channel, the front's
+thread and the slot of the account are waiting for it, too. An interruption that comes before the step has the statement fail,
+whether it was over or not. A vault that ends meanwhile writes nothing, so both count as failed. From the step on only what is
+released is worked on, and nothing of the statement runs any more. So how exactly a thread is woken, and how long the answer takes
+to be written, is decided by what else the machine does, but for traces in its caches and in the accounts of its scheduler.
+
+Intermediate releases of a script are not held: the front sees when they come, and its analyst sees only what follows from the
+outcome. What a machine shows of its load, a grid does not hide; the guide to the promise says what remains.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def first_step(elapsed: float, pace: float) -> int:
+    """The least k >= 0 with pace * 2^k >= elapsed, both in seconds. Doubling is exact in binary floating point."""
+    step = 0
+    while pace * 2.0**step < elapsed:
+        step += 1
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock that never goes back, in seconds; and a wait on a condition, for so many seconds or until it is notified."""
+
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[threading.Condition, float], object] = threading.Condition.wait
+
+
+class Leaving:
+    """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once."""
+
+    def __init__(self, pace: float | None, clock: Clock = Clock()) -> None:
+        self._pace, self._clock, self._begun = pace, clock, clock.now()
+        self._changed = threading.Condition()
+        self._interrupted = False
+        self._left: int | None = None
+
+    def interrupt(self) -> None:
+        """From another thread: let the grid begin anew now, once, unless the outcome has left."""
+        with self._changed:
+            if not self._interrupted and self._left is None:
+                self._begun, self._interrupted = self._clock.now(), True
+                self._changed.notify_all()
+
+    def hold(self) -> tuple[int, bool]:
+        """Wait for the step at which what is over now leaves. Returns its number, and whether the statement was interrupted
+        before. It is decided once."""
+        with self._changed:
+            while self._left is None:
+                begun, pace = self._begun, self._pace or 0.0
+                step = first_step(self._clock.now() - begun, pace) if pace else 0
+                while begun == self._begun and (rest := begun + pace * 2.0**step - self._clock.now()) > 0:
+                    self._clock.wait(self._changed, rest)
+                if begun == self._begun:
+                    self._left = step
+            return self._left, self._interrupted

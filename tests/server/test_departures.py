@@ -1,0 +1,342 @@
+"""Outcomes leave at steps of a public grid: whatever they are, however long they took, and whoever interrupts or stops what."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.sessions import open_ledger, reader_of, session_of
+from support.vaults import PASSWORD, remote, vault_of
+from support.worlds import POLICY, world
+
+from dpsql.accounting.cost import pure
+from dpsql.engine.answering import answer
+from dpsql.engine.session import Session
+from dpsql.errors import BudgetExhausted, Incident, Interrupted, OperationalError
+from dpsql.kernel.ledger import Account, Closed, Ledger
+from dpsql.server import departure
+from dpsql.server.departure import Clock, Leaving, first_step
+from dpsql.server.remote_session import VaultChannel, open_remote_session
+from dpsql.server.vault import Vault
+
+PACE = 0.125
+TEXT = "SELECT COUNT(*) FROM people"
+MORE = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+SECONDS = st.floats(0, 1e6, allow_nan=False)
+
+
+class Hands:
+    """A clock that moves when it is waited for, or told to. `meanwhile` is called in the middle of the next wait."""
+
+    def __init__(self) -> None:
+        self.time, self.waits = 1000.0, list[float]()
+        self.meanwhile: Callable[[], object] | None = None
+
+    def wait(self, condition: threading.Condition, seconds: float) -> None:
+        self.waits.append(seconds)
+        called, self.meanwhile = self.meanwhile, None
+        if called is not None:
+            self.time += seconds / 3
+            condition.release()
+            called()
+            condition.acquire()
+        else:
+            self.time += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=lambda: self.time, wait=self.wait)
+
+
+# -- the law
+
+
+@given(SECONDS, st.floats(1e-3, 3600))
+def test_the_first_step_is_the_first_that_is_not_past(elapsed: float, pace: float) -> None:
+    step = first_step(elapsed, pace)
+    assert pace * 2**step >= elapsed and (step == 0 or pace * 2 ** (step - 1) < elapsed)
+
+
+@given(st.lists(SECONDS, min_size=1, max_size=4))
+def test_what_is_over_leaves_on_the_grid_and_never_before(taken: list[float]) -> None:
+    for seconds in taken:
+        hands = Hands()
+        leaving = Leaving(PACE, hands.clock)
+        hands.time += seconds
+        begun, over = 1000.0, hands.time
+        step, interrupted = leaving.hold()
+        assert hands.time >= over and not interrupted and hands.time - begun == PACE * 2**step
+        assert leaving.hold() == (step, False) and len(hands.waits) <= 1, "decided once"
+
+
+@given(SECONDS, SECONDS, SECONDS)
+def test_after_an_interruption_it_leaves_on_a_grid_that_begins_there(before: float, after: float, again: float) -> None:
+    hands = Hands()
+    leaving = Leaving(PACE, hands.clock)
+    hands.time += before
+    leaving.interrupt()
+    cut = hands.time
+    hands.time += after
+    leaving.interrupt()  # only the first one counts
+    over = hands.time
+    step, interrupted = leaving.hold()
+    assert interrupted and hands.time >= over and hands.time - cut == pytest.approx(PACE * 2**step, abs=1e-8)
+    hands.time += again
+    leaving.interrupt()  # too late
+    assert leaving.hold() == (step, True)
+
+
+def test_an_interruption_of_the_wait_begins_the_grid_anew() -> None:
+    hands = Hands()
+    leaving = Leaving(PACE, hands.clock)
+    hands.time += 2.5
+    hands.meanwhile = leaving.interrupt
+    assert leaving.hold() == (0, True)
+    assert hands.time == 1000 + 2.5 + (4.0 - 2.5) / 3 + PACE, "neither when it was over, nor the step before it"
+
+
+@given(st.integers(0, 12), st.floats(0.001, 0.999), st.floats(0.001, 0.999))
+def test_neighbours_within_a_step_leave_at_one_time(step: int, here: float, there: float) -> None:
+    low, high = (0.0, PACE) if step == 0 else (PACE * 2 ** (step - 1), PACE * 2**step)
+    left = set()
+    for part in (here, there):
+        hands = Hands()
+        leaving = Leaving(PACE, hands.clock)
+        hands.time += low + part * (high - low)
+        left.add((*leaving.hold(), hands.time))
+    assert left == {(step, False, 1000 + high)}
+
+
+def test_without_a_pace_nothing_waits() -> None:
+    hands = Hands()
+    leaving = Leaving(None, hands.clock)
+    hands.time += 5
+    assert leaving.hold() == (0, False) and hands.waits == []
+
+
+def test_the_usual_clock_waits() -> None:
+    leaving = Leaving(0.02)
+    threading.Timer(0.005, leaving.interrupt).start()
+    begun = leaving._begun
+    assert leaving.hold()[1] and departure.Clock().now() - begun >= 0.025
+
+
+# -- a vault
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    """The clock of all departures."""
+    made = Hands()
+    monkeypatch.setattr("dpsql.server.vault.Leaving", lambda pace: Leaving(pace, made.clock))
+    return made
+
+
+class Slow:
+    """A reader whose queries take so many seconds by that clock, and may fail, or call something first."""
+
+    def __init__(self, hands: Hands, seconds: float) -> None:
+        self._reader, self._hands, self.seconds, self.fails = reader_of(world(3)), hands, seconds, False
+        self.first: Callable[[], object] = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def columns(self, sql: str, parts: Any = ()) -> Any:
+        self._hands.time += self.seconds
+        self.first()
+        if self.fails:
+            raise RuntimeError
+        return self._reader.columns(sql, parts)
+
+
+class Books(Ledger):
+    """A ledger that tells at which times it writes."""
+
+    hands: Hands
+    told: list[tuple[str, float]]
+
+    def _follow_up(self, charged: int, kind: str, body: str | None, late: int) -> None:
+        self.told.append((kind, self.hands.time))
+        super()._follow_up(charged, kind, body, late)
+
+
+@pytest.fixture
+def slow(hands: Hands) -> Slow:
+    return Slow(hands, 0.3)
+
+
+@pytest.fixture
+def books(tmp_path: Path, hands: Hands) -> Books:
+    open_ledger(tmp_path).close()
+    made = Books(tmp_path / "test.ledger")
+    made.hands, made.told = hands, []
+    return made
+
+
+@pytest.fixture
+def vault(tmp_path: Path, slow: Slow, books: Books) -> Iterator[Vault]:
+    policy = POLICY.replace('[budgets.person]\n', '[budgets.person]\nper_analyst = { epsilon = 2, delta = 1e-3 }\n')
+
+    def opened(user: str) -> Session:
+        made = session_of(tmp_path, reader=slow, ledger=books, analyst=user, policy=policy)
+        made.kernel.incidents = 2
+        return made
+
+    made = vault_of(opened, PACE)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ada(vault: Vault, hands: Hands) -> Iterator[Session]:
+    made = remote(vault)
+    assert hands.time == 1000 + PACE, "a login reads files, so what comes of it is held back, too"
+    hands.time = 1000.0
+    yield made
+    made.close()
+
+
+def test_an_answer_is_written_and_leaves_at_a_step(ada: Session, hands: Hands, books: Books) -> None:
+    assert answer(TEXT, ada).rows  # type: ignore[union-attr]
+    assert books.told == [("answer", 1000.5)] and hands.time == 1000.5
+    assert books.late("person") == [("ada", 2, 1)]
+    assert answer(TEXT, ada).stored and hands.time == 1000.5, "what is stored leaves at once"  # type: ignore[union-attr]
+
+
+def test_a_quick_answer_is_not_late(ada: Session, hands: Hands, books: Books, slow: Slow) -> None:
+    slow.seconds = 0.01
+    answer(TEXT, ada)
+    assert hands.time == 1000 + PACE and books.late("person") == []
+
+
+def test_a_failure_is_written_and_leaves_at_a_step(ada: Session, hands: Hands, books: Books, slow: Slow) -> None:
+    slow.fails = True
+    with pytest.raises(Incident):
+        answer(TEXT, ada)
+    assert books.told == [("incident", 1000.5)] and hands.time == 1000.5 and books.late("person") == [("ada", 2, 1)]
+
+
+def test_a_refusal_leaves_at_a_step(ada: Session, hands: Hands, books: Books) -> None:
+    asked: Any = ada.kernel
+    with pytest.raises(RuntimeError):
+        asked._channel.call("run", "no cost", "d", "s", (), ("made", "{}"))
+    assert hands.time == 1000 + PACE
+    with pytest.raises(BudgetExhausted):
+        answer(TEXT.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 100)"), ada)
+    assert hands.time == 1000 + 2 * PACE and books.told == []
+
+
+def test_an_account_that_failed_too_often_is_refused_at_a_step(ada: Session, hands: Hands, books: Books, slow: Slow) -> None:
+    slow.fails, slow.seconds = True, 0.0
+    for text in (TEXT, MORE):
+        with pytest.raises(Incident):
+            answer(text, ada)
+    with pytest.raises(Closed):
+        ada.kernel._channel.call("run", pure(Fraction(1, 20)), "d", "s", (), ("made", "{}"))  # type: ignore[attr-defined]
+    assert hands.time == 1000 + 3 * PACE
+
+
+def test_what_is_over_and_interrupted_before_it_leaves_has_failed(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
+    hands.meanwhile = lambda: interrupt(vault)
+    with pytest.raises(Interrupted):
+        answer(TEXT, ada)
+    cut = 1000.3 + 0.2 / 3
+    assert [kind for kind, _ in books.told] == ["incident"] and hands.time == pytest.approx(cut + PACE)
+    assert ada.ledger.failed(ada.account) and ada.ledger.entries("person", "ada")[0].body is None
+    assert books.late("person") == []
+
+
+def interrupt(vault: Vault) -> None:
+    """Interrupt the statement that the one channel runs, from another thread, which goes on until the statement is over."""
+    account: Any = next(iter(vault._channels.values()))._account
+    threading.Thread(target=account.interrupt, daemon=True).start()
+    for _ in range(10_000):
+        if account._departure._interrupted:
+            return
+        time.sleep(0.001)
+    pytest.fail("nothing was interrupted")
+
+
+def test_one_that_runs_and_is_interrupted_leaves_at_a_step_from_then_on(ada: Session, vault: Vault, hands: Hands, slow: Slow,
+                                                                        books: Books) -> None:
+    def first() -> None:
+        interrupt(vault)
+        hands.time += 0.2  # what it still takes to stop
+
+    slow.first = first
+    with pytest.raises(Interrupted):
+        answer(TEXT, ada)
+    assert hands.time == pytest.approx(1000.3 + 2 * PACE) and books.late("person") == [("ada", 1, 1)]
+
+
+def test_the_slot_and_the_failures_of_an_account_change_when_it_leaves(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
+    """Another connection of the account sees a statement that runs until then, and cannot find out more."""
+    other = Ledger(books.path)
+    seen = []
+
+    def look() -> None:
+        other.refresh()
+        account = Account(budget="person", analyst="ada")
+        seen.append((other.failed(account), other.entries("person")[0].body, books._running.is_running(1)))
+
+    hands.meanwhile = look
+    answer(TEXT, ada)
+    assert seen == [([], None, True)] and other.entries("person")[0].body is not None
+    other.close()
+
+
+def test_a_vault_that_stops_ends_no_wait_before_a_step(tmp_path: Path, slow: Slow, hands: Hands, books: Books) -> None:
+    vault = vault_of(lambda user: session_of(tmp_path, reader=slow, ledger=books, analyst=user), PACE)
+    number, sock = vault.channel() or pytest.fail("no channel")
+    channel = VaultChannel(sock)
+    session = open_remote_session(channel, channel.log_in("ada", "", lambda message: PASSWORD))
+    stopped = threading.Event()
+
+    def stop() -> None:
+        vault.close()
+        stopped.set()
+
+    hands.time, hands.meanwhile = 1000.0, stop
+    with pytest.raises(OperationalError, match="closed"):
+        answer(TEXT, session)
+    assert stopped.wait(10)
+    for thread in threading.enumerate():
+        if thread.name == f"channel {number}":
+            thread.join(10)
+    assert books.told in ([], [("answer", 1000.5)]), "at a step, or not at all"
+    session.close()
+
+
+def test_late_outcomes_are_known_after_a_restart(ada: Session, books: Books) -> None:
+    answer(TEXT, ada)
+    again = Ledger(books.path, whole=True)
+    assert again.late("person") == [("ada", 2, 1)]
+    again.close()
+
+
+def test_neighbours_that_differ_by_less_than_a_step_are_told_alike(ada: Session, hands: Hands, slow: Slow, books: Books) -> None:
+    for seconds, text in ((0.26, TEXT), (0.49, MORE)):
+        slow.seconds, hands.time = seconds, 1000.0
+        answer(text, ada)
+        assert hands.time == 1000.5
+    assert books.told == [("answer", 1000.5)] * 2
+
+
+def test_a_front_that_goes_ends_no_wait(ada: Session, hands: Hands, books: Books) -> None:
+    channel: Any = ada.kernel._channel  # type: ignore[attr-defined]
+    hands.meanwhile = lambda: channel._vault.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(OperationalError):
+        answer(TEXT, ada)
+    for thread in threading.enumerate():
+        if thread.name.startswith("channel"):
+            thread.join(10)
+    assert books.told == [("answer", 1000.5)]
