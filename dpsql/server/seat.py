@@ -14,13 +14,15 @@ from typing import Any, TypeGuard
 from sqlglot import exp
 
 from dpsql.answers.answer import Answer
+from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
-from dpsql.engine.answering import seen_by
+from dpsql.engine.answering import seen_by, tables_named
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
 from dpsql.server.described import count_of, describe_with
+from dpsql.server.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.sqlstates import cancelled, told
 from dpsql.server.statements_about_connection import Settings, read_setting
 from dpsql.sql.text import border
@@ -36,8 +38,11 @@ MOST, LEAST = 2**63 - 1, -(2**63)
 class ConnectionSeat:
     """A seat over a connection, whatever is behind it. `opened` tells the connection of a user to a database."""
 
-    def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str]) -> None:
+    def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str],
+                 shown: ShownToAccounts | None = None) -> None:
+        """`shown` is what seats share of what was shown."""
         self._connection, self._user, self._database = connection, user, database
+        self._shown = ShownToAccounts() if shown is None else shown
         self._settings = Settings(version=VERSION, startup=startup)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
         self._catalogue: tuple[object, CatalogDatabase] | None = None
@@ -53,6 +58,10 @@ class ConnectionSeat:
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
         with self._told(text):
+            session = self._connection.session
+            shown = current(self._shown.columns, session, text, given)
+            if shown is not None:
+                return shown
             about = read_setting(text, self._settings)
             if about is not None:
                 return Described(parameters=(), columns=about.columns)
@@ -65,11 +74,17 @@ class ConnectionSeat:
             statement = parse(text)
             if is_probe(statement) and not count_of(statement):
                 return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
-            return describe_with(statement, text, given, self._connection)
+            described = describe_with(statement, text, given, self._connection)
+            if names_policy_alone(statement, session.catalog):
+                self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
+            return described
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
         with self._told(text):
+            shown = current(self._shown.answers, self._connection.session, text, parameters)
+            if shown is not None:
+                return shown.again()
             about = read_setting(text, self._settings)
             if about is not None:
                 about.apply(self._settings, self._connection)
@@ -83,7 +98,7 @@ class ConnectionSeat:
             statement = parse(text)
             if is_probe(statement):
                 return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
-            return self._answered(text, parameters)
+            return self._answered(statement, text, parameters)
 
     def cancel(self) -> None:
         """Interrupt the statement that runs, if one does."""
@@ -99,14 +114,18 @@ class ConnectionSeat:
 
     # -- the kinds of statements
 
-    def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+    def _answered(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         cursor = self._connection.execute(text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
         notices = [*self._notices(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
                                              for at in held)]
-        return _rows(f"SELECT {len(rows)}", columns, rows, notices)
+        outcome, session = _rows(f"SELECT {len(rows)}", columns, rows, notices), self._connection.session
+        if cursor.answer is not None and cursor.answer.stored and names_policy_alone(statement, session.catalog):
+            shown = ShownAnswer(tag=outcome.tag, columns=columns, rows=tuple(rows), notices=outcome.notices)
+            self._shown.answers.keep(key_of(session, text, parameters), shown, ENTRY + 4 * len(text) + shown.size)
+        return outcome
 
     def _notices(self, cursor: Cursor) -> Iterator[str]:
         """What it cost and what is left, and what a reader of the answer should know."""
@@ -183,6 +202,12 @@ class ConnectionSeat:
 
 
 _NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up
+
+
+def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
+    """Whether a query names tables of the policy, and no others."""
+    named = tables_named(statement) if isinstance(statement, Query) else []
+    return bool(named) and all(catalog.table(name) is not None for name in named)
 
 
 def is_probe(statement: Statement) -> TypeGuard[Query]:
