@@ -16,6 +16,7 @@ from sqlglot import exp
 from dpsql.answers.answer import Answer
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
+from dpsql.engine.accounts import accounts_of
 from dpsql.engine.answering import seen_by, tables_named
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
@@ -95,10 +96,9 @@ class ConnectionSeat:
                 return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
             if not split(text):
                 return _rows("", None, ())
-            statement = parse(text)
-            if is_probe(statement):
+            if may_be_probe(text) and is_probe(statement := parse(text)):
                 return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
-            return self._answered(statement, text, parameters)
+            return self._answered(text, parameters)
 
     def cancel(self) -> None:
         """Interrupt the statement that runs, if one does."""
@@ -114,7 +114,7 @@ class ConnectionSeat:
 
     # -- the kinds of statements
 
-    def _answered(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+    def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         cursor = self._connection.execute(text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
@@ -122,7 +122,7 @@ class ConnectionSeat:
         notices = [*self._notices(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
                                              for at in held)]
         outcome, session = _rows(f"SELECT {len(rows)}", columns, rows, notices), self._connection.session
-        if cursor.answer is not None and cursor.answer.stored and names_policy_alone(statement, session.catalog):
+        if cursor.answer is not None and cursor.answer.stored and names_policy_alone(parse(text), session.catalog):
             shown = ShownAnswer(tag=outcome.tag, columns=columns, rows=tuple(rows), notices=outcome.notices)
             self._shown.answers.keep(key_of(session, text, parameters), shown, ENTRY + 4 * len(text) + shown.size)
         return outcome
@@ -145,9 +145,9 @@ class ConnectionSeat:
 
     def _left(self) -> str:
         """What is left of the budget; nothing where that cannot be told now, as the answer is there and paid for."""
-        with contextlib.suppress(Error):
+        with contextlib.suppress(Exception):
             return "; left: " + "; ".join(f"{account.whose or 'all'}: {account.left()}"
-                                          for account in self._connection.budget().accounts)
+                                          for account in accounts_of(self._connection.session))
         return ""
 
     def _question(self, text: str) -> exp.Query | None:
@@ -208,6 +208,13 @@ def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
     """Whether a query names tables of the policy, and no others."""
     named = tables_named(statement) if isinstance(statement, Query) else []
     return bool(named) and all(catalog.table(name) is not None for name in named)
+
+
+def may_be_probe(text: str) -> bool:
+    """Whether a text has what a probe needs: LIMIT, FALSE, or a comparison of numbers that are equal or are not. It is no probe
+    without; so most statements need not be parsed to know."""
+    lowered = text.lower()
+    return any(part in lowered for part in ("limit", "false", "=", "<>"))
 
 
 def is_probe(statement: Statement) -> TypeGuard[Query]:

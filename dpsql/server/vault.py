@@ -32,7 +32,18 @@ from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
 from dpsql.plan.node import Node
 from dpsql.server.plain_values import decoded, encoded
-from dpsql.server.vault_calls import OTHER, Fault, LoginMessage, Made, ReleasedStep, ToldAccount, receive_frame, send_answer, told
+from dpsql.server.vault_calls import (
+    OTHER,
+    Fault,
+    LoginMessage,
+    Made,
+    ReleasedStep,
+    Standing,
+    ToldAccount,
+    receive_frame,
+    send_answer,
+    told,
+)
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.types import Type
@@ -53,7 +64,7 @@ MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
-                   "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave"})
+                   "texts", "entries", "standing", "prices", "failed", "refresh", "enter", "leave"})
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
 BETWEEN = CALLS - {"run", "compare", "hold"}  # calls that are answered while a script runs; no name gets other rows then
@@ -371,20 +382,20 @@ class ServedAccount:
     def _entries(self) -> list[Entry]:
         return self._session.ledger.entries(self._session.budget.name, self._session.analyst)
 
-    def _spent(self, own: bool) -> Any:
-        return self._session.ledger.spent(self._session.budget.name, self._session.analyst if own is True else None)
+    def _standing(self) -> Standing:
+        session = self._session
+        ledger, budget = session.ledger, session.budget.name
+        return Standing(spent=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account))
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
 
-    def _last(self) -> Any:
-        return self._session.ledger.last(self._session.account)
-
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> Standing:
         self._session.ledger.refresh()
+        return self._standing()
 
     def _enter(self, name: str) -> None:
         """Wait until nobody else gives something of this account a name."""

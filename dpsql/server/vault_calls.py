@@ -44,6 +44,15 @@ class ToldAccount:
     version: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What was spent of the account's budget in all, and by the account, and its last charge; see `kernel.ledger.Ledger`."""
+
+    spent: Charge
+    own: Charge
+    last: Charge | None
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """The outcome of a call."""
