@@ -27,7 +27,7 @@ from dpsql.server.vault_calls import (
     LoginMessage,
     Made,
     ReleasedStep,
-    Standing,
+    Spent,
     ToldAccount,
     gone,
     raised,
@@ -166,7 +166,7 @@ class RemoteLedger:
 
     def __init__(self, channel: VaultChannel) -> None:
         self._channel = channel
-        self._standing: tuple[int, Standing] | None = None  # as of which question
+        self._spent: tuple[int, Spent] | None = None  # as of which question
 
     def close(self) -> None:
         self._channel.close()
@@ -197,7 +197,7 @@ class RemoteLedger:
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         told = self._told()
-        return told.spent if analyst is None else told.own
+        return told.all if analyst is None else told.own
 
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
         found: tuple[tuple[int | None, int], ...] = self._channel.call("prices")
@@ -213,14 +213,14 @@ class RemoteLedger:
     def refresh(self) -> None:
         self._keep(self._channel.call("refresh"))
 
-    def _told(self) -> Standing:
+    def _told(self) -> Spent:
         """What was spent: as it was told before, where nothing was asked since that might have changed it."""
-        if self._standing is None or self._standing[0] != self._channel.asked:
-            return self._keep(self._channel.call("standing"))
-        return self._standing[1]
+        if self._spent is None or self._spent[0] != self._channel.asked:
+            return self._keep(self._channel.call("spent"))
+        return self._spent[1]
 
-    def _keep(self, told: Standing) -> Standing:
-        self._standing = self._channel.asked, told
+    def _keep(self, told: Spent) -> Spent:
+        self._spent = self._channel.asked, told
         return told
 
     @contextlib.contextmanager

@@ -38,7 +38,7 @@ from dpsql.server.vault_calls import (
     LoginMessage,
     Made,
     ReleasedStep,
-    Standing,
+    Spent,
     ToldAccount,
     receive_frame,
     send_answer,
@@ -64,7 +64,7 @@ MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
-                   "texts", "entries", "standing", "prices", "failed", "refresh", "enter", "leave"})
+                   "texts", "entries", "spent", "prices", "failed", "refresh", "enter", "leave"})
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
 BETWEEN = CALLS - {"run", "compare", "hold"}  # calls that are answered while a script runs; no name gets other rows then
@@ -382,10 +382,10 @@ class ServedAccount:
     def _entries(self) -> list[Entry]:
         return self._session.ledger.entries(self._session.budget.name, self._session.analyst)
 
-    def _standing(self) -> Standing:
+    def _spent(self) -> Spent:
         session = self._session
         ledger, budget = session.ledger, session.budget.name
-        return Standing(spent=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account))
+        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account))
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
@@ -393,9 +393,9 @@ class ServedAccount:
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)
 
-    def _refresh(self) -> Standing:
+    def _refresh(self) -> Spent:
         self._session.ledger.refresh()
-        return self._standing()
+        return self._spent()
 
     def _enter(self, name: str) -> None:
         """Wait until nobody else gives something of this account a name."""

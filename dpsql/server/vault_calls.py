@@ -45,10 +45,10 @@ class ToldAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Spent:
     """What was spent of the account's budget in all, and by the account, and its last charge; see `kernel.ledger.Ledger`."""
 
-    spent: Charge
+    all: Charge
     own: Charge
     last: Charge | None
 
