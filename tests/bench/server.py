@@ -137,6 +137,7 @@ class Clients:
         waits, refused = met["waits"], {**met["refused"]}
         for state, times in self.turned_away.items():
             refused[f"{state} at login"] = times
+        print(name, len(waits), "answers", file=sys.stderr)  # as it may take long until the table is there
         all_asked = len(waits) + sum(met["refused"].values()) or 1
         return [name, str(len(waits)), f"{len(waits) / met['wall']:.0f}", *(f"{1000 * _at(waits, part):.1f}" for part in (0.5, 0.99, 1)),
                 *(f"{1000 * each / all_asked:.2f}" for each in (front, vault, met["cpu"])),
@@ -193,6 +194,7 @@ def soak(server: Server, number: int, statements: int) -> Iterator[list[str]]:
         done += int(line[1])
         front, vault = server.memory()
         size = sum(path.stat().st_size for path in server.ledger.parent.glob("policy.ledger*"))
+        print(f"soak {done:,}: {front:.0f} and {vault:.0f} MB", file=sys.stderr)
         yield [f"{done:,}", f"{time.perf_counter() - begun:.0f}", line[2], line[4], line[6], line[7], f"{front:.0f}", f"{vault:.0f}",
                f"{size / 2**20:.0f}", line[-1]]
     clients.close()
