@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.columns import ColumnData, joined, of_rows, told, typed, unpacked
+from dpsql.cached import cached_property
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
 from dpsql.plan.cells import Cells, column_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dpsql.answers.moved_rows import LoadedColumn, MovedRows, Number
+from dpsql.cached import cached_property
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, normal
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave

@@ -22,11 +22,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dpsql.cached import cached_property
 
 Numbers = NDArray[np.float64]
 Kind: TypeAlias = Literal["laplace", "gaussian", "student"]

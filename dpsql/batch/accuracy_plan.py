@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from dpsql.batch.group import Group, GroupPlan, Kind, Told, many
 from dpsql.batch.measured import KINDS, MeasuredGroup, chosen
 from dpsql.batch.records import MeasuredQueries, Record, about, asked_of
 from dpsql.batch.workload_plan import Batch
+from dpsql.cached import cached_property
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
 from dpsql.measurements import Blocked, Blocks

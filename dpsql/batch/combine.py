@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dpsql.batch.records import MeasuredQueries
+from dpsql.cached import cached_property
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Total
 from dpsql.workload.workload import Product, Workload

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import AttributeColumn
+from dpsql.cached import cached_property
 from dpsql.errors import OptionError
 from dpsql.measurements import Axis, Request
 from dpsql.plan.node import Node

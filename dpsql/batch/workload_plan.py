@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from dpsql.batch.consistency import Consistency, consistency_of, made_consistent
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.plan_choice import planned, takes
+from dpsql.cached import cached_property
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from threading import Event
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.upload_folders import Uploads
+from dpsql.cached import cached_property
 from dpsql.catalog.model import Budget, Catalog, Table
 from dpsql.catalog.price import Price
 from dpsql.errors import OperationalError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.cached import cached_property
 from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, scale, whole
 from dpsql.measurements.reading.occupied_cells import numbered, read
 from dpsql.measurements.reading.request import Context

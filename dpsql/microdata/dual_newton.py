@@ -17,12 +17,12 @@ repetition.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy
 
+from dpsql.cached import cached_property
 from dpsql.microdata.noisy_answers import their_cells
 from dpsql.microdata.optimality import BoundedFit, Proposal, residual
 from dpsql.workload.factors import Array

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.cached import cached_property
 from dpsql.workload.factors import Array
 
 Sparse: TypeAlias = Any  # a scipy.sparse.csr_array of floats: its stubs do not tell what a product with a vector is

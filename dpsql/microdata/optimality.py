@@ -8,12 +8,12 @@ Karush, Kuhn and Tucker are evaluated on what they return. As the problem is con
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.cached import cached_property
 from dpsql.errors import DataError
 from dpsql.microdata.noisy_answers import Sparse, of_one_cell, their_cells
 from dpsql.workload.factors import Array

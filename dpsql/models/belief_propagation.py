@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.models.junction_tree import Clique, JunctionTree
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.workload.factors import Array

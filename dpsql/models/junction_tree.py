@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
+from dpsql.cached import cached_property
 from dpsql.models.table_domain import Columns, TableDomain
 
 

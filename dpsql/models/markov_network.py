@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.models.conditional_draws import NOTHING_MORE, Allowed, CliqueConditionals
 from dpsql.models.junction_tree import JunctionTree
 from dpsql.models.sampling import Places, UniformDraws, conditional

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
+
+from dpsql.cached import cached_property
 
 Columns: TypeAlias = tuple[str, ...]
 

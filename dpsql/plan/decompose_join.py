@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, all_of, columns, conjuncts, predicate, rewrite
 from dpsql.plan.node import Node, PublicFacts

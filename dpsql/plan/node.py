@@ -12,9 +12,9 @@ import enum
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, TypeVar
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote

@@ -12,8 +12,8 @@ import difflib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import MEMBERSHIP

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -22,6 +21,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.backends.duckdb import connected, lock_down
+from dpsql.cached import cached_property
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OperationalError, SqlError, Unsupported
 from dpsql.plan.expr.printing import quote

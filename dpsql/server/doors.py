@@ -19,6 +19,7 @@ from dpsql.server.front import Control
 from dpsql.server.logins import NotProven
 from dpsql.server.remote_session import open_remote_session
 from dpsql.server.seat import ConnectionSeat
+from dpsql.server.shown_answers import ShownToAccounts
 from dpsql.server.sqlstates import told
 
 WRONG, MALFORMED = "login", "login-message"  # codes of errors of the doorkeeper: a wrong proof, and what is none
@@ -61,14 +62,14 @@ class VaultDoor:
     """The door of a front: each seat has a channel to the vault of its own."""
 
     def __init__(self, control: Control) -> None:
-        self._control = control
+        self._control, self._shown = control, ShownToAccounts()
 
     def enter(self, name: str, database: str, startup: Mapping[str, str], first: FirstProof, say: Say) -> Seat:
         fault: Error | None = None
         try:
             connection = self.connect(name, database, first, say)
             try:
-                return ConnectionSeat(connection, user=name, database=database, startup=startup)
+                return ConnectionSeat(connection, user=name, database=database, startup=startup, shown=self._shown)
             except BaseException:
                 connection.close()
                 raise

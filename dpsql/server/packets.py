@@ -86,6 +86,8 @@ class Packets:
             if self._out:
                 self._writer.write(bytes(self._out))
                 self._out.clear()
+                if self._writer.transport.get_write_buffer_size() == 0:  # all of it was taken, as it nearly always is
+                    return
             async with asyncio.timeout(self._send_seconds):
                 await self._writer.drain()
         except (OSError, TimeoutError):

@@ -28,6 +28,7 @@ from dpsql.server.vault_calls import (
     LoginMessage,
     Made,
     ReleasedStep,
+    Spent,
     ToldAccount,
     gone,
     raised,
@@ -43,7 +44,7 @@ class VaultChannel:
 
     def __init__(self, vault: socket.socket, interrupt: Callable[[], None] = lambda: None) -> None:
         """`interrupt` has the statement stop that the channel runs."""
-        self._vault, self.interrupt = vault, interrupt
+        self._vault, self.interrupt, self.asked = vault, interrupt, 0  # how often something was asked
         self._tables: Mapping[str, Table] = {}
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
@@ -80,6 +81,7 @@ class VaultChannel:
         return self._exchanged(name, encoded(values, self._tables))
 
     def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
+        self.asked += 1
         try:
             send_frame(self._vault, name.encode() + b"\n" + data)
             return receive_answer(self._vault)
@@ -165,6 +167,7 @@ class RemoteLedger:
 
     def __init__(self, channel: VaultChannel) -> None:
         self._channel = channel
+        self._spent: tuple[int, Spent] | None = None  # as of which question
 
     def close(self) -> None:
         self._channel.close()
@@ -194,23 +197,32 @@ class RemoteLedger:
         return found
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
-        found: Charge = self._channel.call("spent", analyst is not None)
-        return found
+        told = self._told()
+        return told.all if analyst is None else told.own
 
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
         found: tuple[tuple[int | None, int], ...] = self._channel.call("prices")
         return found
 
     def last(self, account: Account) -> Charge | None:
-        found: Charge | None = self._channel.call("last")
-        return found
+        return self._told().last
 
     def failed(self, account: Account) -> list[int]:
         found: list[int] = self._channel.call("failed")
         return found
 
     def refresh(self) -> None:
-        self._channel.call("refresh")
+        self._keep(self._channel.call("refresh"))
+
+    def _told(self) -> Spent:
+        """What was spent: as it was told before, where nothing was asked since that might have changed it."""
+        if self._spent is None or self._spent[0] != self._channel.asked:
+            return self._keep(self._channel.call("spent"))
+        return self._spent[1]
+
+    def _keep(self, told: Spent) -> Spent:
+        self._spent = self._channel.asked, told
+        return told
 
     def everything(self) -> list[Entry]:
         """What everybody was charged for under this budget, without answers. Raises OperationalError for who may not see it."""

@@ -43,6 +43,7 @@ from dpsql.server.vault_calls import (
     LoginMessage,
     Made,
     ReleasedStep,
+    Spent,
     ToldAccount,
     receive_frame,
     send_answer,
@@ -69,7 +70,7 @@ MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
-                   "texts", "entries", "spent", "prices", "last", "failed", "refresh", "enter", "leave",
+                   "texts", "entries", "spent", "prices", "failed", "refresh", "enter", "leave",
                    "everything", "accounts"})
 STATEMENTS = frozenset({"run", "compare"})  # calls that read private rows
 OVERSEEING = frozenset({"everything", "accounts"})
@@ -417,20 +418,20 @@ class ServedAccount:
     def _entries(self) -> list[Entry]:
         return self._session.ledger.entries(self._session.budget.name, self._session.analyst)
 
-    def _spent(self, own: bool) -> Any:
-        return self._session.ledger.spent(self._session.budget.name, self._session.analyst if own is True else None)
+    def _spent(self) -> Spent:
+        session = self._session
+        ledger, budget = session.ledger, session.budget.name
+        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account))
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
 
-    def _last(self) -> Any:
-        return self._session.ledger.last(self._session.account)
-
     def _failed(self) -> list[int]:
         return self._session.ledger.failed(self._session.account)
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> Spent:
         self._session.ledger.refresh()
+        return self._spent()
 
     # -- the ledger, of everybody who spends from this budget
 

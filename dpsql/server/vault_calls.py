@@ -58,6 +58,15 @@ class AccountState:
     incidents: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What was spent of the account's budget in all, and by the account, and its last charge; see `kernel.ledger.Ledger`."""
+
+    all: Charge
+    own: Charge
+    last: Charge | None
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """The outcome of a call."""

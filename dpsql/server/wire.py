@@ -63,6 +63,7 @@ from dpsql.server.transaction_status import FAILED, IDLE, OPEN, deallocated, ref
 
 LOG = logging.getLogger("dpsql.server")
 _BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent
+_SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
 _EMPTY = Described(parameters=(), columns=None)
 
 Made = TypeVar("Made")
@@ -289,7 +290,7 @@ class Client:
         self._held.drop_portal("")
         self._check_size(text)
         seat, at = self._used_seat(), 0
-        statements = await self._in_thread(lambda: seat.split(text))
+        statements = _told(lambda: seat.split(text)) if len(text) <= _SHORT else await self._in_thread(lambda: seat.split(text))
         if not statements:
             self._packets.send(EmptyQueryResponse())
         for statement in statements:

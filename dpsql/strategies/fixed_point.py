@@ -32,10 +32,10 @@ Streams, 2022 (a fixed point for the sum); Anderson, Iterative Procedures for No
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.strategies import clock
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.spectrum import TINY, Spectrum, exact_spectrum, spectrum

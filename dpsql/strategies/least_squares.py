@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, cast
 
 import numpy as np
 import scipy
 
+from dpsql.cached import cached_property
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.workload.domain import DENSE, too_large
 from dpsql.workload.factors import Array, Factor, Identity, Total

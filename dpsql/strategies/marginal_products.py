@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.cached import cached_property
 from dpsql.strategies.closure import Closure, closure
 from dpsql.workload.factors import Array, Factor
 from dpsql.workload.workload import Product, Workload

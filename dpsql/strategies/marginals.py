@@ -22,12 +22,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 import scipy
 
+from dpsql.cached import cached_property
 from dpsql.strategies.closure import closure
 from dpsql.strategies.marginal_products import MarginalProducts, Pair
 from dpsql.strategies.product_bound import valued

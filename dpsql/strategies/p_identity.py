@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy
 
+from dpsql.cached import cached_property
 from dpsql.strategies import clock, marginals
 from dpsql.strategies.integers import BITS
 from dpsql.strategies.least_squares import LeastSquares, one_block

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Protocol
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.strategies.least_squares import pseudo_inverse
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.workload.factors import Array, Dense, Factor

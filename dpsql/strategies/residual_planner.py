@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Self
 
 import numpy as np
 import scipy
 
+from dpsql.cached import cached_property
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.closure import closure, how_many, products, ways
 from dpsql.strategies.optimality_gap import OptimalityBound

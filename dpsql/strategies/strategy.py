@@ -10,10 +10,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.strategies.optimality_gap import OptimalityBound
 from dpsql.workload.blocks import Block, BlockSensitivity, Noise, sensitivity
 from dpsql.workload.domain import CellDomain

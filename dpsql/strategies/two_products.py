@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy
 
+from dpsql.cached import cached_property
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of

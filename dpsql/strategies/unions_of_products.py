@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.strategies import clock
 from dpsql.strategies.kronecker import ROWS, by_turns, factors_of
 from dpsql.strategies.least_squares import LeastSquares, one_block

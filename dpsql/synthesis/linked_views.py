@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import sqlglot
 from sqlglot import exp
 
+from dpsql.cached import cached_property
 from dpsql.sql.text.statement import Query
 from dpsql.synthesis.column_forms import Form, ListedColumn
 from dpsql.types import Type

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations, product
 from typing import Any, ClassVar, Protocol
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.measurements import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places

@@ -19,13 +19,13 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.measurements import Axis, Farthest, FarthestMarginal, MeasuredSums, Noise, NoisySums, Request
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form

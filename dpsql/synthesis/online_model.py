@@ -10,12 +10,12 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.estimates import margin
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Opening, Request, spread_of
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.cached import cached_property
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.measurements import AboveThresholdOfTests, Failed, FlipDistances, NoisyFlipDistance, Request, Test, Within, splits
 from dpsql.measurements.flip_distance import touched
 from dpsql.mechanisms.additive_noise import bought, scale_of

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.cached import cached_property
 from dpsql.workload.domain import room
 from dpsql.workload.matrices import Exact as Exact
 from dpsql.workload.matrices import Matrix, Stretches, Sum, Unit, Written, cumulated, length, stretched

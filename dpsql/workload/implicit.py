@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dpsql.cached import cached_property
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized
 from dpsql.workload.matrices import Centre, Halves, Matrix, Root, Stacked, length

@@ -10,12 +10,12 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.cached import cached_property
 from dpsql.workload.blocks import Block
 from dpsql.workload.domain import Attribute, CellDomain, room
 from dpsql.workload.factors import Array, Exact, Factor, Total

@@ -34,6 +34,16 @@ def test_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_server(tmp_path: Path) -> None:
+    pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
+    lines = printed("server.py", "--rows", 2000, "--clients", 3, "--each", 4, "--overload", 24, "--soak", 60, "--data", tmp_path)
+    told = {line[0]: line for line in lines[3:]}
+    assert lines[0][0].startswith("3 clients") and told["new: count"][1] == "12" and told["stored: count"][1] == "48"
+    assert float(told["new: count"][9]) > 0 and float(told["stored: count"][9]) == 0, "commits"
+    assert told["overload: 24 clients"] and float(lines[-1][6]) > 50 and float(lines[-1][7]) > 50, "megabytes"
+
+
+@pytest.mark.slow
 def test_noise() -> None:
     lines = printed("noise.py", "--values", 500, "--runs", 1)
     assert lines[0] == ["noise for 500 values: CPU milliseconds, median of 1"] and len(lines) == 3 + 2 * 7

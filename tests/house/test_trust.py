@@ -171,17 +171,17 @@ ROOMS = {
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1210),
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 535),
     "the file of the ledger": ([f"dpsql.kernel.{module}" for module in ("ledger", "anchor", "marks", "past", "reported", "running_statements", "turns", "waypoint")], 912),
-    "measurements": (below("dpsql.measurements"), 2550),
+    "measurements": (below("dpsql.measurements"), 2551),
     "extensions": (below("dpsql.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 807),
-    "all that the kernel can run": (sorted(KERNEL), 11565),
+    "all that the kernel can run": (sorted(KERNEL), 11576),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2308),
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
         "departure", "doorkeeper", "front_process", "logins", "passwords", "plain_values", "serving", "shut_in", "vault",
-        "vault_calls")], 1275),
+        "vault_calls")], 1287),
 }
 
 

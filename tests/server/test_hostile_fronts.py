@@ -171,7 +171,7 @@ def test_own_secret_noise_is_not_told(eve: Session) -> None:
 
 @pytest.mark.parametrize(("name", "given"), [
     ("holding", ("",)), ("holding", ("' OR 1=1 --",)), ("texts", ("SELECT", 10**9)), ("texts", ("SELECT", -1)), ("enter", ("a\0b",)),
-    ("enter", (7,)), ("leave", ("x",)), ("stored", (None,)), ("stored", ("x" * 10**6,)), ("spent", ()), ("spent", (1, 2)),
+    ("enter", (7,)), ("leave", ("x",)), ("stored", (None,)), ("stored", ("x" * 10**6,)), ("spent", (1,)), ("last", ()),
     ("charge", ()), ("_session", ()), ("__class__", ()), ("close", ()), ("fanout", (1, ())), ("public_rows", (None,)), ("run", ()),
     ("compare", (1, "x", "y")), ("hold", ("x", ())), ("check", (1,)), ("opening", ()), ("serve", ()), ("interrupt", ())])
 def test_calls_that_make_no_sense_are_refused(name: str, given: tuple[Any, ...], eve: Session) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpsql.backends.file_tables import open_files
 from dpsql.backends.reader import Parts
 from dpsql.backends.store import find_store
 from dpsql.backends.store_writer import prepare
+from dpsql.cached import cached_property
 from dpsql.catalog.policy import parse_policy
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger

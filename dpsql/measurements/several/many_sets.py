@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from dpsql.backends.reader import Query
+from dpsql.cached import cached_property
 from dpsql.extensions import bounds
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.cuts import CuttingPlanes

@@ -16,12 +16,13 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import Request, Smoothed, SmoothSum, Student
 from dpsql.mechanisms.mechanism import No, Script, Setting, Shared, Task, Verdict, Yes

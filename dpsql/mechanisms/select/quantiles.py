@@ -40,13 +40,13 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
 from dpsql.measurements import ROUNDING, MeasuredSums, NoisySums, Request, Segment, Select, Selected, Target, apart
 from dpsql.mechanisms.additive_noise import bought

@@ -7,10 +7,10 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 from dpsql.accounting.cost import Cost
+from dpsql.cached import cached_property
 from dpsql.estimates import Estimate
 from dpsql.measurements import Balance, ExtensionSums, Noise, RecursiveSums, Removed, Request
 from dpsql.mechanisms.additive_noise import bought

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.measurements import RecursiveSums as Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Norm, Printing, PublicFacts, Stability, columns_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.plan.expr.printing import literal, quote

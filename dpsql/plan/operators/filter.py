@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
 from dpsql.plan.expr.printing import show, to_sql

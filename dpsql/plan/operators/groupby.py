@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.printing import quote, settled

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, Summary, columns_of

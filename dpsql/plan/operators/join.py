@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import NotTotal, either, facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
 from dpsql.plan.expr.printing import quote, show, to_sql

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
 from dpsql.plan.expr.printing import quote, show, to_sql

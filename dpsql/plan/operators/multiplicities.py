@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import all_readable, quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, Summary, columns_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 
+from dpsql.cached import cached_property
 from dpsql.catalog.model import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr

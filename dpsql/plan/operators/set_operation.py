@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.printing import quote, settled
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, columns_of, least
 from dpsql.plan.operators.filter import Filter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability, least
 from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.ranking import Ranking

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from dpsql.cached import cached_property
 from dpsql.catalog.model import Domain
 from dpsql.plan.expr.facts import Facts, either
 from dpsql.plan.expr.printing import quote

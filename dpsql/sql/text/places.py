@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import cached_property
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.cached import cached_property
 from dpsql.errors import Error
 from dpsql.types import Span
 
