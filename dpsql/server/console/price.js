@@ -1,0 +1,67 @@
+/** What a statement would cost and how exact its numbers would be, before it is run. */
+
+import {element} from "./elements.js";
+
+/** Before anything is written. */
+export function unpriced() {
+  return fragment(
+    element("h2", {}, "Price"),
+    element(
+      "p",
+      {class: "quiet"},
+      "While you write, this shows what the statement would cost, and how exact its numbers would be. ",
+      "Looking costs nothing.",
+    ),
+  );
+}
+
+/**
+ * @typedef {{column: string, error: number | null, words: string}} ExpectedError
+ * @param {{cost: string, left_after: string, affordable: boolean, stored: boolean, errors: ExpectedError[],
+ *   notes: string[]}} told
+ */
+export function priced(told) {
+  return fragment(
+    element("h2", {}, "Price"),
+    element("p", {class: "cost"}, ...costOf(told)),
+    told.left_after && !told.stored ? element("p", {class: "quiet"}, "Left after it: ", told.left_after) : null,
+    told.errors.length > 0 ? errorsOf(told.errors) : null,
+    told.notes.length > 0 ? element("ul", {class: "notes"}, ...told.notes.map((note) => element("li", {}, note))) : null,
+  );
+}
+
+/** @param {import("./api.js").Refused} refused */
+export function refusedPrice(refused) {
+  return fragment(element("h2", {}, "Not answered as it is"), ...refusal(refused));
+}
+
+/** The words of a refusal, and what to write instead. @param {import("./api.js").Refused} refused */
+export function refusal(refused) {
+  return [
+    element("p", {class: "fault"}, refused.message),
+    refused.remedy ? element("p", {class: "remedy"}, element("strong", {}, "Try "), refused.remedy) : null,
+  ].filter(Boolean);
+}
+
+function costOf({cost, stored}) {
+  if (stored) return [element("strong", {}, "Free"), " – answered before, and kept"];
+  return cost ? [element("strong", {}, cost)] : [element("strong", {}, "Free"), " – nothing private is asked"];
+}
+
+function errorsOf(errors) {
+  const rows = errors.map(({column, words}) =>
+    element("tr", {}, element("th", {scope: "row"}, column), element("td", {}, words)),
+  );
+  return element(
+    "table",
+    {class: "facts"},
+    element("caption", {}, "Expected standard error"),
+    element("tbody", {}, ...rows),
+  );
+}
+
+function fragment(...children) {
+  const made = document.createDocumentFragment();
+  made.append(...children.filter(Boolean));
+  return made;
+}
