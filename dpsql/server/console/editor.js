@@ -61,6 +61,7 @@ export function sqlEditor({place, publicWords, run, changed}) {
         keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]),
         placeholder("SELECT key, COUNT(*), AVG(number) FROM table GROUP BY key"),
         EditorView.lineWrapping,
+        //REPLACING,
         EditorView.contentAttributes.of({"aria-label": "SQL", spellcheck: "false", autocapitalize: "off"}),
         EditorView.updateListener.of((update) => (update.docChanged || update.selectionSet) && changed()),
       ],
@@ -114,6 +115,19 @@ function placeOf(statement, refused) {
     message: refused.message,
   };
 }
+
+/**
+ * Puts what is typed in the place of what is selected. Left to themselves, browsers give it the look of what was there, as an
+ * attribute that the policy of content forbids.
+ */
+const REPLACING = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    if (event.inputType !== "insertText" || event.data === null || view.state.selection.main.empty) return false;
+    event.preventDefault();
+    view.dispatch(view.state.replaceSelection(event.data), {userEvent: "input.type", scrollIntoView: true});
+    return true;
+  },
+});
 
 const COLOURS = HighlightStyle.define([
   {tag: tags.keyword, color: "var(--code-keyword)", fontWeight: "600"},
