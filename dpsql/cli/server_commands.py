@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import getpass
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ def add(commands: Commands) -> None:
     made = commands.add("serve", _serve, "let analysts connect from psql, Python, JDBC and other clients of PostgreSQL")
     _add_policy(made)
     made.add_argument("--listen", default="127.0.0.1:5433", metavar="HOST:PORT", help="the address (default: %(default)s)")
+    made.add_argument("--http", metavar="HOST:PORT", help="serve browsers and programs by HTTP too, at this address")
+    made.add_argument("--http-name", action="append", default=[], metavar="NAME", help="a name under which HTTP is reached")
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
     made.add_argument("--without-tls", action="store_true", help="let answers be sent in the clear to other machines")
@@ -38,7 +41,7 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    for module in ("pygwire", "scramp"):
+    for module in ("pygwire", "scramp", *(("fastapi", "uvicorn") if options.http is not None else ())):
         extra(module, "server")
     from dpsql.server.listening import TlsFiles
     from dpsql.server.serving import serve
@@ -50,11 +53,14 @@ def _serve(options: argparse.Namespace) -> int:
         key=None if options.key is None else str(Path(options.key).absolute()))
     if options.without_tls:
         print("warning: whoever can listen to the network can read the answers", file=sys.stderr)
-    return serve(_policy(options).absolute(), options.listen, tls=tls, without_tls=options.without_tls, ready=_say_ready)
+    return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
+                 http_names=[name.lower() for name in options.http_name], ready=functools.partial(_say_ready, tls is not None))
 
 
-def _say_ready(host: str, port: int) -> None:
-    print(f"serving at {host}:{port}; for example: psql -h {host} -p {port} -U NAME; SIGTERM stops it", file=sys.stderr,
+def _say_ready(encrypted: bool, wire: tuple[str, int], http: tuple[str, int] | None = None) -> None:
+    host, port = wire
+    browsers = "" if http is None else f"; in a browser: http{'s' if encrypted else ''}://{http[0]}:{http[1]}/"
+    print(f"serving at {host}:{port}; for example: psql -h {host} -p {port} -U NAME{browsers}; SIGTERM stops it", file=sys.stderr,
           flush=True)
 
 

@@ -111,12 +111,12 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 
 
 @guarded
-def charge_of(text: str, session: Session) -> Charge | None:
+def charge_of(text: str, session: Session, parameters: Parameters = ()) -> Charge | None:
     """What a statement would be charged now; None where it is free. Spends nothing. Raises a located error if it is wrong."""
     statement = parse(text)
     if not isinstance(statement, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
         return None
-    plan = decide(statement, seen_by(session, statement))
+    plan = decide(statement, seen_by(session, statement), parameters)
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()

@@ -65,18 +65,26 @@ class VaultDoor:
 
     def enter(self, name: str, database: str, startup: Mapping[str, str], first: FirstProof, say: Say) -> Seat:
         fault: Error | None = None
-        asked = iter((lambda message: first.as_bytes(), say, say))
         try:
-            channel = self._control.channel()
+            connection = self.connect(name, database, first, say)
             try:
-                opening = channel.log_in(name, database, lambda message: next(asked)(message))
-                return ConnectionSeat(Connection(open_remote_session(channel, opening)), user=name, database=database,
-                                      startup=startup)
+                return ConnectionSeat(connection, user=name, database=database, startup=startup)
             except BaseException:
-                channel.close()
+                connection.close()
                 raise
         except Error as caught:
             fault = caught
-        if fault.code in (WRONG, MALFORMED):
-            raise NotProven(malformed=fault.code == MALFORMED)
         raise told(fault, "")
+
+    def connect(self, name: str, database: str, first: FirstProof, say: Say) -> Connection:
+        """The connection of a user who has proved to know the password. Raises NotProven and errors.Error."""
+        asked = iter((lambda message: first.as_bytes(), say, say))
+        channel = self._control.channel()
+        try:
+            opening = channel.log_in(name, database, lambda message: next(asked)(message))
+            return Connection(open_remote_session(channel, opening))
+        except BaseException as fault:
+            channel.close()
+            if isinstance(fault, Error) and fault.code in (WRONG, MALFORMED):
+                raise NotProven(malformed=fault.code == MALFORMED) from None
+            raise

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import json
 import logging
 import secrets
-import signal
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +20,7 @@ from pygwire import BackendConnection
 from dpsql.errors import OperationalError
 from dpsql.server import logins
 from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.doors import Door, VaultDoor
-from dpsql.server.front import Control
+from dpsql.server.doors import Door
 from dpsql.server.packets import Gone, error_of
 from dpsql.server.server_limits import AccountUse, ServerLimits
 from dpsql.server.startup import Cancelling, Startup, started
@@ -52,11 +48,11 @@ class TlsFiles:
     key: str | None = None
 
 
-def tls_terms(files: TlsFiles) -> TlsTerms:
-    """Raises OperationalError."""
+def tls_terms(files: TlsFiles, protocol: str = "postgresql") -> TlsTerms:
+    """The terms for a protocol, by its name in ALPN. Raises OperationalError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["postgresql"])
+    context.set_alpn_protocols([protocol])
     try:
         context.load_cert_chain(files.certificate, files.key, password="")  # or the library would ask for one
         text = Path(files.certificate).read_text(encoding="ascii")
@@ -237,21 +233,3 @@ def listen_on(host: str, port: int) -> list[socket.socket]:
         raise OperationalError(f"{host}:{port} cannot be listened on: {fault.strerror or type(fault).__name__}", code="address",
                                try_="another port, or an address of this machine") from None
     return made
-
-
-def serve_front(control: Control) -> None:
-    """The program of the front: serve clients until SIGTERM or SIGINT. What it is told is on its input; see `serving`."""
-    settings = json.loads(sys.stdin.read())
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    tls = None if settings["tls"] is None else tls_terms(TlsFiles(**settings["tls"]))
-    server = ListeningServer(door=VaultDoor(control), tls=tls, needs_tls=settings["needs_tls"],
-                             limits=ServerLimits(**settings["limits"]))
-    sockets = [socket.socket(fileno=number) for number in settings["sockets"]]
-
-    async def until_told() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await server.serve(sockets, stop)
-
-    asyncio.run(until_told())

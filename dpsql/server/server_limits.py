@@ -29,6 +29,10 @@ class ServerLimits:
     prepared: int = 500  # statements, and as many portals, of a connection
     held_bytes: int = 4_194_304  # of the texts of these statements and the parameters of these portals
     threads: int = 32
+    request_seconds: float = 20.0  # over HTTP: what a client takes to send the head of a request, or its body
+    turn_seconds: float = 5.0  # over HTTP: how long a request waits for the one before it of the same session
+    session_idle_seconds: float = 1800.0  # over HTTP
+    session_seconds: float = 12 * 3600.0  # over HTTP, in all
 
 
 class AccountUse:

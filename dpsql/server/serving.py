@@ -1,6 +1,6 @@
 """`dpsql serve`: the vault, which is this process, and the front that it starts.
 
-    client ── TLS, the protocol of PostgreSQL ──> front: parses, binds, plans, has no handle of the data
+    client ── TLS, PostgreSQL's protocol or HTTP ─> front: parses, binds, plans, has no handle of the data
                                                     │ a channel for each client: plans as plain values
                                                     v
                                                   vault: rows, ledger, noise, users; derives every claim again
@@ -16,8 +16,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,18 @@ from dpsql.server.passwords import WatchedUsers, users_file
 from dpsql.server.server_limits import ServerLimits
 from dpsql.server.vault import Vault
 
-FRONT = "dpsql.server.listening:serve_front"
+FRONT = "dpsql.server.front_serving:serve_front"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontSettings:
-    """What the front is told when it starts: the numbers of the listening sockets, files in PEM for TLS, and limits."""
+    """What the front is told when it starts: the numbers of the listening sockets, files in PEM for TLS, limits; for HTTP
+    the names of the server, and that of the policy's file."""
 
     sockets: list[int]
+    http_sockets: list[int]
+    http_names: list[str]
+    policy: str
     tls: TlsFiles | None
     needs_tls: bool
     limits: ServerLimits
@@ -48,39 +53,46 @@ class FrontSettings:
         return json.dumps(asdict(self))
 
 
-def serve(policy: Path, listen: str, *, tls: TlsFiles | None = None, without_tls: bool = False,
-          limits: ServerLimits | None = None, ready: Callable[[str, int], None] = lambda host, port: None) -> int:
-    """Serve until SIGTERM or SIGINT; for the main thread. `ready` is called with the address when clients can connect. Returns
-    the exit code.
+Ready = Callable[..., None]
+"""Is called with the host and the port of each protocol."""
+
+
+def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Sequence[str] = (), tls: TlsFiles | None = None,
+          without_tls: bool = False, limits: ServerLimits | None = None, ready: Ready = lambda *addresses: None) -> int:
+    """Serve until SIGTERM or SIGINT; for the main thread. `ready` is called with the addresses, that of HTTP last, when clients
+    can connect. Returns the exit code.
 
     Passwords are proven without being sent, but answers are read by whoever listens: so an address that is reached from elsewhere
     needs TLS, unless the owner says `without_tls`. Raises PolicyError, LedgerError or OperationalError.
     """
-    host, port = address_of(listen)
-    needs_tls = not is_loopback(host) and not without_tls
-    if needs_tls and tls is None:
-        raise OperationalError(f"{host} is reached from other machines, and needs a certificate", code="tls",
-                               try_="--certificate FILE --key FILE, or --listen 127.0.0.1:5433")
+    addresses = [address_of(text) for text in (listen, http) if text is not None]
+    needs_tls = [not is_loopback(host) and not without_tls for host, _ in addresses]
+    if tls is None and any(needs_tls):
+        raise OperationalError(f"{addresses[needs_tls.index(True)][0]} is reached from other machines, and needs a certificate",
+                               code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     Ledger(*find_ledger(read_policy(policy))).close()  # or each analyst would be told what is wrong, and the owner not
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
-    sockets = listen_on(host, port)
-    address = sockets[0].getsockname()[1]
+    listening = [listen_on(host, port) for host, port in addresses]
+    sockets = [*chain(*listening)]
+    reached = [(host, found[0].getsockname()[1]) for (host, _), found in zip(addresses, listening, strict=True)]
     vault = Vault(keeper.open_account, keeper.authenticate)
     ours, theirs = control_sockets()
-    settings = FrontSettings(sockets=[sock.fileno() for sock in sockets], tls=tls, needs_tls=needs_tls,
-                             limits=limits or ServerLimits())
+    numbers = [sock.fileno() for sock in sockets]
+    wire = len(listening[0])
+    settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], policy=policy.name,
+                             tls=tls, needs_tls=needs_tls[0], limits=limits or ServerLimits())
     with contextlib.closing(vault), ours:
         with theirs:
-            front = start_front(FRONT, theirs, handles=tuple(settings.sockets), input=subprocess.PIPE)
+            front = start_front(FRONT, theirs, handles=tuple(numbers), input=subprocess.PIPE)
         for sock in sockets:
             sock.close()
         assert front.stdin is not None
-        with front.stdin as told:
-            told.write(settings.as_json().encode())
+        with front.stdin as pipe:
+            pipe.write(settings.as_json().encode())
         threading.Thread(target=serve_control, args=(ours, vault), daemon=True).start()
         with _stopping(front):
-            ready(host, address)
+            ready(*reached)
             return front.wait()
 
 

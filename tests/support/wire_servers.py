@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,11 @@ class CheckedSeat:
 
 @dataclass(frozen=True)
 class Served:
-    """The command `dpsql serve`, run by itself: the process of the vault, which starts the front."""
+    """The command `dpsql serve`, run by itself: the process of the vault, which starts the front. The port of HTTP is 0 where it is
+    not served."""
 
     port: int
+    http_port: int
     users: Path
     process: subprocess.Popen[str]
 
@@ -104,19 +106,20 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(policy: Path, *, budget: str, user: str = "ada") -> Iterator[Served]:
+def served(policy: Path, *, budget: str, user: str = "ada", terms: Sequence[str] = ()) -> Iterator[Served]:
+    """`terms` are further arguments of the command, such as ``--http 127.0.0.1:0``."""
     users = passwords.users_file(policy)
     passwords.add_user(users, passwords.User(name=user, verifier=passwords.verifier(PASSWORD), budget=budget))
     root = Path(__file__).parents[2]
-    with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"], text=True,
-                          stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}) as process:
+    with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0", *terms],
+                          text=True, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
-        found = re.match(r"serving at 127.0.0.1:(\d+);", line)
+        found = re.match(r"serving at 127.0.0.1:(\d+);(?:.*https?://127.0.0.1:(\d+)/)?", line)
         assert found is not None, line + process.stderr.read()
         threading.Thread(target=process.stderr.read, daemon=True).start()
         try:
-            yield Served(port=int(found[1]), users=users, process=process)
+            yield Served(port=int(found[1]), http_port=int(found[2] or 0), users=users, process=process)
         finally:
             process.terminate()
 

@@ -1,0 +1,46 @@
+"""The program of the front process: the protocol of PostgreSQL and, where the owner wants it, HTTP, on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.server.doors import VaultDoor
+from dpsql.server.front import Control
+from dpsql.server.listening import ListeningServer, TlsFiles, tls_terms
+from dpsql.server.server_limits import ServerLimits
+
+
+def serve_front(control: Control) -> None:
+    """Serve clients until SIGTERM or SIGINT. What it is told is on its input; see `serving`."""
+    settings = json.loads(sys.stdin.read())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    asyncio.run(_served(VaultDoor(control), settings))
+
+
+async def _served(door: VaultDoor, settings: Mapping[str, Any]) -> None:
+    tls = None if settings["tls"] is None else TlsFiles(**settings["tls"])
+    server = ListeningServer(door=door, tls=None if tls is None else tls_terms(tls), needs_tls=settings["needs_tls"],
+                             limits=ServerLimits(**settings["limits"]))
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    serving = [server.serve(_sockets(settings["sockets"]), stop)]
+    if settings["http_sockets"]:
+        from dpsql.server.http_desk import HttpDesk  # FastAPI takes a while, and many servers have no need of it
+        from dpsql.server.http_listening import HttpServer
+
+        desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"])
+        http = HttpServer(desk, tls=tls, names=frozenset(settings["http_names"]))
+        serving.append(http.serve(_sockets(settings["http_sockets"]), stop))
+    await asyncio.gather(*serving)
+
+
+def _sockets(numbers: list[int]) -> list[socket.socket]:
+    return [socket.socket(fileno=number) for number in numbers]

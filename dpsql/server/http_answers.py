@@ -1,0 +1,239 @@
+"""What a connection knows and answers, in the shapes of `http_bodies`: made in the threads that use the connection.
+
+Everything told here is public, or was released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpsql.answers.answer import Answer
+from dpsql.answers.listings import described_column, price_in_words
+from dpsql.answers.spending import ALL, BudgetLine, Spending
+from dpsql.catalog.model import Catalog, Table
+from dpsql.dbapi import Connection, Cursor
+from dpsql.engine.accounts import accounts_of, releases_of
+from dpsql.engine.answering import charge_of
+from dpsql.engine.stored_models import models
+from dpsql.engine.synthesizing import beside
+from dpsql.errors import Error
+from dpsql.extras import extra
+from dpsql.server.described import describe_with
+from dpsql.server.server_limits import ServerLimits
+from dpsql.sql.text.parse import parse
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Expected, Explanation
+
+MOST_TOLD = 1000  # of the statements of an analyst, the newest
+WHOLE = 2**53 - 1  # the greatest whole number that JavaScript keeps as it is
+
+
+def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dict[str, Any]:
+    """Who asks, and on which terms. Raises OperationalError where they are no user any more."""
+    session = connection.session
+    session.kernel.check()
+    return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
+            "confidence": float(session.confidence), "policy": policy,
+            "price": None if session.price is None else str(session.price), "notes": list(session.notes),
+            "limits": {"text_bytes": limits.text_bytes, "statements_a_minute": limits.statements_a_minute,
+                       "statements_at_once": limits.statements_of_account, "idle_seconds": limits.session_idle_seconds,
+                       "session_seconds": limits.session_seconds}}
+
+
+def unit_of(catalog: Catalog) -> str:
+    """Who is protected, in words."""
+    entity = catalog.entity
+    kinds = f" (one of {', '.join(entity.any_of)})" if entity.any_of else f" (one row of {entity.table})"
+    return f"each {entity.name}{kinds}, with all rows that hang on it"
+
+
+def tables_of(connection: Connection) -> dict[str, Any]:
+    """The tables and online models that statements may name, and why some cannot be asked."""
+    session = connection.session
+    catalog = beside(session).catalog
+    told = [{"name": table.name, "public": table.public, "notes": [*_notes_of(table, catalog)], "columns": [
+        {"name": column.name, "type": column.type.value, "nullable": column.nullable, "words": described_column(column)}
+        for column in table.columns.values()]} for table in catalog.tables.values()]
+    told += [{"name": name, "public": True, "notes": ["an online model, which was paid for"], "columns": [
+        {"name": column, "type": "VARCHAR", "nullable": True, "words": "of the model"} for column in made.domain.columns]}
+        for name, made in models(session).items()]
+    told += [{"name": name, "public": False, "columns": [], "notes": [why]} for name, why in catalog.outside.items()]
+    return {"tables": told}
+
+
+def _notes_of(table: Table, catalog: Catalog) -> Iterator[str]:
+    if table.public:
+        yield "public: free, and exact"
+    elif table.rows is None:
+        yield f"private; any number of rows of each {catalog.entity.name}"
+    else:
+        yield f"private; at most {table.rows} row{'' if table.rows == 1 else 's'} of each {catalog.entity.name}"
+    if table.key:
+        yield f"key: {', '.join(table.key)}"
+    for key in table.foreign_keys:
+        yield f"{', '.join(key.columns)}: a row of {key.table} ({', '.join(key.references)})"
+
+
+def budget_of_analyst(connection: Connection) -> dict[str, Any]:
+    spending: Spending = connection.budget()
+    entries = releases_of(connection.session)[-MOST_TOLD:]
+    return {"budget": spending.budget, "words": spending.about, "accounts": [_line(account) for account in spending.accounts],
+            "history": [{"at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge),
+                         "answered": entry.body is not None} for entry in entries]}
+
+
+def _line(account: BudgetLine) -> dict[str, Any]:
+    return {"whose": account.whose or ALL, "limit": str(account.total), "spent": price_in_words(account.spent),
+            "left": account.left_exactly(), "share": float(1 - account.share_left)}
+
+
+def releases(connection: Connection) -> dict[str, Any]:
+    session = connection.session
+    entries = [entry for entry in releases_of(session) if entry.body is not None][-MOST_TOLD:]
+    own = beside(session).catalog.tables
+    return {"answers": [{"number": entry.seq, "at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge)}
+                        for entry in entries],
+            "tables": [{"name": name, "columns": [*table.columns]} for name, table in own.items()
+                       if name not in session.catalog.tables]}
+
+
+def shape_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
+    """The columns and parameters of a statement; no charge."""
+    if parameters:
+        columns, kinds = connection.describe(sql, parameters), [_kind(value) for value in _values(parameters)]
+    else:
+        found = describe_with(parse(sql), sql, (), connection)
+        columns, kinds = [(column.name, column.kind) for column in found.columns or ()], [*found.parameters]
+    return {"columns": [{"name": name, "type": kind} for name, kind in columns], "parameters": kinds}
+
+
+def _values(parameters: Any) -> Sequence[Any]:
+    return [*parameters.values()] if isinstance(parameters, Mapping) else parameters
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", dt.date: "DATE", dt.datetime: "TIMESTAMP"}
+    return kinds.get(type(value), "VARCHAR")
+
+
+def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
+    """What a statement would cost, and how good its answer would be; no charge."""
+    made: Explanation = connection.explain(sql, parameters)
+    due = None if made.stored else charge_of(sql, connection.session, parameters)
+    accounts = accounts_of(connection.session)
+    after = accounts if due is None else [replace(account, spent=account.spent + due) for account in accounts]
+    short = [] if due is None else [now for now, then in zip(accounts, after, strict=True) if not then.limit.allows(then.spent)]
+    left = "; ".join(f"{account.whose or ALL}: {account.left()}" for account in (short or after))
+    return {"cost": made.cost, "left_after": f"not enough is left: {left}" if short else left, "affordable": not short,
+            "stored": made.stored, "errors": [_expected(item) for item in made.expected], "notes": list(made.notes),
+            "plan": str(made).splitlines()}
+
+
+def _expected(item: Expected) -> dict[str, Any]:
+    words = "depends on the data" if item.error is None else f"standard error {item.error:.6g}"
+    return {"column": item.aggregate, "error": None if item.error is None else _cell(item.error),
+            "words": f"{words} ({item.named})" if item.named else words}
+
+
+# -- answers
+
+
+def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None) -> bytes:
+    """The answer of a statement, which is charged."""
+    cursor = connection.execute(sql, parameters)
+    shown = [(column, None) for column in cursor.description or ()]
+    answer = cursor.answer
+    columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for (title, kind, *_), _ in shown]
+    if answer is not None:
+        columns = [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
+                   for column in answer.columns]
+    rows = cursor.fetchall()
+    body = {"name": name, "columns": columns, "rows": [[_cell(value) for value in row] for row in rows],
+            "errors": [*_errors(answer, len(rows), len(columns))], **_about(cursor)}
+    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _errors(answer: Answer | None, rows: int, columns: int) -> Iterator[list[Any]]:
+    if answer is None:
+        yield from ([None] * columns for _ in range(rows))
+        return
+    for i, row in enumerate(answer.errors):
+        yield [_error(answer, i, j, error) for j, error in enumerate(row)]
+
+
+def _error(answer: Answer, i: int, j: int, error: float | None) -> dict[str, Any] | None:
+    ends = answer.ends(i, j)
+    if ends is None and error is None:
+        return None
+    low, high = ends or (None, None)
+    return {"low": _cell(low), "high": _cell(high), "error": _cell(error)}
+
+
+def _cell(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    match value:
+        case bool() | str() | None:
+            return value
+        case int():
+            return value if abs(value) <= WHOLE else str(value)
+        case float():
+            return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dt.date():
+            return value.isoformat()
+    return str(value)
+
+
+def _about(cursor: Cursor) -> dict[str, Any]:
+    """What an answer cost, what is left, and what a reader should know."""
+    made: Any = cursor.answer or cursor.synthetic or cursor.database or cursor.model or cursor.validation
+    stored = bool(getattr(made, "stored", False))
+    return {"cost": "" if stored else str(getattr(made, "cost", "") or ""), "stored": stored,
+            "notes": [str(note) for note in getattr(made, "notes", ())], "left": _left(cursor.connection),
+            "confidence": cursor.answer.confidence if cursor.answer is not None else None}
+
+
+def _left(connection: Connection) -> str:
+    """What is left; nothing where that cannot be told now, as the answer is there and paid for."""
+    with contextlib.suppress(Error):
+        return "; ".join(f"{account.whose or ALL}: {account.left()}" for account in accounts_of(connection.session))
+    return ""
+
+
+def answered_arrow(connection: Connection, sql: str, parameters: Any, *, errors: bool) -> tuple[bytes, dict[str, Any]]:
+    """The answer as a stream of Arrow, and what is told about it, which its schema holds as well, as JSON under ``dpsql``. With
+    `errors`, standard errors and the ends of intervals follow each noisy column. Raises InterfaceError, before anything is
+    charged, where the library is not installed."""
+    extra("pyarrow", "arrow")
+    import pyarrow as pa
+
+    cursor = connection.execute(sql, parameters)
+    table, about = cursor.arrow(), _about(cursor)
+    if errors and cursor.answer is not None:
+        table = _with_errors(table, cursor.answer)
+    table = table.replace_schema_metadata({"dpsql": json.dumps(about)})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue(), about
+
+
+def _with_errors(table: Any, answer: Answer) -> Any:
+    import pyarrow as pa
+
+    for j in reversed([j for j, column in enumerate(answer.columns) if not column.exact]):
+        ends = [answer.ends(i, j) or (None, None) for i in range(answer.size)]
+        lows, highs = zip(*ends, strict=True) if ends else ((), ())
+        added = {"error": [row[j] for row in answer.errors], "low": lows, "high": highs}
+        of_dates = answer.columns[j].type.temporal
+        for place, (kind, values) in enumerate(added.items()):
+            stored = pa.array(values, type=pa.date32() if of_dates and kind != "error" else pa.float64())
+            table = table.add_column(j + 1 + place, f"{answer.columns[j].name}_{kind}", stored)
+    return table

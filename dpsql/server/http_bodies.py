@@ -1,0 +1,255 @@
+"""What is sent and answered over HTTP, as JSON: the shapes that the description of the interface tells.
+
+Whole numbers that JavaScript would round (beyond 2**53) are texts, and so are NaN and Infinity, which JSON does not have; the
+type of the column tells what they are. Dates are ISO 8601.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+Cell = bool | int | float | str | None
+
+
+class AskedBody(BaseModel):
+    """What a client sends; a field that is unknown is a mistake of theirs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Credentials(AskedBody):
+    name: StrictStr = Field(max_length=200)
+    password: StrictStr = Field(max_length=1000)
+
+
+class TypedValue(AskedBody):
+    """A value of a type that JSON does not have, as text: a date, a timestamp, or a whole number that JavaScript would round."""
+
+    type: Literal["DATE", "TIMESTAMP", "BIGINT", "DOUBLE"]
+    value: StrictStr = Field(max_length=100)
+
+
+Given = StrictBool | StrictInt | StrictFloat | StrictStr | TypedValue | None
+
+
+class Asked(AskedBody):
+    """One statement, and the values of its parameters: a list for ? and $1, an object for :name."""
+
+    sql: StrictStr
+    parameters: list[Given] | dict[str, Given] = Field(default_factory=list)
+
+
+class AskedQuery(Asked):
+    """`name` is what the answer is called: it is given back, and is the name of the file where the answer is one of Arrow."""
+
+    name: StrictStr | None = Field(default=None, max_length=200)
+
+
+class ToldError(BaseModel):
+    """`type` is a class of errors of dpsql, `start` and `end` are the characters of the statement at fault, and `sqlstate` is as
+    in PostgreSQL. What `try` says would help."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_alias=True)
+
+    type: str
+    code: str
+    message: str
+    try_: str | None = Field(alias="try")
+    start: int | None
+    end: int | None
+    line: int | None
+    sqlstate: str
+
+
+class ErrorBody(BaseModel):
+    error: ToldError
+
+
+class LoggedIn(BaseModel):
+    token: str
+    name: str
+    budget: str
+
+
+class Nothing(BaseModel):
+    """An empty object: it is done."""
+
+
+class Interrupting(BaseModel):
+    """Whether a statement ran, which is being interrupted."""
+
+    interrupting: bool
+
+
+class ToldLimits(BaseModel):
+    """`text_bytes` of one statement, how many `statements_a_minute` and `statements_at_once` an account has, and after how many
+    seconds a session ends: `idle_seconds` without a request, `session_seconds` in all."""
+
+    text_bytes: int
+    statements_a_minute: int
+    statements_at_once: int
+    idle_seconds: float
+    session_seconds: float
+
+
+class OwnAccount(BaseModel):
+    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price."""
+
+    name: str
+    budget: str
+    unit: str
+    confidence: float
+    policy: str
+    price: str | None
+    notes: list[str]
+    limits: ToldLimits
+
+
+class ToldColumn(BaseModel):
+    """`words` say what the owner declared: values and bounds."""
+
+    name: str
+    type: str
+    nullable: bool
+    words: str
+
+
+class ToldTable(BaseModel):
+    name: str
+    public: bool
+    columns: list[ToldColumn]
+    notes: list[str]
+
+
+class ToldTables(BaseModel):
+    tables: list[ToldTable]
+
+
+class ToldLine(BaseModel):
+    """An account that pays: `whose` is an analyst, or all of them; `share` is the part that is spent."""
+
+    whose: str
+    limit: str
+    spent: str
+    left: str
+    share: float
+
+
+class ChargedStatement(BaseModel):
+    at: str
+    sql: str
+    cost: str
+    answered: bool
+
+
+class ToldBudget(BaseModel):
+    """The accounts that pay, and the newest statements that the analyst was charged for, oldest first."""
+
+    budget: str
+    words: str
+    accounts: list[ToldLine]
+    history: list[ChargedStatement]
+
+
+class NamedType(BaseModel):
+    name: str
+    type: str
+
+
+class ToldShape(BaseModel):
+    """The types of the parameters and the columns of a statement."""
+
+    columns: list[NamedType]
+    parameters: list[str]
+
+
+class ExpectedError(BaseModel):
+    """The expected standard error of an aggregate; null where it depends on the data, as `words` say."""
+
+    column: str
+    error: float | None
+    words: str
+
+
+class ToldPrice(BaseModel):
+    """What EXPLAIN tells. `left_after` is what would be left of each account, in words; `plan` has its lines."""
+
+    cost: str
+    left_after: str
+    affordable: bool
+    stored: bool
+    errors: list[ExpectedError]
+    notes: list[str]
+    plan: list[str]
+
+
+class AnsweredColumn(BaseModel):
+    """`exact`: without any error; `approximate`: its errors and intervals are approximate."""
+
+    name: str
+    type: str
+    exact: bool
+    approximate: bool
+
+
+class CellError(BaseModel):
+    """The ends of the interval that holds the true value with the confidence of the answer, and the standard error."""
+
+    low: Cell
+    high: Cell
+    error: Cell
+
+
+class ToldAnswer(BaseModel):
+    """Rows, and beside each cell its error. `cost` is empty where nothing was charged; `left` says what is left, in words."""
+
+    name: str | None
+    columns: list[AnsweredColumn]
+    rows: list[list[Cell]]
+    errors: list[list[CellError | None]]
+    cost: str
+    stored: bool
+    notes: list[str]
+    left: str
+    confidence: float | None
+
+
+class StoredAnswer(BaseModel):
+    number: int
+    at: str
+    sql: str
+    cost: str
+
+
+class OwnTable(BaseModel):
+    name: str
+    columns: list[str]
+
+
+class ToldReleases(BaseModel):
+    """Stored answers of the analyst, which cost nothing when they are asked for again, and synthetic tables of their own."""
+
+    answers: list[StoredAnswer]
+    tables: list[OwnTable]
+
+
+class GuideNames(BaseModel):
+    guides: list[str]
+
+
+def value_of(given: Any) -> Any:
+    """A parameter as the engine takes it. Raises ValueError for a text that is no value of its type."""
+    if not isinstance(given, TypedValue):
+        return given
+    match given.type:
+        case "DATE":
+            return dt.date.fromisoformat(given.value)
+        case "TIMESTAMP":
+            return dt.datetime.fromisoformat(given.value)
+        case "BIGINT":
+            return int(given.value)
+        case _:
+            return float(given.value)
