@@ -67,9 +67,9 @@ function cardOf(sql, edit) {
   return card;
 }
 
-function spentOf({cost, stored, left}) {
+function spentOf({cost, stored}) {
   const what = stored ? "Answered before: no cost" : cost ? `Cost ${cost}` : "No cost: nothing private was asked";
-  return [element("strong", {}, what), left ? ` · left: ${left}` : ""];
+  return [element("strong", {}, what)];
 }
 
 /** In a line, what intervals and colours mean. @param {Answer} answer */

@@ -4,6 +4,7 @@ import {answerCard, refusedCard} from "./answer_card.js";
 import {inTurn, post} from "./api.js";
 import {sqlEditor} from "./editor.js";
 import {byId, show} from "./elements.js";
+import {tellLeft} from "./left.js";
 import {priced, refusedPrice, unpriced} from "./price.js";
 
 const PAUSE = 350; // milliseconds of quiet after which a price is asked for
@@ -55,6 +56,7 @@ export function askPage(publicWords) {
     } else {
       answers.prepend(answerCard(statement.text, told.answer, edit));
     }
+    tellLeft().catch(() => undefined);
     await price();
   }
 

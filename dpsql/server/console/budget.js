@@ -1,16 +1,18 @@
-/** What is spent and left, and what it was spent on. */
+/** The page of what is spent and left, and what it was spent on. */
 
 import {get} from "./api.js";
 import {element, show} from "./elements.js";
+import {percent} from "./left.js";
 import {moment} from "./numbers.js";
 import {refusal} from "./price.js";
 
 /** @param {HTMLElement} place */
 export async function showBudget(place) {
   try {
-    const {accounts, history} = await get("/api/budget");
+    const {accounts, history, words} = await get("/api/budget");
     show(
       place,
+      element("p", {class: "quiet measure"}, words),
       element("div", {class: "accounts"}, ...accounts.map(accountOf)),
       element("h2", {}, "What it was spent on"),
       history.length === 0 ? element("p", {class: "quiet"}, "Nothing was asked yet.") : historyOf(history),
@@ -21,42 +23,39 @@ export async function showBudget(place) {
 }
 
 function accountOf({whose, limit, spent, left, share}) {
-  const percent = Math.min(Math.max(share * 100, 0), 100);
   const fill = element("div", {class: "fill"});
-  fill.style.width = `${percent}%`;
-  const title = whose === "all" ? "All analysts together" : whose;
+  fill.style.width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
   return element(
     "article",
     {class: "card account-card"},
-    element("h2", {}, title),
-    element("p", {class: "cost"}, element("strong", {}, `${roundedPercent(100 - percent)} %`), " left"),
-    element("div", {class: "meter", role: "img", "aria-label": `${roundedPercent(percent)} % of ${title} is spent`}, fill),
+    element("h2", {}, whose),
+    element("p", {class: "cost"}, element("strong", {}, percent(1 - share)), " left, ", percent(share), " spent"),
+    element(
+      "div",
+      {class: "meter", role: "img", "aria-label": `${percent(share)} of the budget of ${whose} is spent`},
+      fill,
+    ),
     element(
       "dl",
       {},
-      element("dt", {}, "limit"),
-      element("dd", {}, limit),
-      element("dt", {}, "spent"),
-      element("dd", {}, spent),
-      element("dt", {}, "left"),
-      element("dd", {}, left),
+      ...Object.entries({limit, spent, left}).flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]),
     ),
   );
 }
 
-const roundedPercent = (percent) => Number(percent.toFixed(percent > 1 && percent < 99 ? 0 : 1));
-
 function historyOf(history) {
-  const rows = history.map(({at, sql, cost, answered}) =>
-    element(
-      "tr",
-      {},
-      element("td", {class: "when"}, at ? moment(at) : ""),
-      element("td", {class: "sql"}, sql),
-      element("td", {class: "number"}, cost || "free"),
-      element("td", {}, answered ? "answered" : element("span", {class: "fault"}, "not answered")),
-    ),
-  );
+  const rows = history
+    .toReversed()
+    .map(({at, sql, cost, answered}) =>
+      element(
+        "tr",
+        {},
+        element("td", {class: "when"}, at ? moment(at) : ""),
+        element("td", {class: "sql"}, sql),
+        element("td", {class: "number"}, cost || "free"),
+        element("td", {}, answered ? "answered" : element("span", {class: "fault"}, "not answered")),
+      ),
+    );
   return element(
     "div",
     {class: "scroll", tabindex: 0, role: "region", "aria-label": "History"},

@@ -14,9 +14,9 @@ export function extent(numbers) {
   return there.length === 0 ? [0, 1] : [there.reduce((a, b) => Math.min(a, b)), there.reduce((a, b) => Math.max(a, b))];
 }
 
-/** Round numbers within a range, about `count` of them. @param {[number, number]} range */
-export function ticks([low, high], count) {
-  const rough = (high - low) / Math.max(count, 1) || 1;
+/** Round numbers within a range, about `count` of them, at least `least` apart. @param {[number, number]} range */
+export function ticks([low, high], count, least = 0) {
+  const rough = Math.max((high - low) / Math.max(count, 1), least) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough) ?? rough;
   const found = [];

@@ -34,7 +34,7 @@ export function chartPanel(answer) {
     if (typeof told === "string") return show(picture, element("p", {class: "quiet"}, told));
     if (width === 0) return;
     const chart = told.continuous && as.select.value === "lines" ? lineChart : barChart;
-    show(picture, keyToColours(told), chart(told, width));
+    show(picture, titleOf(told, answer.confidence), keyToColours(told), chart(told, width));
   }
 
   new ResizeObserver(([{contentRect}]) => {
@@ -43,8 +43,17 @@ export function chartPanel(answer) {
     redraw();
   }).observe(picture);
   of.place.hidden = possible.length === 1;
+  const first = drawn(answer, possible[0]);
+  if (typeof first !== "string" && first.few) as.select.value = "bars";
   redraw();
   return element("div", {}, element("div", {class: "choices"}, of.place, as.place), picture);
+}
+
+/** What is drawn, in a line. @param {import("./chart_series.js").Drawn} told @param {number | null} confidence */
+function titleOf({measure, key, group}, confidence) {
+  const by = [key, group].filter(Boolean).join(" and ");
+  const within = confidence === null ? "" : `, with ${Number((confidence * 100).toPrecision(6))} % intervals`;
+  return element("p", {class: "title"}, element("strong", {}, measure), by ? ` by ${by}` : "", within);
 }
 
 /** A labelled list to choose from. @param {string} title @param {[string, string][]} options */

@@ -3,12 +3,17 @@
 import {end, interval, isNumeric, isTemporal, shown} from "./numbers.js";
 
 export const MOST_SERIES = 8; // more colours cannot be told apart
+const FEW_BARS = 8; // numbers as keys that are more likely names of things than points along a line
 const MOST_BARS = 120;
 const FEW = 3; // different numbers from which on a line says more than bars
 
 /** @typedef {{key: unknown, name: string, value: number | null, low: number | null, high: number | null, words: string}} Mark */
 /** @typedef {{name: string, marks: Mark[]}} Series */
-/** @typedef {{measure: string, key: string, group: string, continuous: boolean, temporal: boolean, series: Series[]}} Drawn */
+/**
+ * `few`: the keys along the axis are numbers, but so few that bars say more.
+ * @typedef {{measure: string, key: string, group: string, continuous: boolean, temporal: boolean, whole: boolean,
+ *   few: boolean, series: Series[]}} Drawn
+ */
 
 /** @typedef {import("./answer_card.js").Answer} Answer */
 
@@ -45,6 +50,8 @@ export function drawn(answer, measure) {
     group: second === undefined ? "" : columns[second].name,
     continuous,
     temporal: continuous && isTemporal(columns[first]),
+    whole: marks.every(({key}) => key === null || Number.isInteger(Number(key))),
+    few: continuous && !isTemporal(columns[first]) && new Set(marks.map(({name}) => name)).size <= FEW_BARS,
     series: names.map((name) => ({name, marks: marks.filter((mark) => mark.group === name)})),
   };
 }

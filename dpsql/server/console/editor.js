@@ -61,7 +61,7 @@ export function sqlEditor({place, publicWords, run, changed}) {
         keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]),
         placeholder("SELECT key, COUNT(*), AVG(number) FROM table GROUP BY key"),
         EditorView.lineWrapping,
-        //REPLACING,
+        REPLACING,
         EditorView.contentAttributes.of({"aria-label": "SQL", spellcheck: "false", autocapitalize: "off"}),
         EditorView.updateListener.of((update) => (update.docChanged || update.selectionSet) && changed()),
       ],

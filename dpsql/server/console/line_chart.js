@@ -72,8 +72,9 @@ function lineOf({name, marks}, at, x, y) {
 }
 
 function below(told, across, x, width) {
-  const count = Math.max(2, Math.floor((x(across[1]) - x(across[0])) / 80));
-  const found = told.temporal ? days(across, count) : ticks(across, count);
+  const apart = widthOf(along(told, across[1])) + 28;
+  const count = Math.max(2, Math.floor((x(across[1]) - x(across[0])) / apart));
+  const found = told.temporal ? days(across, count) : ticks(across, count, told.whole ? 1 : 0);
   return [
     ...found.map((tick) =>
       drawing("text", {class: "tick", x: x(tick), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle"}, along(told, tick)),

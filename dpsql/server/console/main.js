@@ -4,6 +4,7 @@ import {get, post, SIGNED_OUT} from "./api.js";
 import {askPage} from "./ask.js";
 import {showBudget} from "./budget.js";
 import {byId} from "./elements.js";
+import {tellLeft} from "./left.js";
 import {showReleases} from "./releases.js";
 import {signIn} from "./sign_in.js";
 import {showTables} from "./tables.js";
@@ -31,11 +32,11 @@ function outside(reason = "") {
 
 async function inside(account) {
   localStorage.setItem(KNOWN, "yes");
-  const {tables, words = []} = await get("/api/tables");
+  const {tables, words} = await get("/api/tables");
   byId("sign-in").hidden = true;
   byId("console").hidden = false;
-  byId("who").textContent = account.budget ? `${account.name} · ${account.budget}` : account.name;
-  byId("who").title = "your name, and the budget that you spend from";
+  byId("who").textContent = `${account.name} · ${account.budget}`;
+  tellLeft().catch(() => undefined);
   ask = askPage({tables, words});
   turn();
 }

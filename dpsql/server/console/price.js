@@ -1,6 +1,7 @@
 /** What a statement would cost and how exact its numbers would be, before it is run. */
 
 import {element} from "./elements.js";
+import {plain} from "./numbers.js";
 
 /** Before anything is written. */
 export function unpriced() {
@@ -24,8 +25,9 @@ export function priced(told) {
   return fragment(
     element("h2", {}, "Price"),
     element("p", {class: "cost"}, ...costOf(told)),
-    told.left_after && !told.stored ? element("p", {class: "quiet"}, "Left after it: ", told.left_after) : null,
+    !told.affordable && !told.stored ? element("p", {class: "fault"}, "The budget has no room for it.") : null,
     told.errors.length > 0 ? errorsOf(told.errors) : null,
+    told.left_after && !told.stored ? leftAfter(told.left_after) : null,
     told.notes.length > 0 ? element("ul", {class: "notes"}, ...told.notes.map((note) => element("li", {}, note))) : null,
   );
 }
@@ -48,9 +50,19 @@ function costOf({cost, stored}) {
   return cost ? [element("strong", {}, cost)] : [element("strong", {}, "Free"), " – nothing private is asked"];
 }
 
+/** What would be left, a line for each account. @param {string} words */
+function leftAfter(words) {
+  return element(
+    "details",
+    {class: "left-after"},
+    element("summary", {}, "Left after it"),
+    ...words.split("; ").map((line) => element("p", {}, line)),
+  );
+}
+
 function errorsOf(errors) {
-  const rows = errors.map(({column, words}) =>
-    element("tr", {}, element("th", {scope: "row"}, column), element("td", {}, words)),
+  const rows = errors.map(({column, error, words}) =>
+    element("tr", {}, element("th", {scope: "row"}, column), element("td", {}, error === null ? words : plain(error))),
   );
   return element(
     "table",

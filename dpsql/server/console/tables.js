@@ -20,7 +20,7 @@ export async function showTables(place, again) {
       policyOf(account),
       promiseOf(),
       element("h2", {}, "Tables"),
-      ...tables.map((table, at) => tableOf(table, again, at === 0)),
+      ...tables.map((table, at) => tableOf(table, again, at === tables.findIndex((each) => !each.public))),
     );
   } catch (refused) {
     show(place, ...refusal(refused));
