@@ -4,11 +4,12 @@
 export class Refused extends Error {
   /**
    * @param {number} status of HTTP; 0 where there was no answer
-   * @param {{message?: string, try?: string | null, start?: number | null, end?: number | null}} told
+   * @param {{code?: string, message?: string, try?: string | null, start?: number | null, end?: number | null}} told
    */
   constructor(status, told) {
     super(told.message || "the server gave no answer that this page understands");
     this.status = status;
+    this.code = told.code || "";
     this.remedy = told.try || "";
     this.start = told.start ?? null;
     this.end = told.end ?? null;

@@ -47,6 +47,7 @@ function turn() {
   const named = location.hash.slice(1);
   const page = PAGES.includes(named) ? named : "ask";
   if (named === "content") return;
+  scrollTo(0, 0);
   for (const each of PAGES) byId(`page-${each}`).hidden = each !== page;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");

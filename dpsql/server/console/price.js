@@ -1,7 +1,6 @@
 /** What a statement would cost and how exact its numbers would be, before it is run. */
 
 import {element} from "./elements.js";
-import {plain} from "./numbers.js";
 
 /** Before anything is written. */
 export function unpriced() {
@@ -34,6 +33,9 @@ export function priced(told) {
 
 /** @param {import("./api.js").Refused} refused */
 export function refusedPrice(refused) {
+  if (refused.code === "explain") {
+    return fragment(element("h2", {}, "Price"), element("p", {class: "quiet"}, "Only queries are priced before they run."));
+  }
   return fragment(element("h2", {}, "Not answered as it is"), ...refusal(refused));
 }
 
@@ -46,8 +48,17 @@ export function refusal(refused) {
 }
 
 function costOf({cost, stored}) {
-  if (stored) return [element("strong", {}, "Free"), " – answered before, and kept"];
-  return cost ? [element("strong", {}, cost)] : [element("strong", {}, "Free"), " – nothing private is asked"];
+  if (stored) return [element("strong", {}, "Free"), ", as it was answered before"];
+  const [, why] = /^nothing(?:: (.*))?$/.exec(cost) ?? [];
+  return cost.startsWith("nothing")
+    ? [element("strong", {}, "Free"), why ? `: ${why}` : ""]
+    : [element("strong", {}, cost)];
+}
+
+/** @param {ExpectedError} told */
+function errorInWords({error, words}) {
+  if (error === null) return words;
+  return error === 0 ? "exact" : error.toLocaleString("en-US", {maximumSignificantDigits: 3});
 }
 
 /** What would be left, a line for each account. @param {string} words */
@@ -61,8 +72,8 @@ function leftAfter(words) {
 }
 
 function errorsOf(errors) {
-  const rows = errors.map(({column, error, words}) =>
-    element("tr", {}, element("th", {scope: "row"}, column), element("td", {}, error === null ? words : plain(error))),
+  const rows = errors.map((told) =>
+    element("tr", {}, element("th", {scope: "row"}, told.column), element("td", {}, errorInWords(told))),
   );
   return element(
     "table",

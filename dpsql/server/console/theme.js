@@ -8,7 +8,7 @@
   const wanted = () => (localStorage.getItem(KEY) in NEXT ? localStorage.getItem(KEY) : "auto");
   const apply = () => {
     root.dataset.theme = wanted();
-    for (const button of document.querySelectorAll("[data-theme-switch]")) button.textContent = `Theme: ${wanted()}`;
+    for (const chosen of document.querySelectorAll("[data-theme-chosen]")) chosen.textContent = wanted();
   };
   apply();
   document.addEventListener("DOMContentLoaded", () => {

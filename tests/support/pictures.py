@@ -1,0 +1,89 @@
+"""Takes the pictures of the console that the guides show: `python -m tests.support.pictures`, from the root of the project.
+
+They are of the demo, in a server that is started for them; the noise is fresh, so the numbers differ each time.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1]
+FOLDER = TESTS.parent / "dpsql" / "guides" / "pictures"
+COLOURS = 96  # of a picture; more cannot be seen in pages of few colours
+BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
+BY_SITE = "SELECT site, female, COUNT(*) AS people FROM people GROUP BY site, female"
+BY_SIZE = "SELECT family_size, AVG(medical_dollars) AS dollars FROM person_years GROUP BY family_size"
+DESK, PHONE = {"width": 1180, "height": 860}, {"width": 375, "height": 812}
+
+
+def main() -> None:
+    sys.path.insert(0, str(TESTS))
+    from support.browsers import browser
+    from support.wire_servers import served
+
+    from dpsql.demo.folder import BUDGET, export
+
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, browser() as chromium:
+        with served(export(Path(folder) / "study"), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
+            for name, page in pictures(chromium, f"http://127.0.0.1:{server.http_port}/"):
+                kept = compressed(page.screenshot(animations="disabled", caret="hide"))
+                (FOLDER / f"{name}.png").write_bytes(kept)
+                print(f"{name}.png: {len(kept) / 1000:.0f} kB")
+
+
+def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
+    """Pages, when they look as they are to be shown, with the names of their pictures."""
+    from support.browsers import opened
+
+    desk = opened(chromium, address, viewport=DESK)
+    desk.sign_in()
+    desk.page.locator("#left", has_text="left").wait_for()
+    desk.write(BY_HEALTH)
+    desk.price("ε = 0.5")
+    yield "console-price", desk.page
+    desk.run(BY_HEALTH)
+    desk.price("answered before")
+    yield "console-table", desk.page
+    chart(desk, BY_SITE)
+    yield "console-chart", desk.page
+    desk.go("Budget")
+    desk.page.locator(".meter").first.wait_for()
+    yield "console-budget", desk.page
+    state = desk.page.context.storage_state()
+    dark = opened(chromium, address, viewport=DESK, storage_state=state, color_scheme="dark")
+    chart(dark, BY_SIZE, drawn="lines")
+    yield "console-dark", dark.page
+    phone = opened(chromium, address, viewport=PHONE, storage_state=state, device_scale_factor=2)
+    chart(phone, BY_HEALTH)
+    phone.cards.first.scroll_into_view_if_needed()
+    phone.page.evaluate("document.querySelector('article.answer').scrollIntoView()")
+    yield "console-phone", phone.page
+
+
+def chart(console: Any, sql: str, drawn: str | None = None) -> None:
+    card = console.run(sql)
+    console.price("answered before")
+    card.get_by_role("tab", name="Chart").click()
+    card.locator("svg").wait_for()
+    if drawn is not None:
+        card.get_by_label("as").select_option(drawn)
+
+
+def compressed(picture: bytes) -> bytes:
+    """A PNG of few colours."""
+    from PIL import Image
+
+    made = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as image:
+        image.convert("RGB").quantize(COLOURS).save(made, "PNG", optimize=True)
+    return made.getvalue()
+
+
+if __name__ == "__main__":
+    main()
