@@ -17,8 +17,9 @@ FOLDER = TESTS.parent / "dpsql" / "guides" / "pictures"
 COLOURS = 96  # of a picture; more cannot be seen in pages of few colours
 BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
 BY_SITE = "SELECT site, female, COUNT(*) AS people FROM people GROUP BY site, female"
-BY_SIZE = "SELECT family_size, AVG(medical_dollars) AS dollars FROM person_years GROUP BY family_size"
-DESK, PHONE = {"width": 1180, "height": 860}, {"width": 375, "height": 812}
+BY_INCOME = ("SELECT bin_floor(income) AS bracket, AVG(mental_health_index) AS mental_health FROM people "
+             "GROUP BY bracket")
+DESK, PHONE = {"width": 1180, "height": 480}, {"width": 375, "height": 812}
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, browser() as chromium:
         with served(export(Path(folder) / "study"), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
             for name, page in pictures(chromium, f"http://127.0.0.1:{server.http_port}/"):
-                kept = compressed(page.screenshot(animations="disabled", caret="hide"))
+                kept = compressed(page.screenshot(animations="disabled", caret="hide", full_page=not name.endswith("phone")))
                 (FOLDER / f"{name}.png").write_bytes(kept)
                 print(f"{name}.png: {len(kept) / 1000:.0f} kB")
 
@@ -50,6 +51,7 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     desk.run(BY_HEALTH)
     desk.price("answered before")
     yield "console-table", desk.page
+    desk.cards.get_by_role("button", name="Remove").click()
     chart(desk, BY_SITE)
     yield "console-chart", desk.page
     desk.go("Budget")
@@ -57,11 +59,10 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     yield "console-budget", desk.page
     state = desk.page.context.storage_state()
     dark = opened(chromium, address, viewport=DESK, storage_state=state, color_scheme="dark")
-    chart(dark, BY_SIZE, drawn="lines")
+    chart(dark, BY_INCOME, drawn="lines")
     yield "console-dark", dark.page
     phone = opened(chromium, address, viewport=PHONE, storage_state=state, device_scale_factor=2)
     chart(phone, BY_HEALTH)
-    phone.cards.first.scroll_into_view_if_needed()
     phone.page.evaluate("document.querySelector('article.answer').scrollIntoView()")
     yield "console-phone", phone.page
 
@@ -72,7 +73,7 @@ def chart(console: Any, sql: str, drawn: str | None = None) -> None:
     card.get_by_role("tab", name="Chart").click()
     card.locator("svg").wait_for()
     if drawn is not None:
-        card.get_by_label("as").select_option(drawn)
+        card.get_by_label("Drawn as").select_option(drawn)
 
 
 def compressed(picture: bytes) -> bytes:

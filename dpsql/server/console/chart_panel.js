@@ -14,12 +14,12 @@ export function chartPanel(answer) {
   if (possible.length === 0) return element("p", {class: "quiet"}, "There is no number to draw.");
   const picture = element("div", {class: "picture"});
   const of = choice(
-    "Draw",
+    "Number",
     possible.map((at) => [String(at), answer.columns[at].name]),
     redraw,
   );
   const as = choice(
-    "as",
+    "Drawn as",
     [
       ["lines", "lines"],
       ["bars", "bars"],

@@ -61,13 +61,16 @@ function errorInWords({error, words}) {
   return error === 0 ? "exact" : error.toLocaleString("en-US", {maximumSignificantDigits: 3});
 }
 
-/** What would be left, a line for each account. @param {string} words */
+/** What would be left: of each account in percent, and all of it on demand. @param {string} words */
 function leftAfter(words) {
+  const lines = words.split("; ");
+  const parts = lines.map((line) => /^(.*?): .*\((\S+ %) of the budget\)/.exec(line)).filter(Boolean);
+  const short = parts.map(([, whose, percent]) => `${whose} ${percent}`).join(", ");
   return element(
     "details",
     {class: "left-after"},
-    element("summary", {}, "Left after it"),
-    ...words.split("; ").map((line) => element("p", {}, line)),
+    element("summary", {}, "Left after it", short ? `: ${short}` : ""),
+    ...lines.map((line) => element("p", {}, line)),
   );
 }
 
