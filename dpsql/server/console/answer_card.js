@@ -80,7 +80,7 @@ function meaningOf({columns, rows, errors, confidence}) {
   const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
   const percent = Number((confidence * 100).toPrecision(6));
   return [
-    `Tinted columns hold noise. ± is the ${percent} % interval: with this chance it holds the exact number.`,
+    `Tinted columns hold noise. ± is the ${percent} % interval, or its two ends: it holds the exact number with this chance.`,
     open ? "≥ is at least so much." : "",
     approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
     rows.some((row) => row.includes(null)) ? "NULL is no value." : "",

@@ -38,6 +38,9 @@ export function askPage(publicWords) {
       if (editor.statement().text !== statement.text) return;
       delete byId("price").dataset.state;
       show(byId("price"), told.refused ? refusedPrice(told.refused) : priced(told.answer));
+      byId("price-said").textContent = told.refused
+        ? told.refused.message
+        : byId("price").querySelector(".cost").textContent;
       editor.mark(editor.statement(), told.refused ?? null);
     });
   }
@@ -53,8 +56,10 @@ export function askPage(publicWords) {
     if (told.refused) {
       if (editor.statement().text === statement.text) editor.mark(editor.statement(), told.refused);
       answers.prepend(refusedCard(statement.text, told.refused, edit));
+      byId("progress").textContent = "Not answered";
     } else {
       answers.prepend(answerCard(statement.text, told.answer, edit));
+      byId("progress").textContent = `Answered: ${told.answer.rows.length.toLocaleString("en-US")} rows`;
     }
     tellLeft().catch(() => undefined);
     await price();
@@ -73,7 +78,6 @@ export function askPage(publicWords) {
     return () => {
       clearInterval(ticking);
       setRunning(false);
-      byId("progress").textContent = "";
     };
   }
 

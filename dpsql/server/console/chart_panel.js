@@ -34,7 +34,7 @@ export function chartPanel(answer) {
     if (typeof told === "string") return show(picture, element("p", {class: "quiet"}, told));
     if (width === 0) return;
     const chart = told.continuous && as.select.value === "lines" ? lineChart : barChart;
-    show(picture, titleOf(told, answer.confidence), keyToColours(told), chart(told, width));
+    show(picture, titleOf(told, answer.confidence), keyToColours(told), chart(told, width), ...leftOut(told, chart));
   }
 
   new ResizeObserver(([{contentRect}]) => {
@@ -54,6 +54,21 @@ function titleOf({measure, key, group}, confidence) {
   const by = [key, group].filter(Boolean).join(" and ");
   const within = confidence === null ? "" : `, with ${Number((confidence * 100).toPrecision(6))} % intervals`;
   return element("p", {class: "title"}, element("strong", {}, measure), by ? ` by ${by}` : "", within);
+}
+
+/** What the chart does not show, in words. @param {import("./chart_series.js").Drawn} told */
+function leftOut({key, series}, chart) {
+  const marks = series.flatMap((one) => one.marks);
+  const nowhere = chart === lineChart && marks.some((mark) => mark.key === null);
+  const open = marks.some((mark) => mark.value !== null && (mark.low === null) !== (mark.high === null));
+  const empty = marks.some((mark) => mark.value === null);
+  return [
+    nowhere && `Rows whose ${key} is NULL are not drawn.`,
+    open && "An interval without an end is drawn on its other side only.",
+    empty && "A number that is NULL has no mark.",
+  ]
+    .filter(Boolean)
+    .map((words) => element("p", {class: "quiet"}, words));
 }
 
 /** A labelled list to choose from. @param {string} title @param {[string, string][]} options */

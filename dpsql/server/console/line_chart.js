@@ -94,7 +94,11 @@ function days([low, high], count) {
 }
 
 const along = (told, value) =>
-  told.temporal ? new Date(value).toISOString().slice(0, 10) : String(Number(value.toPrecision(8)));
+  told.temporal
+    ? new Date(value).toISOString().slice(0, 10)
+    : Math.abs(value) < 10_000
+      ? String(Number(value.toPrecision(8)))
+      : plain(value);
 
 /** A range with a little room; from zero where that is near, as a line that starts in the air looks steeper than it is. */
 function padded([low, high]) {

@@ -3,7 +3,7 @@
 import {get, post, SIGNED_OUT} from "./api.js";
 import {askPage} from "./ask.js";
 import {showBudget} from "./budget.js";
-import {byId} from "./elements.js";
+import {byId, show} from "./elements.js";
 import {tellLeft} from "./left.js";
 import {showReleases} from "./releases.js";
 import {signIn} from "./sign_in.js";
@@ -26,6 +26,7 @@ async function begin() {
 function outside(reason = "") {
   localStorage.removeItem(KNOWN);
   ask = null;
+  for (const id of ["answers", "price", "budget", "releases", "tables"]) show(byId(id)); // of an analyst who is out
   byId("console").hidden = true;
   signIn(reason, async () => inside(await get("/api/account")));
 }
