@@ -10,8 +10,9 @@ import datetime as dt
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dpsql.planning.explain import Expected, Explanation
 
 MOST_TOLD = 1000  # of the statements of an analyst, the newest
+PIECE = 1000  # rows
 WHOLE = 2**53 - 1  # the greatest whole number that JavaScript keeps as it is
 
 
@@ -151,22 +153,30 @@ def _expected(item: Expected) -> dict[str, Any]:
 def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None) -> bytes:
     """The answer of a statement, which is charged."""
     cursor = connection.execute(sql, parameters)
-    shown = [(column, None) for column in cursor.description or ()]
-    answer = cursor.answer
-    columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for (title, kind, *_), _ in shown]
+    rows, answer = cursor.fetchall(), cursor.answer
+    columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for title, kind, *_ in cursor.description or ()]
     if answer is not None:
         columns = [{"name": column.name, "type": column.type.value, "exact": column.exact, "approximate": column.approximate}
                    for column in answer.columns]
-    rows = cursor.fetchall()
-    body = {"name": name, "columns": columns, "rows": [[_cell(value) for value in row] for row in rows],
-            "errors": [*_errors(answer, len(rows), len(columns))], **_about(cursor)}
-    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+    cells = ([_cell(value) for value in row] for row in rows)
+    errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
+    return b"".join((as_json({"name": name, "columns": columns, **_about(cursor)})[:-1], b',"rows":[', *_in_pieces(cells),
+                     b'],"errors":[', *_in_pieces(errors), b"]}"))
 
 
-def _errors(answer: Answer | None, rows: int, columns: int) -> Iterator[list[Any]]:
-    if answer is None:
-        yield from ([None] * columns for _ in range(rows))
-        return
+def as_json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _in_pieces(rows: Iterable[list[Any]]) -> Iterator[bytes]:
+    """The rows of a list in JSON. While a piece is made, no other thread runs: all at once would stop the server for a while."""
+    rows, comma = iter(rows), b""
+    while piece := [*islice(rows, PIECE)]:
+        yield comma + as_json(piece)[1:-1]
+        comma = b","
+
+
+def _errors(answer: Answer) -> Iterator[list[Any]]:
     for i, row in enumerate(answer.errors):
         yield [_error(answer, i, j, error) for j, error in enumerate(row)]
 

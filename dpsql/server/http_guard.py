@@ -19,6 +19,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -32,6 +33,8 @@ from dpsql.server.http_sessions import HttpSession
 
 LOG = logging.getLogger("dpsql.server")
 COOKIE, MARK = "dpsql", "x-dpsql"
+HEAD_BYTES = 16_384  # of the first line and the headers of a request
+CLOSING: Mapping[str, str] = {"Connection": "close"}
 DEPTH = 10  # of nested lists and objects
 READING = ("GET", "HEAD", "OPTIONS")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
@@ -88,6 +91,8 @@ class Guard:
     async def _admitted(self, scope: Scope, receive: Receive) -> Receive:
         """What the application receives: the whole body, and later that the client has left. Raises HttpRefusal."""
         headers = Headers(scope=scope)
+        if sum(map(len, (scope["raw_path"], scope["query_string"], *chain(*headers.raw)))) > HEAD_BYTES:
+            raise refused(431, "too-large", f"the head of a request has {HEAD_BYTES} bytes at most", headers=CLOSING)
         host = self._host(scope, headers)
         session, by_cookie = self._session(headers)
         scope.setdefault("state", {})["session"] = session
@@ -97,7 +102,7 @@ class Guard:
             async with asyncio.timeout(limits.request_seconds):
                 body = await _body(receive, headers, limits.unproven_bytes if session is None else limits.message_bytes)
         except TimeoutError:
-            raise refused(408, "timeout", "the request took too long", headers={"Connection": "close"}) from None
+            raise refused(408, "timeout", "the request took too long", headers=CLOSING) from None
         if body:
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise refused(415, "content-type", "a body is JSON", try_="Content-Type: application/json")
@@ -173,8 +178,7 @@ def _is_loopback(address: str) -> bool:
 
 async def _body(receive: Receive, headers: Headers, most: int) -> bytes:
     """The whole body. Raises HttpRefusal where it is larger than `most` bytes."""
-    too_large = refused(413, "too-large", f"a request has {most} bytes at most", sqlstate="54000",
-                        headers={"Connection": "close"})
+    too_large = refused(413, "too-large", f"a request has {most} bytes at most", sqlstate="54000", headers=CLOSING)
     announced = headers.get("content-length", "0")
     if not announced.isdigit() or int(announced[:20]) > most:
         raise too_large

@@ -7,20 +7,22 @@ import contextlib
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.console_files import console_files
 from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_guard import Guard
+from dpsql.server.http_guard import HEAD_BYTES, Guard
 from dpsql.server.http_routes import application
 from dpsql.server.listening import TlsFiles, tls_terms
+from dpsql.server.server_limits import ServerLimits
 
-HEAD_BYTES = 16_384  # of the first line and the headers of a request
+KEPT_SECONDS = 10  # a connection without a request
+HANDSHAKE_SECONDS = 10.0
 
 
 class HttpServer:
@@ -28,12 +30,17 @@ class HttpServer:
 
     def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset()) -> None:
         self._desk = desk
-        context = None if tls is None else tls_terms(tls, "http/1.1").context
-        self._server = _Unsignalled(_config(Guard(application(desk, console_files()), desk, names=names), desk, context))
+        app = Guard(application(desk, console_files()), desk, names=names)
+        self._server = AcceptingServer(desk, uvicorn.Config(
+            app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+            proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,
+            timeout_graceful_shutdown=max(1, round(desk.limits.stop_seconds))),
+            None if tls is None else tls_terms(tls, "http/1.1").context)
 
     async def serve(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
         """Serve clients until `stop` is set; then statements that run are finished, for as long as the limits say."""
-        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what it would tell may hold what clients sent
+        for name in ("uvicorn.error", "uvicorn.asgi"):  # what is told there may hold what clients sent
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         sweeping = asyncio.create_task(self._desk.sweep())
         stopping = asyncio.create_task(self._stop_when(stop))
         try:
@@ -48,71 +55,120 @@ class HttpServer:
         self._server.should_exit = True
 
 
-class _Unsignalled(uvicorn.Server):
-    """Signals are the front's."""
+class AcceptingServer(uvicorn.Server):
+    """Accepts connections itself, as these are counted before TLS begins; signals are the front's."""
+
+    def __init__(self, desk: HttpDesk, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self._desk, self._tls = desk, tls
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._beginning: set[asyncio.Task[None]] = set()
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
         return contextlib.nullcontext()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        self._accepting = {asyncio.create_task(self._accept(sock)) for sock in sockets or []}
 
-def _config(app: ASGIApp, desk: HttpDesk, context: ssl.SSLContext | None) -> uvicorn.Config:
-    limits = desk.limits
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in self._accepting | self._beginning:
+            task.cancel()
+        await super().shutdown(sockets)
 
-    class Timed(TimedProtocol):
-        at = desk
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listening)
+            except OSError:  # no more files can be opened, or the client is gone already
+                await asyncio.sleep(0.05)
+                continue
+            sock.setblocking(False)
+            task = loop.create_task(self._begin(sock, address[0]))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
 
-    given: dict[str, Any] = {} if context is None else {"ssl_context_factory": lambda config, default: context}
-    return uvicorn.Config(
-        app, http=Timed, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False, proxy_headers=False,
-        server_header=False, limit_concurrency=2 * limits.connections, h11_max_incomplete_event_size=HEAD_BYTES,
-        timeout_graceful_shutdown=max(1, round(limits.stop_seconds)), timeout_keep_alive=10, **given)
+    async def _begin(self, sock: socket.socket, address: str) -> None:
+        """Have a connection served, if there are few of all, and few of its address that have not sent a request yet."""
+        with contextlib.ExitStack() as counted:
+            try:
+                counted.enter_context(self._desk.use.unproven(address))
+                if len(self.server_state.connections) + len(self._beginning) > self._desk.limits.connections:
+                    raise RefusedOnWire("too many connections", sqlstate="53300")
+                seconds = None if self._tls is None else HANDSHAKE_SECONDS
+                _, protocol = await asyncio.get_running_loop().connect_accepted_socket(
+                    self._protocol, sock, ssl=self._tls, ssl_handshake_timeout=seconds)
+            except (RefusedOnWire, OSError):  # which errors of TLS are as well
+                sock.close()
+            except asyncio.CancelledError:
+                sock.close()
+                raise
+            else:
+                protocol.is_silent_until(counted.pop_all().close)
+
+    def _protocol(self) -> TimedProtocol:
+        return TimedProtocol(self._desk.limits, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
 class TimedProtocol(H11Protocol):
-    """Connections that do not send a request in time, or do not read their answer in time, are closed; those of an address that
-    have not sent one yet are few."""
+    """A connection that ends where a request is not sent in time, or its answer not read in time."""
 
-    at: HttpDesk
+    def __init__(self, limits: ServerLimits, **given: Any) -> None:
+        super().__init__(**given)
+        self._limits = limits
+        self._request, self._answer = Timer(self), Timer(self)
+        self._has_asked: Callable[[], None] = lambda: None
+
+    def is_silent_until(self, asked: Callable[[], None]) -> None:
+        """`asked` is called at the first request, or at the end."""
+        self._has_asked = asked
+        if self.cycle is not None or self.transport.is_closing():
+            asked()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._silent, self._late = contextlib.ExitStack(), None
-        try:
-            self._silent.enter_context(self.at.use.unproven(self.client[0] if self.client is not None else ""))
-        except RefusedOnWire:
-            transport.abort()
-            return
-        self._expect(self.at.limits.request_seconds)
+        self._request.start(self._limits.request_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._expect(None)
-        self._silent.close()
+        for timer in (self._request, self._answer):
+            timer.stop()
+        self._has_asked()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:  # its head is there; the body is the guard's
-            self._silent.close()
-            self._expect(None)
-        elif self._late is None:
-            self._expect(self.at.limits.request_seconds)
-
-    def on_response_complete(self) -> None:
-        self._expect(None)
-        super().on_response_complete()
+            self._has_asked()
+            self._request.stop()
+        else:
+            self._request.start(self._limits.request_seconds)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._expect(self.at.limits.send_seconds)
+        self._answer.start(self._limits.send_seconds)
 
     def resume_writing(self) -> None:
-        self._expect(None)
+        self._answer.stop()
         super().resume_writing()
 
-    def _expect(self, seconds: float | None) -> None:
-        """Close the connection after some seconds, unless something else is expected before."""
-        if self._late is not None:
-            self._late.cancel()
-        self._late = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
 
-    _late: asyncio.TimerHandle | None
+class Timer:
+    """Cuts a connection off after some time, unless it is stopped before."""
+
+    def __init__(self, protocol: H11Protocol) -> None:
+        self._protocol = protocol
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, seconds: float) -> None:
+        """Has no effect where it runs already."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _end(self) -> None:
+        self._protocol.transport.abort()

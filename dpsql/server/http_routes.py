@@ -18,7 +18,7 @@ from dpsql.server import http_answers as answers
 from dpsql.server import http_bodies as bodies
 from dpsql.server.console_files import ConsoleFile
 from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_errors import HttpRefusal, not_logged_in, refused
+from dpsql.server.http_errors import HttpRefusal, fault_of_server, not_logged_in, refused
 from dpsql.server.http_guard import COOKIE
 from dpsql.server.http_sessions import HttpSession
 
@@ -154,16 +154,12 @@ async def guide(name: str) -> Response:
 
 
 async def _told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
-    return Response(await desk_of(request).ask(session, sql, lambda connection: _bytes(work(connection))),
+    return Response(await desk_of(request).ask(session, sql, lambda connection: answers.as_json(work(connection))),
                     media_type="application/json")
 
 
-def _bytes(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-
-
 def _json(body: Mapping[str, Any]) -> Response:
-    return Response(_bytes(body), media_type="application/json")
+    return Response(answers.as_json(body), media_type="application/json")
 
 
 def _parameters(asked: bodies.Asked) -> Any:
@@ -205,6 +201,10 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
     async def malformed(request: Request, fault: RequestValidationError) -> Response:
         return await told(request, refused(400, "request", "the request has not the form that is described",
                                            try_="GET /openapi.json"))
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, fault: Exception) -> Response:
+        return await told(request, fault_of_server())
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, fault: HTTPException) -> Response:

@@ -1,0 +1,321 @@
+"""Who may ask over HTTP, from where, and how much: tokens, cookies, pages of other servers, limits, and what is malformed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra dpsql[server] is not installed")
+pytest.importorskip("uvicorn", reason="the extra dpsql[server] is not installed")
+pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
+pytest.importorskip("openapi_spec_validator", reason="openapi-spec-validator is not installed")
+
+from support.http_servers import HttpClient, HttpRunning, http_running
+from support.seats import wait_until
+from support.wire_servers import PASSWORD, add, certificate
+
+from dpsql.server import http_listening
+from dpsql.server.console_files import console_files
+from dpsql.server.http_errors import HttpRefusal
+from dpsql.server.http_guard import check_json
+
+LOGIN = {"name": "ada", "password": PASSWORD}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpRunning]:
+    with http_running(tmp_path_factory.mktemp("guard"), names=frozenset({"dpsql.example"}), connections_of_account=1000,
+                      request_seconds=0.5) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ada(server: HttpRunning) -> HttpClient:
+    return server.logged_in()
+
+
+def raw(server: HttpRunning, data: bytes, *, seconds: float = 10) -> bytes:
+    """What is answered to bytes, until the connection ends or nothing comes for some time."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection, contextlib.suppress(OSError):
+        connection.sendall(data)
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+        return found
+    return found
+
+
+def test_logins(server: HttpRunning) -> None:
+    client = server.client()
+    made = client.post("/api/login", LOGIN)
+    assert re.fullmatch(r"[-\w]{43}", made.body["token"]) and (made.body["name"], made.body["budget"]) == ("ada", "person")
+    cookie = made.headers["Set-Cookie"]
+    assert cookie == f"dpsql={made.body['token']}; HttpOnly; Path=/; SameSite=strict"
+    assert client.post("/api/login", {"name": "ADA", "password": PASSWORD}).body["name"] == "ada"
+    wrong = [client.post("/api/login", {"name": name, "password": password}) for name, password in (
+        ("ada", "wrong horse"), ("nobody", PASSWORD), ("", PASSWORD), ("ada", ""), ("ada", "\x07bell"), ("a\nb", "x\r\ny"))]
+    assert {(reply.status, reply.content) for reply in wrong} == {(401, wrong[0].content)}
+    assert server.desk._failed.delay("127.0.0.1", time.monotonic()) > 0  # more than five, as on the wire
+    server.desk._failed._failed.clear()
+
+
+def test_passwords_are_neither_kept_nor_told(server: HttpRunning, caplog: pytest.LogCaptureFixture) -> None:
+    made = server.client().post("/api/login", {"name": "ada", "password": "secret horse"})
+    assert b"secret" not in made.content and "secret" not in caplog.text
+    token = server.client().post("/api/login", LOGIN).body["token"]
+    held = repr([session.key for session in server.desk.sessions.all()])
+    assert token not in held and token not in repr(vars(server.desk.sessions))
+
+
+def test_tokens_are_needed(server: HttpRunning, ada: HttpClient) -> None:
+    for path in ("account", "tables", "budget", "releases"):
+        made = server.client().get(f"/api/{path}")
+        assert (made.status, made.code, made.headers["WWW-Authenticate"]) == (401, "session", "Bearer")
+    for path in ("describe", "price", "query", "cancel", "logout"):
+        assert server.client().post(f"/api/{path}", {"sql": "SELECT COUNT(*) FROM people"}).status == 401
+    token = ada.token or ""
+    for wrong in (f"Bearer {token}x", f"Bearer {token[:-1]}", "Bearer", f"Basic {token}", token, f"Bearer {token.lower()}", "Bearer \xff"):
+        assert server.client().get("/api/account", Authorization=wrong).status == 401
+    assert server.client().get("/api/account", Authorization=f"bearer  {token} ").status == 200
+    assert server.client().get("/api/account", Authorization="Bearer x", Cookie=f"dpsql={token}").status == 401
+
+
+def test_logging_out_ends_one_session(server: HttpRunning) -> None:
+    one, two = server.logged_in(), server.logged_in()
+    made = one.post("/api/logout")
+    assert made.body == {} and "Max-Age=0" in made.headers["Set-Cookie"]
+    assert (one.get("/api/account").status, one.post("/api/logout").status, two.get("/api/account").status) == (401, 401, 200)
+
+
+def test_sessions_are_of_one_account(server: HttpRunning, ada: HttpClient) -> None:
+    with contextlib.suppress(Exception):
+        add(server.users, "bob")
+    bob = server.logged_in("bob")
+    ada.query("SELECT COUNT(*) FROM people WHERE age > 51")
+    assert bob.get("/api/account").body["name"] == "bob" and ada.get("/api/account").body["name"] == "ada"
+    assert not bob.get("/api/budget").body["history"] and not bob.get("/api/releases").body["answers"]
+    assert bob.post("/api/cancel").body == {"interrupting": False}
+
+
+def test_cookies_need_this_servers_own_pages(server: HttpRunning, ada: HttpClient) -> None:
+    page, cookie = server.client(), f"dpsql={ada.token}"
+    own = f"http://127.0.0.1:{server.port}"
+    asked = {"sql": "SELECT COUNT(*) FROM people"}
+    assert page.get("/api/account", Cookie=cookie).status == 200
+    assert page.get("/api/account", Cookie=cookie, Sec_Fetch_Site="same-origin", Origin=own).status == 200
+    assert page.post("/api/price", asked, Cookie=cookie, Origin=own, X_Dpsql="1").status == 200
+    for more in ({}, {"Origin": own}, {"X_Dpsql": "1"}, {"X_Dpsql": "0", "Origin": own}, {"X_Dpsql": "1", "Origin": "null"},
+                 {"X_Dpsql": "1", "Origin": "http://evil.example"}, {"X_Dpsql": "1", "Origin": f"{own}.evil.example"},
+                 {"X_Dpsql": "1", "Origin": "http://127.0.0.1"}, {"X_Dpsql": "1", "Origin": own, "Sec_Fetch_Site": "cross-site"}):
+        for path in ("query", "price", "describe", "cancel", "logout"):
+            assert page.post(f"/api/{path}", asked, Cookie=cookie, **more).status == 403, (path, more)
+    assert ada.get("/api/account").status == 200
+    for site in ("cross-site", "same-site"):
+        assert page.get("/api/account", Cookie=cookie, Sec_Fetch_Site=site).code == "origin"
+    assert page.post("/api/login", LOGIN, Origin="http://evil.example").code == "origin"
+    assert ada.post("/api/price", asked, Origin="http://evil.example").code == "origin"
+
+
+def test_no_answer_allows_other_origins(server: HttpRunning, ada: HttpClient) -> None:
+    for method, path in (("OPTIONS", "/api/query"), ("GET", "/api/account"), ("GET", "/openapi.json")):
+        made = ada.ask(method, path, None, {"Origin": f"http://127.0.0.1:{server.port}", "Access-Control-Request-Method": "POST"})
+        assert not [name for name in made.headers if name.lower().startswith("access-control")]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost:1", "localhost", "[::1]:{port}", "127.0.0.2:{port}",
+                                  "localhost.:{port}", "127.0.0.1:{port}:{port}", "127.1:{port}", "", "a@127.0.0.1:{port}", "127.0.0.1:{port}/",
+                                  "evil.example:{port}", "127.0.0.1:{port} ", "127.0.0.1:00000000{port}"])
+def test_hosts_are_checked(server: HttpRunning, ada: HttpClient, host: str) -> None:
+    given = host.format(port=server.port)
+    made = ada.get("/api/account", Host=given)
+    assert made.status == (200 if given.endswith(" ") else 403) and (made.status == 200 or made.code == "host")
+
+
+def test_hosts_of_this_server(server: HttpRunning, ada: HttpClient) -> None:
+    for host in (f"127.0.0.1:{server.port}", f"LOCALHOST:{server.port}", "dpsql.example", "dpsql.example:8443"):
+        assert ada.get("/api/account", Host=host).status == 200
+    assert b" 403 " in raw(server, b"GET / HTTP/1.0\r\n\r\n")
+    assert raw(server, b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("path", ["/static/../wire.py", "/static/%2e%2e/wire.py", "/static/..%2fwire.py", "/static//etc/passwd", "/static/",
+                                  "/static/%2fetc%2fpasswd", "/static/..\\wire.py", "/static/index.html%00.js", "/static/./x", "/../x", "//",
+                                  "/static/%c0%ae%c0%ae/x", "/docs", "/redoc", "/api", "/api/", "/api/account/", "/nothing", "/static/" + "a" * 9000])
+def test_there_is_nothing_else(server: HttpRunning, path: str) -> None:
+    answered = raw(server, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode())
+    assert answered.startswith(b"HTTP/1.1 404") and b'"not-found"' in answered
+
+
+def test_files_of_the_console(tmp_path: Path, server: HttpRunning) -> None:
+    (tmp_path / "vendor").mkdir()
+    for name in ("index.html", "a.js", "b.css", "c.py", "vendor/d.js", ".htaccess"):
+        (tmp_path / name).write_text(name)
+    files = console_files(tmp_path)
+    assert {*files} == {"index.html", "a.js", "b.css", "vendor/d.js"} and files["a.js"].type.startswith("text/javascript")
+    for name, file in console_files().items():
+        made = server.client().get(f"/static/{name}")
+        assert made.content == file.content and made.headers["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"null", b"[]", b'"x"', b'{"sql": NaN}', b'{"sql": "SELECT 1", "parameters": [Infinity]}', b'{"sql": "a", "sql": "b"}',
+    b'{"sql": "SELECT 1", "parameters": [1e999]}', b'{"sql": "\\ud800"}', b'{"sql": "\xff"}', b'{"sql": 1}', b'{"sql": null}', b"{}",
+    b'{"sql": "SELECT 1", "more": 1}', b'{"sql": "SELECT 1", "parameters": [[1]]}', b'{"sql": "SELECT 1", "parameters": 1}',
+    b'{"sql": "x", "parameters": ' + b"[" * 5000 + b"]" * 5000 + b"}", b"[" * 200_000, b'{"a":' * 100_000, b"1" * 10_000,
+    b'{"sql": "SELECT 1", "parameters": {"a": {"type": "BLOB", "value": "x"}}}', b'\xef\xbb\xbf{"sql": "SELECT 1"}',
+    '{"sql": "SELECT 1"}'.encode("utf-16")])
+def test_bodies_that_are_none(ada: HttpClient, body: bytes) -> None:
+    for path in ("query", "price", "describe"):
+        made = ada.ask("POST", f"/api/{path}", body, {})
+        assert made.status == 400 and made.code in ("json", "request"), made.content
+
+
+def test_json_is_strict() -> None:
+    check_json(b'{"a": [1, 2.5, "\\ud83d\\ude00", null, true, {"b": []}]}')
+    for wrong in (b'{"\\udc00": 1}', b"[" * 11 + b"]" * 11, b'[{"a": 1, "a": 1}]', b"[-Infinity]", b"[1,]", b"\x00"):
+        with pytest.raises(HttpRefusal):
+            check_json(wrong)
+
+
+def test_other_bodies_and_methods(ada: HttpClient) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
+        assert ada.ask("POST", "/api/query", b'{"sql": "SELECT 1"}', {"Content-Type": kind}).code == "content-type"
+    for method, path in (("GET", "/api/query"), ("POST", "/api/account"), ("DELETE", "/api/account"), ("HEAD", "/api/account"), ("TRACE", "/")):
+        made = ada.ask(method, path, None, {})
+        assert made.status == 405
+    assert ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}).code == "request"
+
+
+def test_sizes(server: HttpRunning, ada: HttpClient) -> None:
+    stranger = server.client()
+    assert stranger.post("/api/login", {**LOGIN, "name": "x" * 20_000}).code == "too-large"
+    assert stranger.post("/api/login", {**LOGIN, "name": "x" * 2000}).code == "request"
+    assert ada.query("SELECT 1 -- " + "x" * 262_144).code == "too-large"
+    with contextlib.suppress(ConnectionError, BrokenPipeError):
+        assert ada.query("SELECT 1 -- " + "x" * 2_000_000).code == "too-large"
+    for size in (17_000, 100_000):
+        head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX: {'x' * size}\r\n\r\n".encode()
+        assert raw(server, head)[:12] in (b"", b"HTTP/1.1 400", b"HTTP/1.1 431")
+    assert b" 413 " in raw(server, f"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: {10**15}\r\n\r\n".encode())
+    chunk = b"4000\r\n" + b"x" * 0x4000 + b"\r\n"
+    told = raw(server, f"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + chunk * 4)
+    assert told[:12] in (b"", b"HTTP/1.1 413")  # an end while one still sends may take the answer with it
+
+
+def test_clients_that_are_slow_are_cut_off(server: HttpRunning) -> None:
+    host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
+    begun = time.monotonic()
+    assert raw(server, b"") == b"" and raw(server, b"GET / HTTP/1.1\r\n") == b""
+    assert b" 408 " in raw(server, b"POST /api/login HTTP/1.1\r\n" + host + b"Content-Length: 10\r\n\r\n{")
+    assert raw(server, b"not http\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert time.monotonic() - begun < 8
+
+
+def test_a_fault_says_nothing(server: HttpRunning, ada: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def failing(*_: Any) -> Any:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr("dpsql.server.http_answers.tables_of", failing)
+    monkeypatch.setattr("dpsql.server.http_answers.price_of", failing)
+    made = ada.post("/api/price", {"sql": "SELECT 1"})
+    assert (made.status, made.code) == (500, "fault") and b"secret" not in made.content and "secret" not in caplog.text
+    assert ada.get("/api/account").status == 200
+
+
+def test_sessions_end(tmp_path: Path) -> None:
+    with http_running(tmp_path, session_idle_seconds=0.6, session_seconds=2.0, description=False) as server:
+        idle, used = server.logged_in(), server.logged_in()
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1.2:
+            assert used.get("/api/account").status in (200,)
+            time.sleep(0.1)
+        assert idle.get("/api/account").status == 401
+        while time.monotonic() - begun < 2.2:
+            used.get("/api/account")
+            time.sleep(0.1)
+        assert used.get("/api/account").status == 401
+        wait_until(lambda: not len(server.desk.sessions))
+        assert not server.desk.use._connected
+
+
+def test_accounts_and_addresses_are_limited(tmp_path: Path) -> None:
+    with http_running(tmp_path, connections_of_account=2, statements_a_minute=3, unproven_of_address=2, request_seconds=5.0,
+                      description=False) as server:
+        first, second = server.logged_in(), server.logged_in()
+        third = server.client().post("/api/login", LOGIN)
+        assert (third.status, third.code, third.headers["Retry-After"]) == (503, "limit", "10")
+        second.post("/api/logout")
+        assert server.client().post("/api/login", LOGIN).status == 200
+        for _ in range(3):
+            assert first.get("/api/account").status == 200
+        assert first.get("/api/account").code == "limit"
+        with contextlib.ExitStack() as held:
+            for _ in range(2):
+                held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            time.sleep(0.2)
+            assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
+        wait_until(lambda: not server.desk.use._unproven)
+        assert server.client().get("/api/guides").status == 200
+
+
+def test_there_are_few_connections(tmp_path: Path) -> None:
+    with http_running(tmp_path, connections=3, description=False) as server, contextlib.ExitStack() as held:
+        for _ in range(3):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        time.sleep(0.2)
+        assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
+
+
+def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.guides.page", lambda name: "x" * 20_000_000)
+    with http_running(tmp_path, send_seconds=0.3, description=False) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(f"GET /api/guides/promise HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+        wait_until(lambda: server.desk is not None and _connections(server) == 1)
+        wait_until(lambda: _connections(server) == 0)
+
+
+def _connections(server: HttpRunning) -> int:
+    return len(server.http._server.server_state.connections)
+
+
+def test_tls(tmp_path: Path) -> None:
+    with http_running(tmp_path, tls=certificate(tmp_path)) as server:
+        made = server.client().post("/api/login", LOGIN)
+        assert made.headers["Set-Cookie"].endswith("SameSite=strict; Secure")
+        ada = server.client(made.body["token"])
+        assert ada.get("/api/account").status == 200
+        cookie, own = f"dpsql={ada.token}", f"https://127.0.0.1:{server.port}"
+        assert server.client().post("/api/cancel", Cookie=cookie, Origin=own, X_Dpsql="1").status == 200
+        assert server.client().post("/api/cancel", Cookie=cookie, Origin=own.replace("https", "http"), X_Dpsql="1").status == 403
+        assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""  # in the clear
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        old.set_alpn_protocols(["http/1.1"])
+        with socket.create_connection(("127.0.0.1", server.port)) as plain, old.wrap_socket(plain) as encrypted:
+            assert encrypted.selected_alpn_protocol() == "http/1.1"
+
+
+def test_those_who_do_not_begin_tls_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_listening, "HANDSHAKE_SECONDS", 0.3)
+    with http_running(tmp_path, tls=certificate(tmp_path), unproven_of_address=1, description=False) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
+            time.sleep(0.1)
+            assert raw(server, b"GET /") == b""
+            assert silent.recv(1) == b""
+        wait_until(lambda: not server.desk.use._unproven)
+        assert server.client().get("/api/guides").status == 200
+
+
+def test_errors_are_json(ada: HttpClient) -> None:
+    assert {*json.loads(ada.get("/nothing").content)["error"]} == {"type", "code", "message", "try", "start", "end", "line", "sqlstate"}
