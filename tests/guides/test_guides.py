@@ -46,9 +46,16 @@ def test_a_page_leads_to_the_next(topic: str, following: str) -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_links_lead_to_pages(topic: str) -> None:
-    for shown, target in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", page(topic)):
+    for shown, target in re.findall(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", page(topic)):
         assert target.removesuffix(".md") in TOPICS
         assert shown in (target.removesuffix(".md"), f"`dpsql help {target.removesuffix('.md')}`")
+
+
+def test_pictures_are_shown_and_small() -> None:
+    """Pictures are small enough to be part of the package, and have words in their place."""
+    shown = {target for topic in TOPICS for words, target in re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page(topic)) if words}
+    kept = {path.relative_to(HERE).as_posix(): path.stat().st_size for path in (HERE / "pictures").iterdir()}
+    assert shown == set(kept) and sum(kept.values()) < 600_000
 
 
 @pytest.mark.parametrize("topic", TOPICS)

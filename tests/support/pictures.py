@@ -1,6 +1,7 @@
 """Takes the pictures of the console that the guides show: `python -m tests.support.pictures`, from the root of the project.
 
-They are of the demo, in a server that is started for them; the noise is fresh, so the numbers differ each time.
+They are of the demo, in a server that is started for them; the noise is fresh, so the numbers differ each time. With a folder as an
+argument it takes more of them, for whoever changes how pages look, and puts all there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parent / "dpsql" / "guides" / "pictures"
+SHOWN = ("console-price", "console-chart", "console-dark")  # in guides
 COLOURS = 96  # of a picture; more cannot be seen in pages of few colours
 BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
 BY_SITE = "SELECT site, female, COUNT(*) AS people FROM people GROUP BY site, female"
@@ -29,13 +31,16 @@ def main() -> None:
 
     from dpsql.demo.folder import BUDGET, export
 
-    FOLDER.mkdir(exist_ok=True)
+    everything = len(sys.argv) > 1
+    to = Path(sys.argv[1]) if everything else FOLDER
+    to.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, browser() as chromium:
         with served(export(Path(folder) / "study"), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
             for name, page in pictures(chromium, f"http://127.0.0.1:{server.http_port}/"):
                 kept = compressed(page.screenshot(animations="disabled", caret="hide", full_page=not name.endswith("phone")))
-                (FOLDER / f"{name}.png").write_bytes(kept)
-                print(f"{name}.png: {len(kept) / 1000:.0f} kB")
+                if everything or name in SHOWN:
+                    (to / f"{name}.png").write_bytes(kept)
+                    print(f"{name}.png: {len(kept) / 1000:.0f} kB")
 
 
 def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
@@ -43,6 +48,7 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     from support.browsers import opened
 
     desk = opened(chromium, address, viewport=DESK)
+    yield "console-sign-in", desk.page
     desk.sign_in()
     desk.page.locator("#left", has_text="left").wait_for()
     desk.write(BY_HEALTH)
@@ -57,6 +63,10 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     desk.go("Budget")
     desk.page.locator(".meter").first.wait_for()
     yield "console-budget", desk.page
+    for name, there in (("Releases", ".releases"), ("Tables", ".table-card")):
+        desk.go(name)
+        desk.page.locator(there).first.wait_for()
+        yield f"console-{name.lower()}", desk.page
     state = desk.page.context.storage_state()
     dark = opened(chromium, address, viewport=DESK, storage_state=state, color_scheme="dark")
     chart(dark, BY_INCOME, drawn="lines")
@@ -65,6 +75,11 @@ def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:
     chart(phone, BY_HEALTH)
     phone.page.evaluate("document.querySelector('article.answer').scrollIntoView()")
     yield "console-phone", phone.page
+    for name, there in (("Ask", "#price"), ("Budget", ".meter"), ("Tables", ".table-card")):
+        phone.go(name)
+        phone.page.locator(there).first.wait_for()
+        phone.page.evaluate("scrollTo(0, 0)")
+        yield f"console-{name.lower()}-phone", phone.page
 
 
 def chart(console: Any, sql: str, drawn: str | None = None) -> None:

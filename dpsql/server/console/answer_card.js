@@ -5,6 +5,7 @@ import {inTurn, post} from "./api.js";
 import {asCsv} from "./answer_csv.js";
 import {chartPanel} from "./chart_panel.js";
 import {element, show} from "./elements.js";
+import {end} from "./numbers.js";
 import {planOf} from "./plan_tree.js";
 import {refusal} from "./price.js";
 import {tabs} from "./tabs.js";
@@ -76,7 +77,7 @@ function spentOf({cost, stored}) {
 function meaningOf({columns, rows, errors, confidence}) {
   const noisy = columns.some((column) => !column.exact);
   if (!noisy) return "All columns are exact.";
-  const open = errors.some((row) => row.some((told) => told && (told.low === null) !== (told.high === null)));
+  const open = errors.some((row) => row.some((told) => told && (end(told.low) === null) !== (end(told.high) === null)));
   const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
   const percent = Number((confidence * 100).toPrecision(6));
   return [
