@@ -93,12 +93,12 @@ function days([low, high], count) {
   return Array.from({length: Math.floor((high - low) / step) + 1}, (_, at) => low + at * step);
 }
 
-const along = (told, value) =>
-  told.temporal
-    ? new Date(value).toISOString().slice(0, 10)
-    : Math.abs(value) < 10_000
-      ? String(Number(value.toPrecision(8)))
-      : plain(value);
+/** A key along the axis; commas only where keys are long, as years have none. */
+function along({temporal, series}, value) {
+  if (temporal) return new Date(value).toISOString().slice(0, 10);
+  const short = series.every(({marks}) => marks.every(({key}) => Math.abs(Number(key)) < 10_000));
+  return short ? String(Number(value.toPrecision(8))) : plain(value);
+}
 
 /** A range with a little room; from zero where that is near, as a line that starts in the air looks steeper than it is. */
 function padded([low, high]) {

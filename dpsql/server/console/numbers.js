@@ -7,10 +7,12 @@
 
 const NUMERIC = /INT|DOUBLE|FLOAT|DECIMAL|NUMERIC|REAL/;
 const WHOLE = /INT/;
-const EVEN = 0.01; // sides of an interval that differ by less, of its half width, are told as one
+const EVEN = 0.25; // sides of an interval that differ by less, as a part of its half width, are told as one
 
 /** @param {Column} column */
 export const isNumeric = (column) => NUMERIC.test(column.type.toUpperCase());
+
+const isWhole = (column) => WHOLE.test(column.type.toUpperCase());
 
 /** @param {Column} column */
 export const isTemporal = (column) => /DATE|TIME/.test(column.type.toUpperCase());
@@ -20,8 +22,8 @@ export function shown(value, column, told = null) {
   if (value === null || value === undefined) return "NULL";
   if (typeof value === "boolean") return value ? "true" : "false";
   if (!isNumeric(column)) return String(value);
-  if (typeof value === "string" || WHOLE.test(column.type.toUpperCase())) return grouped(String(value));
-  return withDigits(value, halfWidth(told));
+  if (typeof value === "string" || isWhole(column)) return grouped(String(value));
+  return withDigits(value, marginOf(value, told));
 }
 
 /** An interval behind its value: ± half its width, or its ends where these are not the same distance away, or only one. */
@@ -31,15 +33,17 @@ export function interval(value, column, told) {
   const high = end(told.high);
   if (isTemporal(column)) return `${told.low ?? "…"} … ${told.high ?? "…"}`;
   if (low === null && high === null) return "of any error";
-  if (low === null) return `≤ ${bound(high, column)}`;
-  if (high === null) return `≥ ${bound(low, column)}`;
+  const below = Number(value) - low;
+  const above = high - Number(value);
+  if (low === null) return `≤ ${bound(high, column, above)}`;
+  if (high === null) return `≥ ${bound(low, column, below)}`;
   const margin = (high - low) / 2;
-  const middle = Number(value);
-  const whole = WHOLE.test(column.type.toUpperCase());
-  const uneven = Math.abs(middle - low - (high - middle)) > Math.max(EVEN * margin, whole ? 1 + 1e-9 : 0);
+  const whole = isWhole(column);
+  const uneven = Math.abs(below - above) > Math.max(EVEN * margin, whole ? 1 + 1e-9 : 0);
   if (uneven) return `${bound(low, column, margin)} … ${bound(high, column, margin)}`;
   if (margin === 0) return "± 0";
-  return `± ${whole && margin >= 1 ? grouped(String(Math.ceil(margin - 1e-9))) : withDigits(margin, margin)}`;
+  if (whole) return `± ${margin >= 1 ? grouped(String(Math.ceil(margin - 1e-9))) : withDigits(margin, margin)}`;
+  return `± ${withDigits(Math.max(below, above), Math.max(below, above))}`;
 }
 
 /** A finite end of an interval, or null. */
@@ -57,14 +61,17 @@ export function moment(at) {
   return Number.isNaN(when.getTime()) ? String(at) : when.toLocaleString("sv-SE", {dateStyle: "short", timeStyle: "short"});
 }
 
-function halfWidth(told) {
+/** How far a value may be off, for its digits: half an interval, or the distance of its only end; null where it has none. */
+function marginOf(value, told) {
   const low = told ? end(told.low) : null;
   const high = told ? end(told.high) : null;
-  return low === null || high === null ? null : (high - low) / 2;
+  if (low !== null && high !== null && high > low) return (high - low) / 2;
+  const only = low ?? high;
+  return only === null ? null : Math.abs(only - value);
 }
 
-const bound = (value, column, margin = null) =>
-  WHOLE.test(column.type.toUpperCase()) ? grouped(String(Math.round(value))) : withDigits(value, margin);
+const bound = (value, column, margin) =>
+  isWhole(column) ? grouped(String(Math.round(value))) : withDigits(value, Math.abs(margin));
 
 function withDigits(value, margin) {
   if (!Number.isFinite(value)) return String(value);
