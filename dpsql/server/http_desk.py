@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from dpsql.server.logins import PLAIN, FailedLogins, NotProven
 from dpsql.server.passwords import library
 from dpsql.server.server_limits import AccountUse, ServerLimits
 
+LOG = logging.getLogger("dpsql.server")
 ENDING = ("user", "closed")  # codes of errors after which a session is of no use
 MOST_WAITING = 8  # requests of a session that wait for their turn
 SWEEP = 5.0  # seconds between two looks for sessions that are over
@@ -80,6 +82,7 @@ class HttpDesk:
             return await self.run(lambda: connected(self._door, name, password))
         except NotProven:
             self._failed.failed(address, time.monotonic())
+            LOG.warning("a login from %s failed", address)
             raise refused(401, "login", "the name or the password is wrong", kind="OperationalError", sqlstate="28P01") from None
         except Error as fault:
             raise told_over_http(fault, "") from None
@@ -118,7 +121,7 @@ class HttpDesk:
                 return await self._worked(session, text, work, gone)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, session: HttpSession):  # type: ignore[no-untyped-def]
+    async def _turn(self, session: HttpSession) -> AsyncIterator[None]:
         """A context in which nothing else runs on the connection. Raises HttpRefusal where others take too long."""
         busy = refused(409, "busy", "another statement of this session is running", try_="POST /api/cancel, or another session",
                        kind="OperationalError", sqlstate="55006")
@@ -163,8 +166,7 @@ class HttpDesk:
         raise told_over_http(Interrupted() if isinstance(fault, Incident) and session.cancelled else fault, text)
 
     async def _ended(self, session: HttpSession, fault: Error) -> HttpRefusal:
-        session_over = asyncio.ensure_future(self.end(session))
-        await asyncio.wait({session_over})
+        await asyncio.shield(self.end(session))
         return not_logged_in(fault.code, fault.reason)
 
     def cancel(self, session: HttpSession) -> bool:
@@ -200,7 +202,7 @@ def _checked(client: object, last: bytes) -> bytes:
 
 def _closed(connection: Connection) -> None:
     _quietly(connection.interrupt)
-    connection.close()
+    _quietly(connection.close)
 
 
 def _quietly(work: Callable[[], None]) -> None:

@@ -131,13 +131,14 @@ class Guard:
         raise refused(403, "host", "the server is not reached by this name", try_="its address, or dpsql serve --http-name NAME")
 
     def _session(self, headers: Headers) -> tuple[HttpSession | None, bool]:
-        """The session of a request, if it has one, and whether a cookie says so."""
+        """The session of a request, if it has one, and whether it is that of a cookie."""
         now, given = time.monotonic(), headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
             return (self._desk.sessions.find(token.strip(), now) if scheme.lower() == "bearer" else None), False
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE)
-        return (None, False) if cookie is None else (self._desk.sessions.find(cookie, now), True)
+        found = None if cookie is None else self._desk.sessions.find(cookie, now)
+        return found, found is not None
 
 
 def _check_origin(scope: Scope, headers: Headers, host: str, *, by_cookie: bool) -> None:

@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import os
 import signal
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -195,6 +196,14 @@ def test_arrow(ada: HttpClient) -> None:
     assert wide["n_low"].to_pylist() == [row[1]["low"] for row in errors]
     for sql in ("SELECT quantile_disc(born, 0.5) AS d FROM people", "SELECT clinic FROM clinics WHERE beds < 0", "SHOW BUDGET"):
         assert ada.post("/api/query?errors=1", {"sql": sql}, Accept=ARROW).status == 200
+
+
+def test_arrow_without_its_library_costs_nothing(ada: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    before = ada.get("/api/budget").body["accounts"]
+    made = ada.post("/api/query", {"sql": "SELECT COUNT(*) FROM people WHERE age > 77"}, Accept=ARROW)
+    assert (made.status, made.code, made.body["error"]["try"]) == (406, "extra", "pip install 'dpsql[arrow]'")
+    assert ada.get("/api/budget").body["accounts"] == before
 
 
 def test_names_cannot_make_headers(ada: HttpClient) -> None:

@@ -27,14 +27,15 @@ from dpsql.server import http_listening
 from dpsql.server.console_files import console_files
 from dpsql.server.http_errors import HttpRefusal
 from dpsql.server.http_guard import check_json
+from dpsql.server.http_sessions import HttpSessions
+from dpsql.server.server_limits import ServerLimits
 
 LOGIN = {"name": "ada", "password": PASSWORD}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpRunning]:
-    with http_running(tmp_path_factory.mktemp("guard"), names=frozenset({"dpsql.example"}), connections_of_account=1000,
-                      request_seconds=0.5) as found:
+    with http_running(tmp_path_factory.mktemp("guard"), names=frozenset({"dpsql.example"}), connections_of_account=1000) as found:
         yield found
 
 
@@ -119,6 +120,7 @@ def test_cookies_need_this_servers_own_pages(server: HttpRunning, ada: HttpClien
         for path in ("query", "price", "describe", "cancel", "logout"):
             assert page.post(f"/api/{path}", asked, Cookie=cookie, **more).status == 403, (path, more)
     assert ada.get("/api/account").status == 200
+    assert page.post("/api/login", LOGIN, Cookie="dpsql=of-before").status == 200
     for site in ("cross-site", "same-site"):
         assert page.get("/api/account", Cookie=cookie, Sec_Fetch_Site=site).code == "origin"
     assert page.post("/api/login", LOGIN, Origin="http://evil.example").code == "origin"
@@ -211,13 +213,12 @@ def test_sizes(server: HttpRunning, ada: HttpClient) -> None:
     assert told[:12] in (b"", b"HTTP/1.1 413")  # an end while one still sends may take the answer with it
 
 
-def test_clients_that_are_slow_are_cut_off(server: HttpRunning) -> None:
-    host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
-    begun = time.monotonic()
-    assert raw(server, b"") == b"" and raw(server, b"GET / HTTP/1.1\r\n") == b""
-    assert b" 408 " in raw(server, b"POST /api/login HTTP/1.1\r\n" + host + b"Content-Length: 10\r\n\r\n{")
-    assert raw(server, b"not http\r\n\r\n").startswith(b"HTTP/1.1 400")
-    assert time.monotonic() - begun < 8
+def test_clients_that_are_slow_are_cut_off(tmp_path: Path) -> None:
+    with http_running(tmp_path, request_seconds=0.3, description=False) as server:
+        host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
+        assert raw(server, b"") == b"" and raw(server, b"GET / HTTP/1.1\r\n") == b""
+        assert b" 408 " in raw(server, b"POST /api/login HTTP/1.1\r\n" + host + b"Content-Length: 10\r\n\r\n{")
+        assert raw(server, b"not http\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
 def test_a_fault_says_nothing(server: HttpRunning, ada: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -231,20 +232,23 @@ def test_a_fault_says_nothing(server: HttpRunning, ada: HttpClient, monkeypatch:
     assert ada.get("/api/account").status == 200
 
 
-def test_sessions_end(tmp_path: Path) -> None:
-    with http_running(tmp_path, session_idle_seconds=0.6, session_seconds=2.0, description=False) as server:
-        idle, used = server.logged_in(), server.logged_in()
-        begun = time.monotonic()
-        while time.monotonic() - begun < 1.2:
-            assert used.get("/api/account").status in (200,)
-            time.sleep(0.1)
-        assert idle.get("/api/account").status == 401
-        while time.monotonic() - begun < 2.2:
-            used.get("/api/account")
-            time.sleep(0.1)
-        assert used.get("/api/account").status == 401
-        wait_until(lambda: not len(server.desk.sessions))
-        assert not server.desk.use._connected
+def test_sessions_are_over_when_they_are_idle_or_old() -> None:
+    sessions, connection = HttpSessions(ServerLimits(session_idle_seconds=10, session_seconds=100)), Any
+    token = sessions.begin("ada", connection, 0.0, lambda: None)
+    found = sessions.find(token, 9.0)
+    assert found is not None and sessions.find(token, 10.0) is None and sessions.find(token + "x", 0.0) is None
+    found.used = 95.0
+    assert sessions.find(token, 99.0) is found and not sessions.over(99.0) and sessions.over(100.0) == [found]
+    found.working = True
+    assert not sessions.over(1000.0)
+    assert sessions.take(found) and not sessions.take(found) and sessions.find(token, 99.0) is None
+
+
+def test_idle_sessions_end(tmp_path: Path) -> None:
+    with http_running(tmp_path, session_idle_seconds=0.2, description=False) as server:
+        ada = server.logged_in()
+        wait_until(lambda: not len(server.desk.sessions) and not server.desk.use._connected)
+        assert ada.get("/api/account").status == 401
 
 
 def test_accounts_and_addresses_are_limited(tmp_path: Path) -> None:
@@ -261,7 +265,7 @@ def test_accounts_and_addresses_are_limited(tmp_path: Path) -> None:
         with contextlib.ExitStack() as held:
             for _ in range(2):
                 held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-            time.sleep(0.2)
+            wait_until(lambda: server.desk.use._unproven.total() == 2)
             assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
         wait_until(lambda: not server.desk.use._unproven)
         assert server.client().get("/api/guides").status == 200
@@ -271,7 +275,7 @@ def test_there_are_few_connections(tmp_path: Path) -> None:
     with http_running(tmp_path, connections=3, description=False) as server, contextlib.ExitStack() as held:
         for _ in range(3):
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-        time.sleep(0.2)
+        wait_until(lambda: _connections(server) == 3)
         assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
 
 
