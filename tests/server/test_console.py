@@ -133,6 +133,16 @@ def test_a_statement_is_priced_then_run_then_free(console: ConsolePage) -> None:
     assert console.cards.first.locator("tbody").inner_text() == card.locator("tbody").inner_text()
 
 
+def test_what_is_shown_again_is_run_only_where_it_is_free(console: ConsolePage) -> None:
+    told = {"answers": [{"number": 1, "at": "2026-01-01T00:00:00", "sql": "SELECT SUM(income) FROM people", "cost": "ε = 0.5"}],
+            "tables": []}
+    console.page.route("**/api/releases", lambda route: route.fulfill(json=told))
+    console.go("Releases")
+    console.page.get_by_role("button", name="Show again").click()
+    console.price("ε = 0.5, δ = 1e-07")
+    assert console.cards.count() == 0 and not [url for url in console.asked if url.endswith("/api/query")]
+
+
 @pytest.mark.parametrize(("sql", "rows"), [
     ("SELECT female, COUNT(*) FROM people GROUP BY female", 2),
     ("SELECT health, female, COUNT(*) FROM people GROUP BY health, female", 8),

@@ -27,21 +27,25 @@ export function askPage(publicWords) {
     timer = setTimeout(price, PAUSE);
   }
 
-  /** The price of the statement at the cursor; one that is outdated when it comes is not shown. */
+  /**
+   * Shows the price of the statement at the cursor; one that is outdated when it comes is not shown.
+   * @returns {Promise<boolean>} whether it was answered before, and so is free
+   */
   async function price() {
     const statement = editor.statement();
-    if (running || statement.text === "") return;
+    if (running || statement.text === "") return false;
     byId("price").dataset.state = "asking";
-    await inTurn(async () => {
-      if (editor.statement().text !== statement.text || running) return;
+    return inTurn(async () => {
+      if (editor.statement().text !== statement.text || running) return false;
       const told = await outcome(post("/api/price", {sql: statement.text}));
-      if (editor.statement().text !== statement.text) return;
+      if (editor.statement().text !== statement.text) return false;
       delete byId("price").dataset.state;
       show(byId("price"), told.refused ? refusedPrice(told.refused) : priced(told.answer));
       byId("price-said").textContent = told.refused
         ? told.refused.message
         : byId("price").querySelector(".cost").textContent;
       editor.mark(editor.statement(), told.refused ?? null);
+      return told.answer?.stored === true;
     });
   }
 
@@ -97,11 +101,16 @@ export function askPage(publicWords) {
   show(byId("price"), unpriced());
   return {
     focus: () => editor.focus(),
-    /** Puts a statement into the editor. @param {string} text @param {{run?: boolean}} [how] */
-    write(text, {run: now = false} = {}) {
+    /**
+     * Puts a statement into the editor, and runs it where that is wanted and free.
+     * @param {string} text @param {{run?: boolean}} [how]
+     */
+    async write(text, {run: wanted = false} = {}) {
       editor.write(text);
       editor.focus();
-      if (now) run();
+      clearTimeout(timer);
+      const {text: meant} = editor.statement();
+      if ((await price()) && wanted && editor.statement().text === meant) await run();
     },
   };
 }

@@ -2,7 +2,7 @@
 
 import {drawing} from "./elements.js";
 
-/** A linear scale from numbers to pixels. @param {[number, number]} from @param {[number, number]} to */
+/** A linear scale from numbers to pixels. @param {number[]} from @param {number[]} to */
 export function scale([low, high], [start, stop]) {
   const span = high - low || 1;
   return (value) => start + ((value - low) / span) * (stop - start);
@@ -14,7 +14,7 @@ export function extent(numbers) {
   return there.length === 0 ? [0, 1] : [there.reduce((a, b) => Math.min(a, b)), there.reduce((a, b) => Math.max(a, b))];
 }
 
-/** Round numbers within a range, about `count` of them, at least `least` apart. @param {[number, number]} range */
+/** Round numbers within a range, about `count` of them, at least `least` apart. @param {number[]} range */
 export function ticks([low, high], count, least = 0) {
   const rough = Math.max((high - low) / Math.max(count, 1), least) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));

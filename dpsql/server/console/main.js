@@ -61,7 +61,7 @@ function turn() {
   if (page === "tables") showTables(byId("tables"), again);
 }
 
-/** Goes to the first page with a statement, and runs it where it costs nothing. @param {string} sql */
+/** Goes to the first page with a statement, and runs it if that is wanted and free. @param {string} sql */
 function again(sql, {run}) {
   location.hash = "ask";
   ask.write(sql, {run});
