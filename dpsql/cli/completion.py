@@ -47,8 +47,8 @@ class PublicWords(Completer):
         """Declared texts of a column, or of all where it is not known, as they stand between quotes."""
         for table in self.catalog.tables.values():
             for name, declared in table.columns.items():
-                if column is None or name.lower() == column.lower():
-                    yield from (value.replace("'", "''") + "'" for value in listed_texts(declared))
+                if declared.domain is not None and (column is None or name.lower() == column.lower()):
+                    yield from (value.replace("'", "''") + "'" for value in listed_texts(declared.domain.values))
 
     @staticmethod
     def _written(name: str) -> str:

@@ -64,10 +64,11 @@ def tables_of(connection: Connection) -> dict[str, Any]:
     catalog = beside(session).catalog
     told = [{"name": table.name, "public": table.public, "notes": [*_notes_of(table, catalog)], "columns": [
         {"name": column.name, "type": column.type.value, "nullable": column.nullable, "words": described_column(column),
-         "values": [*listed_texts(column)]}
+         "values": [] if column.domain is None else [*listed_texts(column.domain.values)]}
         for column in table.columns.values()]} for table in catalog.tables.values()]
     told += [{"name": name, "public": True, "notes": ["an online model, which was paid for"], "columns": [
-        {"name": column, "type": "VARCHAR", "nullable": True, "words": "of the model", "values": []} for column in made.domain.columns]}
+        {"name": column, "type": "VARCHAR", "nullable": True, "words": "of the model", "values": []}
+        for column in made.domain.columns]}
         for name, made in models(session).items()]
     told += [{"name": name, "public": False, "columns": [], "notes": [why]} for name, why in catalog.outside.items()]
     return {"tables": told, "words": [*KEYWORDS, *function_names()]}

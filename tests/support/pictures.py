@@ -34,13 +34,13 @@ def main() -> None:
     everything = len(sys.argv) > 1
     to = Path(sys.argv[1]) if everything else FOLDER
     to.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, browser() as chromium:
-        with served(export(Path(folder) / "study"), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
-            for name, page in pictures(chromium, f"http://127.0.0.1:{server.http_port}/"):
-                kept = compressed(page.screenshot(animations="disabled", caret="hide", full_page=not name.endswith("phone")))
-                if everything or name in SHOWN:
-                    (to / f"{name}.png").write_bytes(kept)
-                    print(f"{name}.png: {len(kept) / 1000:.0f} kB")
+    with tempfile.TemporaryDirectory() as folder, browser() as chromium, served(
+            export(Path(folder) / "study"), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
+        for name, page in pictures(chromium, f"http://127.0.0.1:{server.http_port}/"):
+            kept = compressed(page.screenshot(animations="disabled", caret="hide", full_page=not name.endswith("phone")))
+            if everything or name in SHOWN:
+                (to / f"{name}.png").write_bytes(kept)
+                print(f"{name}.png: {len(kept) / 1000:.0f} kB")
 
 
 def pictures(chromium: Any, address: str) -> Iterator[tuple[str, Any]]:

@@ -4,7 +4,7 @@
  * @typedef {{name: string, type: string, words?: string, values?: unknown[]}} PublicColumn
  * @typedef {{name: string, public: boolean, columns: PublicColumn[], notes?: string[]}} Table
  * @typedef {{tables: Table[], words: string[]}} PublicWords
- * @typedef {import("./vendor/codemirror.js").CompletionContext} CompletionContext
+ * @typedef {{pos: number, explicit: boolean, state: import("./vendor/codemirror.js").EditorState}} CompletionContext
  */
 
 const IN_TEXT = /(?:"?(\w+)"?\s*(?:=|<>|!=|IN\s*\([^()]*)\s*)?'([^']*)$/i;

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 
-from dpsql.catalog.model import Column
 from dpsql.plan.expr.functions import TABLE
 
 MOST_VALUES = 1000  # of a column
-KEYWORDS = tuple("""
+_WRITTEN = """
 SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS ON USING AS AND OR NOT IN IS NULL
 BETWEEN LIKE EXISTS CASE WHEN THEN ELSE END CAST WITH UNION ALL INTERSECT EXCEPT QUALIFY WINDOW OVER PARTITION ROLLUP CUBE FILTER
 COUNT SUM AVG MIN MAX MEDIAN STDDEV VARIANCE MODE QUANTILE_CONT CORR ASC DESC TRUE FALSE DATE
 SHOW TABLES BUDGET RELEASES DESCRIBE EXPLAIN PRIVACY VALIDATE AGAINST WITHIN PERCENT ERROR STANDARD CONFIDENCE
 CREATE SYNTHETIC TABLE
-""".split())
+"""
+KEYWORDS = tuple(_WRITTEN.split())
 CALLED = re.compile(r"'[^']*'|(\w+)\(")  # words within texts call nothing
 
 
@@ -28,7 +28,6 @@ def function_names() -> tuple[str, ...]:
     return tuple(sorted(name.lower() for name in called if name.upper() not in KEYWORDS))
 
 
-def listed_texts(column: Column) -> Iterator[str]:
+def listed_texts(values: Iterable[object]) -> Iterator[str]:
     """The texts among the values that a column is declared to have; none that would not be shown as it is."""
-    if column.domain is not None:
-        yield from (value for value in islice(column.domain.values, MOST_VALUES) if isinstance(value, str) and value.isprintable())
+    yield from (value for value in islice(values, MOST_VALUES) if isinstance(value, str) and value.isprintable())
