@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from dpsql.catalog import names
 from dpsql.dbapi import Connection
-from dpsql.errors import Error, Incident, Interrupted
+from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.doors import FirstProof, Say
 from dpsql.server.http_errors import HttpRefusal, limited, not_logged_in, refused, told_over_http
@@ -144,8 +144,11 @@ class HttpDesk:
 
     async def _worked(self, session: HttpSession, text: str, work: Callable[[Connection], Made],
                       gone: Callable[[], Awaitable[None]] | None) -> Made:
-        running = asyncio.ensure_future(self.run(lambda: work(session.connection)))
         watching = None if gone is None else asyncio.ensure_future(gone())
+        await asyncio.sleep(0)  # then it is known whether the client has left while it waited
+        session.cancelled |= watching is not None and watching.done()
+        running = asyncio.ensure_future(self.run(lambda: _unless_cancelled(session, work)))
+        running.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # which is told, or of no interest
         fault: Error | None = None
         try:
             if watching is not None:
@@ -198,6 +201,13 @@ def _final(client: object, challenge: bytes) -> bytes:
 def _checked(client: object, last: bytes) -> bytes:
     client.set_server_final(last.decode())  # type: ignore[attr-defined]
     return b""
+
+
+def _unless_cancelled(session: HttpSession, work: Callable[[Connection], Made]) -> Made:
+    """Raises OperationalError where a statement was cancelled before a thread came to it."""
+    if session.cancelled:
+        raise OperationalError("the statement was interrupted before anything was charged", code="interrupted", try_="it again")
+    return work(session.connection)
 
 
 def _closed(connection: Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime as dt
 import json
@@ -249,6 +250,22 @@ def test_a_statement_is_cancelled_by_request_and_by_leaving(tmp_path: Path) -> N
         assert ada.post("/api/logout").status == 200  # which interrupts it
         thread.join(30)
         assert replies[1].status in (401, 409) and ada.get("/api/account").status == 401
+
+
+def test_a_client_that_leaves_before_its_turn_pays_nothing(tmp_path: Path) -> None:
+    with http_running(tmp_path) as server:
+        ada = server.logged_in()
+        session, = server.desk.sessions.all()
+        held = server.desk._turn(session)
+        asyncio.run_coroutine_threadsafe(held.__aenter__(), server.loop).result(10)
+        with contextlib.closing(ada.connection()) as connection:
+            connection.request("POST", "/api/query", json.dumps({"sql": "SELECT COUNT(*) FROM people"}), {
+                "Content-Type": "application/json", "Authorization": f"Bearer {ada.token}"})
+            wait_until(lambda: session.waiting == 1)
+        wait_until(lambda: not server.http._server.server_state.connections)
+        asyncio.run_coroutine_threadsafe(held.__aexit__(None, None, None), server.loop).result(10)
+        wait_until(lambda: not session.waiting and not session.working)
+        assert not ada.get("/api/budget").body["history"]
 
 
 def test_a_server_that_stops_answers_what_runs(tmp_path: Path) -> None:

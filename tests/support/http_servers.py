@@ -70,6 +70,7 @@ class HttpRunning:
     users: Path
     desk: HttpDesk
     http: HttpServer
+    loop: asyncio.AbstractEventLoop
     stop: Callable[[], None]
     tls: ssl.SSLContext | None = None
     description: dict[str, Any] = field(default_factory=dict)
@@ -167,7 +168,7 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         assert not thread.is_alive()
 
     trusting = None if tls is None else ssl.create_default_context(cafile=str(tls))
-    found = HttpRunning(port=port, users=users, desk=desk, http=server, stop=stopped, tls=trusting)
+    found = HttpRunning(port=port, users=users, desk=desk, http=server, loop=loop, stop=stopped, tls=trusting)
     try:
         if description:
             found.description = found.client().get("/openapi.json").body
