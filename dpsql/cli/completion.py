@@ -5,21 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from dpsql.catalog.model import Catalog
+from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 
-MOST_VALUES = 1000  # of a column
-KEYWORDS = """
-SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET JOIN LEFT RIGHT FULL INNER CROSS ON USING AS AND OR NOT IN IS NULL
-BETWEEN LIKE EXISTS CASE WHEN THEN ELSE END CAST WITH UNION ALL INTERSECT EXCEPT QUALIFY WINDOW OVER PARTITION ROLLUP CUBE FILTER
-COUNT SUM AVG MIN MAX MEDIAN STDDEV VARIANCE MODE QUANTILE_CONT CORR ASC DESC TRUE FALSE DATE
-SHOW TABLES BUDGET RELEASES DESCRIBE EXPLAIN PRIVACY VALIDATE AGAINST WITHIN PERCENT ERROR STANDARD CONFIDENCE
-CREATE SYNTHETIC TABLE
-"""
 IN_TEXT = re.compile(r"""(?:"?(\w+)"?\s*(?:=|<>|!=|IN\s*\([^()]*)\s*)?'([^']*)$""", re.IGNORECASE)
 AFTER_TABLE = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|AGAINST)|^\\d)\s+(\w*)$", re.IGNORECASE)
 COMMAND = re.compile(r"^\s*(\\\w*)$")
@@ -49,15 +41,14 @@ class PublicWords(Completer):
             return found[1], tables
         columns = [self._written(name) for table in self.catalog.tables.values() for name in table.columns]
         begun = WORD.search(text)
-        return begun[0] if begun is not None else "", [*columns, *tables, *KEYWORDS.split()]
+        return begun[0] if begun is not None else "", [*columns, *tables, *KEYWORDS, *function_names()]
 
     def _values(self, column: str | None) -> Iterator[str]:
         """Declared texts of a column, or of all where it is not known, as they stand between quotes."""
         for table in self.catalog.tables.values():
             for name, declared in table.columns.items():
                 if declared.domain is not None and (column is None or name.lower() == column.lower()):
-                    yield from (value.replace("'", "''") + "'" for value in islice(declared.domain.values, MOST_VALUES)
-                                if isinstance(value, str) and value.isprintable())
+                    yield from (value.replace("'", "''") + "'" for value in listed_texts(declared.domain.values))
 
     @staticmethod
     def _written(name: str) -> str:

@@ -28,6 +28,7 @@ from dpsql.errors import Error
 from dpsql.extras import extra
 from dpsql.server.described import describe_with
 from dpsql.server.server_limits import ServerLimits
+from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
 
 if TYPE_CHECKING:
@@ -58,17 +59,19 @@ def unit_of(catalog: Catalog) -> str:
 
 
 def tables_of(connection: Connection) -> dict[str, Any]:
-    """The tables and online models that statements may name, and why some cannot be asked."""
+    """The tables and online models that statements may name, and why some cannot be asked; and words of SQL."""
     session = connection.session
     catalog = beside(session).catalog
     told = [{"name": table.name, "public": table.public, "notes": [*_notes_of(table, catalog)], "columns": [
-        {"name": column.name, "type": column.type.value, "nullable": column.nullable, "words": described_column(column)}
+        {"name": column.name, "type": column.type.value, "nullable": column.nullable, "words": described_column(column),
+         "values": [] if column.domain is None else [*listed_texts(column.domain.values)]}
         for column in table.columns.values()]} for table in catalog.tables.values()]
     told += [{"name": name, "public": True, "notes": ["an online model, which was paid for"], "columns": [
-        {"name": column, "type": "VARCHAR", "nullable": True, "words": "of the model"} for column in made.domain.columns]}
+        {"name": column, "type": "VARCHAR", "nullable": True, "words": "of the model", "values": []}
+        for column in made.domain.columns]}
         for name, made in models(session).items()]
     told += [{"name": name, "public": False, "columns": [], "notes": [why]} for name, why in catalog.outside.items()]
-    return {"tables": told}
+    return {"tables": told, "words": [*KEYWORDS, *function_names()]}
 
 
 def _notes_of(table: Table, catalog: Catalog) -> Iterator[str]:

@@ -109,12 +109,13 @@ class OwnAccount(BaseModel):
 
 
 class ToldColumn(BaseModel):
-    """`words` say what the owner declared: values and bounds."""
+    """`words` say what the owner declared: values and bounds; `values` are the texts among them."""
 
     name: str
     type: str
     nullable: bool
     words: str
+    values: list[str]
 
 
 class ToldTable(BaseModel):
@@ -125,7 +126,10 @@ class ToldTable(BaseModel):
 
 
 class ToldTables(BaseModel):
+    """Tables, and `words` of SQL: with the columns, what an editor can offer."""
+
     tables: list[ToldTable]
+    words: list[str]
 
 
 class ToldLine(BaseModel):

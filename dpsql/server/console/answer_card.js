@@ -1,0 +1,109 @@
+/** One answer: its table, its chart and its plan, with what it cost and what it means. */
+
+import {answerTable} from "./answer_table.js";
+import {inTurn, post} from "./api.js";
+import {asCsv} from "./answer_csv.js";
+import {chartPanel} from "./chart_panel.js";
+import {element, show} from "./elements.js";
+import {end} from "./numbers.js";
+import {planOf} from "./plan_tree.js";
+import {refusal} from "./price.js";
+import {tabs} from "./tabs.js";
+
+let count = 0;
+
+/**
+ * @typedef {import("./numbers.js").Column} Column
+ * @typedef {import("./numbers.js").Told} Told
+ * @typedef {{columns: Column[], rows: unknown[][], errors: Told[][], cost: string, stored: boolean, notes: string[],
+ *   left: string, confidence: number | null}} Answer
+ */
+
+/** @param {string} sql @param {Answer} answer @param {() => void} edit */
+export function answerCard(sql, answer, edit) {
+  const card = cardOf(sql, edit);
+  const plan = element("div", {class: "plan"});
+  const copied = element("span", {role: "status", class: "quiet"});
+  const copy = element(
+    "button",
+    {type: "button", class: "plain", onclick: () => copyText(asCsv(answer), copied)},
+    "Copy as CSV",
+  );
+  card.append(
+    element("p", {class: "spent"}, ...spentOf(answer)),
+    tabs(
+      `answer-${++count}`,
+      [
+        {name: "Table", panel: answerTable(answer, sql)},
+        {name: "Chart", panel: chartPanel(answer)},
+        {name: "Plan", panel: plan, opened: () => fillPlan(plan, sql)},
+      ],
+      [copied, copy],
+    ),
+    element("p", {class: "legend"}, meaningOf(answer)),
+    answer.notes.length > 0 ? element("ul", {class: "notes"}, ...answer.notes.map((note) => element("li", {}, note))) : "",
+  );
+  return card;
+}
+
+/** A statement that was refused or interrupted. @param {import("./api.js").Refused} refused */
+export function refusedCard(sql, refused, edit) {
+  const card = cardOf(sql, edit);
+  card.classList.add("refused");
+  card.append(...refusal(refused));
+  return card;
+}
+
+function cardOf(sql, edit) {
+  const card = element("article", {class: "card answer", "aria-label": `Answer to ${sql}`});
+  const remove = element("button", {type: "button", class: "plain", onclick: () => card.remove()}, "Remove");
+  card.append(
+    element(
+      "div",
+      {class: "head"},
+      element("pre", {class: "sql"}, sql),
+      element("div", {class: "tools"}, element("button", {type: "button", class: "plain", onclick: edit}, "Edit"), remove),
+    ),
+  );
+  return card;
+}
+
+function spentOf({cost, stored}) {
+  const what = stored ? "Answered before: no cost" : cost ? `Cost ${cost}` : "No cost: nothing private was asked";
+  return [element("strong", {}, what)];
+}
+
+/** In a line, what intervals and colours mean. @param {Answer} answer */
+function meaningOf({columns, rows, errors, confidence}) {
+  const noisy = columns.some((column) => !column.exact);
+  if (!noisy) return "All columns are exact.";
+  const open = errors.some((row) => row.some((told) => told && (end(told.low) === null) !== (end(told.high) === null)));
+  const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
+  const percent = Number((confidence * 100).toPrecision(6));
+  return [
+    `Tinted columns hold noise. ± is the ${percent} % interval, or its two ends: it holds the exact number with this chance.`,
+    open ? "≥ is at least so much." : "",
+    approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
+    rows.some((row) => row.includes(null)) ? "NULL is no value." : "",
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+async function fillPlan(place, sql) {
+  if (place.childElementCount > 0) return;
+  try {
+    show(place, planOf((await inTurn(() => post("/api/price", {sql}))).plan));
+  } catch (refused) {
+    show(place, ...refusal(refused));
+  }
+}
+
+async function copyText(text, told) {
+  try {
+    await navigator.clipboard.writeText(text);
+    told.textContent = "Copied";
+  } catch {
+    told.textContent = "This browser did not let it be copied";
+  }
+}

@@ -1,0 +1,79 @@
+/** The page of what is spent and left, and what it was spent on. */
+
+import {get} from "./api.js";
+import {element, show} from "./elements.js";
+import {percent} from "./left.js";
+import {moment} from "./numbers.js";
+import {refusal} from "./price.js";
+
+/** @param {HTMLElement} place */
+export async function showBudget(place) {
+  try {
+    const {accounts, history, words} = await get("/api/budget");
+    show(
+      place,
+      element("p", {class: "quiet measure"}, words),
+      element("div", {class: "accounts"}, ...accounts.map(accountOf)),
+      element("h2", {}, "What it was spent on"),
+      history.length === 0 ? element("p", {class: "quiet"}, "Nothing was asked yet.") : historyOf(history),
+    );
+  } catch (refused) {
+    show(place, ...refusal(refused));
+  }
+}
+
+function accountOf({whose, limit, spent, left, share}) {
+  const fill = element("div", {class: "fill"});
+  fill.style.width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
+  return element(
+    "article",
+    {class: "card account-card"},
+    element("h2", {}, whose),
+    element("p", {class: "cost"}, element("strong", {}, percent(1 - share)), " left, ", percent(share), " spent"),
+    element(
+      "div",
+      {class: "meter", role: "img", "aria-label": `${percent(share)} of the budget of ${whose} is spent`},
+      fill,
+    ),
+    element(
+      "dl",
+      {},
+      ...Object.entries({limit, spent, left}).flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]),
+    ),
+  );
+}
+
+function historyOf(history) {
+  const rows = history
+    .toReversed()
+    .map(({at, sql, cost, answered}) =>
+      element(
+        "tr",
+        {},
+        element("td", {class: "when"}, at ? moment(at) : ""),
+        element("td", {class: "sql"}, sql),
+        element("td", {class: "number"}, cost || "free"),
+        element("td", {}, answered ? "answered" : element("span", {class: "fault"}, "not answered")),
+      ),
+    );
+  return element(
+    "div",
+    {class: "scroll", tabindex: 0, role: "region", "aria-label": "History"},
+    element(
+      "table",
+      {class: "listing"},
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          ...["When", "Statement", "Cost", "Outcome"].map((title) =>
+            element("th", {scope: "col", class: title === "Cost" ? "number" : ""}, title),
+          ),
+        ),
+      ),
+      element("tbody", {}, ...rows),
+    ),
+  );
+}

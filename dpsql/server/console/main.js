@@ -1,0 +1,77 @@
+/** The application: who is signed in, and which page is shown. */
+
+import {get, post, SIGNED_OUT} from "./api.js";
+import {askPage} from "./ask.js";
+import {showBudget} from "./budget.js";
+import {byId, show} from "./elements.js";
+import {tellLeft} from "./left.js";
+import {showReleases} from "./releases.js";
+import {signIn} from "./sign_in.js";
+import {showTables} from "./tables.js";
+
+const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who this is
+const PAGES = ["ask", "budget", "releases", "tables"];
+
+let ask = null;
+
+async function begin() {
+  if (localStorage.getItem(KNOWN) === null) return outside();
+  try {
+    await inside(await get("/api/account"));
+  } catch {
+    outside();
+  }
+}
+
+function outside(reason = "") {
+  localStorage.removeItem(KNOWN);
+  ask = null;
+  for (const id of ["answers", "price", "budget", "releases", "tables"]) show(byId(id)); // of an analyst who is out
+  byId("console").hidden = true;
+  signIn(reason, async () => inside(await get("/api/account")));
+}
+
+async function inside(account) {
+  localStorage.setItem(KNOWN, "yes");
+  const {tables, words} = await get("/api/tables");
+  byId("sign-in").hidden = true;
+  byId("console").hidden = false;
+  byId("who").textContent = `${account.name} · ${account.budget}`;
+  tellLeft().catch(() => undefined);
+  ask = askPage({tables, words});
+  turn();
+}
+
+/** Shows the page that the address names. */
+function turn() {
+  if (ask === null) return;
+  const named = location.hash.slice(1);
+  const page = PAGES.includes(named) ? named : "ask";
+  if (named === "content") return;
+  scrollTo(0, 0);
+  for (const each of PAGES) byId(`page-${each}`).hidden = each !== page;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${byId(`title-${page}`).textContent} – dpsql`;
+  if (page === "ask") ask.focus();
+  if (page === "budget") showBudget(byId("budget"));
+  if (page === "releases") showReleases(byId("releases"), again);
+  if (page === "tables") showTables(byId("tables"), again);
+}
+
+/** Goes to the first page with a statement, and runs it if that is wanted and free. @param {string} sql */
+function again(sql, {run}) {
+  location.hash = "ask";
+  ask.write(sql, {run});
+}
+
+addEventListener("hashchange", turn);
+document.addEventListener(SIGNED_OUT, () => outside("The session is over. Sign in again; what you were answered is kept."));
+byId("sign-out").addEventListener("click", async () => {
+  localStorage.removeItem(KNOWN);
+  await post("/api/logout").catch(() => undefined);
+  location.reload(); // so that nothing of this analyst stays on the page
+});
+begin();

@@ -1,0 +1,35 @@
+/** The page where a name and a password are asked for. */
+
+import {post} from "./api.js";
+import {byId} from "./elements.js";
+
+/** Shows the page, until somebody is signed in. @param {string} reason @param {() => Promise<void>} signedIn */
+export function signIn(reason, signedIn) {
+  const form = byId("sign-in-form");
+  const fault = byId("sign-in-fault");
+  byId("sign-in").hidden = false;
+  document.title = "Sign in – dpsql";
+  fault.textContent = reason;
+  byId("name").focus();
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    const button = form.querySelector("button");
+    button.disabled = true;
+    fault.textContent = "";
+    try {
+      await post("/api/login", {name: form.elements.name.value, password: form.elements.password.value});
+      form.reset();
+      await signedIn();
+    } catch (refused) {
+      fault.textContent = inWords(refused);
+      byId("password").select();
+    } finally {
+      button.disabled = false;
+    }
+  };
+}
+
+const inWords = (refused) =>
+  refused.status === 401
+    ? "The name or the password is not right. Names are as the owner of the data gave them out."
+    : [refused.message, refused.remedy].filter(Boolean).join("; ");

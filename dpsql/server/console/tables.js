@@ -1,0 +1,96 @@
+/** What the owner declared: who is protected, what is promised, and the tables that may be asked about. */
+
+import {get} from "./api.js";
+import {element, show} from "./elements.js";
+import {refusal} from "./price.js";
+
+const PROMISE = [
+  "Whether one of them is in the data, with all rows that hang on them, changes what you see by no more than the budget allows.",
+  "This holds for any SQL, and for analysts who know everybody else.",
+  "A statement is charged before a row is read, and a charge is never taken back.",
+  "Bounds and limits are enforced on the data: a wrong one costs accuracy, never privacy.",
+];
+
+/** @param {HTMLElement} place @param {(sql: string, how: {run: boolean}) => void} again */
+export async function showTables(place, again) {
+  try {
+    const [account, {tables}] = await Promise.all([get("/api/account"), get("/api/tables")]);
+    show(
+      place,
+      policyOf(account),
+      promiseOf(),
+      element("h2", {}, "Tables"),
+      ...tables.map((table, at) => tableOf(table, again, at === tables.findIndex((each) => !each.public))),
+    );
+  } catch (refused) {
+    show(place, ...refusal(refused));
+  }
+}
+
+function policyOf({unit, confidence, policy, budget, price, notes = []}) {
+  const facts = [
+    ["Who is protected", unit],
+    ["Policy", policy],
+    ["Budget", budget],
+    ["A statement costs", price],
+    ["Intervals", `hold the exact number with ${Number((confidence * 100).toPrecision(6))} % chance`],
+  ];
+  return element(
+    "div",
+    {class: "card"},
+    element(
+      "dl",
+      {class: "policy"},
+      ...facts.filter(([, told]) => told).flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]),
+    ),
+    notes.length > 0 && element("ul", {class: "notes"}, ...notes.map((note) => element("li", {}, note))),
+  );
+}
+
+const promiseOf = () =>
+  element(
+    "details",
+    {class: "card"},
+    element("summary", {}, "The promise"),
+    element("ol", {class: "measure"}, ...PROMISE.map((line) => element("li", {}, line))),
+  );
+
+function tableOf({name, public: isPublic, columns, notes = []}, again, open) {
+  const rows = columns.map((column) =>
+    element(
+      "tr",
+      {},
+      element("th", {scope: "row", class: "code"}, column.name),
+      element("td", {class: "type"}, column.type.toLowerCase()),
+      element("td", {}, column.words || "nothing more is declared"),
+    ),
+  );
+  return element(
+    "details",
+    {class: "card table-card", open},
+    element(
+      "summary",
+      {},
+      element("span", {class: "code"}, name),
+      " ",
+      element("span", {class: `badge ${isPublic ? "" : "private"}`}, isPublic ? "public" : "private"),
+      " ",
+      element("span", {class: "quiet"}, `${columns.length} columns`),
+    ),
+    notes.length > 0 && element("ul", {class: "notes"}, ...notes.map((note) => element("li", {}, note))),
+    element(
+      "div",
+      {class: "scroll", tabindex: 0, role: "region", "aria-label": `Columns of ${name}`},
+      element(
+        "table",
+        {class: "listing"},
+        element(
+          "thead",
+          {},
+          element("tr", {}, ...["Column", "Type", "What is declared"].map((title) => element("th", {scope: "col"}, title))),
+        ),
+        element("tbody", {}, ...rows),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,287 @@
+"""The console, as `dpsql serve --http` serves it over the demo, in a browser."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.browsers import REFUSED, ConsolePage, browser, opened
+from support.wire_servers import served
+
+from dpsql.answers import display
+from dpsql.demo.folder import BUDGET, export
+
+BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
+OF_WOMEN = "SELECT health, COUNT(*), AVG(income) FROM people WHERE female GROUP BY health"
+SLOW = "SELECT COUNT(*) FROM person_years a JOIN person_years b ON a.year = b.year JOIN person_years c ON b.year = c.year"
+HOSTILE = '<img src=x onerror="document.title=1">'
+UNNAMED = """() => [...document.querySelectorAll('input, select, textarea, button, [role=textbox], [role=img], [role=region]')]
+  .filter((one) => one.checkVisibility() && !(one.labels?.length || one.ariaLabel || one.textContent.trim()))
+  .map((one) => one.outerHTML)"""
+FAINT = """() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([red, green, blue]) => [red, green, blue].map((each) => each / 255)
+    .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (one) => {
+    for (let each = one; each; each = each.parentElement ?? each.getRootNode().host) {
+      const colour = channels(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const roots = [document, ...[...document.querySelectorAll('*')].map((one) => one.shadowRoot).filter(Boolean)];
+  return roots.flatMap((root) => [...root.querySelectorAll('*')])
+    .filter((one) => one.checkVisibility() && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+    .map((one) => {
+      const style = getComputedStyle(one);
+      const [a, b] = [light(channels(one instanceof SVGElement ? style.fill : style.color)), light(behind(one))].sort((x, y) => y - x);
+      return {text: one.textContent.trim().slice(0, 40), contrast: (a + 0.05) / (b + 0.05)};
+    }).filter(({contrast}) => contrast < 4.5);
+}"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str, dict[str, Any]]]:
+    """A browser, the address of a server, and the state of a browser in which ada is signed in."""
+    with browser() as chromium:
+        pytest.importorskip("fastapi")
+        policy = export(tmp_path_factory.mktemp("console") / "study")
+        with served(policy, budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
+            address = f"http://127.0.0.1:{server.http_port}/"
+            first = opened(chromium, address)
+            first.sign_in()
+            first.page.locator("#console").wait_for()
+            yield chromium, address, first.page.context.storage_state()
+
+
+@pytest.fixture
+def console(place: tuple[Any, str, dict[str, Any]]) -> Iterator[ConsolePage]:
+    """The console of ada; whatever a test does, nothing leaves the server and nothing but refusals is logged."""
+    chromium, address, state = place
+    made = opened(chromium, address, storage_state=state)
+    made.page.locator("#left", has_text="left").wait_for()
+    yield made
+    assert [url for url in made.asked if not url.startswith(address)] == []
+    assert [line for line in made.logged if not line.startswith(REFUSED)] == []
+    made.page.context.close()
+
+
+def test_who_signs_in_wrongly_is_told_in_words_and_who_signs_out_is_out(place: tuple[Any, str, dict[str, Any]]) -> None:
+    chromium, address, _ = place
+    made = opened(chromium, address)
+    made.sign_in(password="wrong")
+    made.page.get_by_role("alert").get_by_text("The name or the password is not right.").wait_for()
+    made.sign_in()
+    made.page.locator("#console").wait_for()
+    assert made.page.locator("#who").inner_text() == f"ada · {BUDGET}"
+    made.page.get_by_role("button", name="Sign out").click()
+    made.page.get_by_role("heading", name="Sign in").wait_for()
+    made.page.reload()
+    made.page.get_by_role("heading", name="Sign in").wait_for()
+    made.page.context.close()
+
+
+@pytest.mark.parametrize(("begun", "offered"), [
+    ("SELECT COUNT(*) FROM pers", "person_years"), ("SELECT AVG(p.inc) FROM people p", None), ("SELECT strip_ac", "strip_accents"),
+    ("SELECT COUNT(*) FROM people WHERE health = 'ex", "excellent"), ("SELECT educ", "education_years"), ("sel", "SELECT")])
+def test_what_is_public_is_offered_while_one_writes(console: ConsolePage, begun: str, offered: str | None) -> None:
+    console.page.locator(".cm-content").click()
+    if offered is None:
+        console.page.keyboard.insert_text("SELECT AVG(p. FROM people p")
+        for _ in " FROM people p":
+            console.page.keyboard.press("ArrowLeft")
+        console.page.keyboard.type("inc")
+        offered = "income"
+    else:
+        console.page.keyboard.type(begun)
+    console.page.locator(".cm-tooltip-autocomplete li", has_text=offered).first.wait_for()
+
+
+def test_the_place_of_a_mistake_is_marked(console: ConsolePage) -> None:
+    """Also behind letters that JavaScript counts twice, and in the second of two statements."""
+    console.write("SELECT COUNT(*) FROM plans;\nSELECT '𝄞𝄞', incom FROM people")
+    console.price("there is no column incom")
+    assert console.page.locator(".cm-lintRange-error").all_inner_texts() == ["incom"]
+    console.write("SELECT COUNT(*) FROM plans")
+    console.price("Free: only public tables are read")
+    assert console.page.locator(".cm-lintRange-error").count() == 0
+
+
+def test_a_statement_is_priced_then_run_then_free(console: ConsolePage) -> None:
+    before = console.left()
+    console.write(OF_WOMEN)
+    price = console.price("ε = 0.5, δ = 1e-07")
+    assert price.locator(".facts td").all_inner_texts() == ["4", "depends on the data"]
+    card = console.run(OF_WOMEN)
+    assert "Cost ε = 0.5" in card.inner_text() and card.locator("tbody tr").count() == 4
+    keys, counts = card.locator("tbody td:nth-child(1)"), card.locator("tbody td:nth-child(3)")
+    assert keys.all_inner_texts() == ["excellent", "fair", "good", "poor"] and set(counts.all_inner_texts()) == {"± 9"}
+    assert "noisy" not in (keys.first.get_attribute("class") or "") and "noisy" in counts.first.get_attribute("class")
+    console.page.locator("#left", has_text=f"{before - 10:g} % left").wait_for()
+    console.price("answered before")
+    again = console.run(OF_WOMEN)
+    assert "Answered before: no cost" in again.inner_text() and console.left() == before - 10 and console.cards.count() == 2
+    console.go("Budget")
+    assert console.page.locator("#budget tbody tr").first.inner_text().split("\t")[1:] == [OF_WOMEN, "ε = 0.5", "answered"]
+    console.go("Releases")
+    console.page.get_by_role("button", name=f"Show again {OF_WOMEN}").click()
+    console.cards.nth(2).wait_for()
+    assert console.cards.first.locator("tbody").inner_text() == card.locator("tbody").inner_text()
+
+
+def test_what_is_shown_again_is_run_only_where_it_is_free(console: ConsolePage) -> None:
+    told = {"answers": [{"number": 1, "at": "2026-01-01T00:00:00", "sql": "SELECT SUM(income) FROM people", "cost": "ε = 0.5"}],
+            "tables": []}
+    console.page.route("**/api/releases", lambda route: route.fulfill(json=told))
+    console.go("Releases")
+    console.page.get_by_role("button", name="Show again").click()
+    console.price("ε = 0.5, δ = 1e-07")
+    assert console.cards.count() == 0 and not [url for url in console.asked if url.endswith("/api/query")]
+
+
+@pytest.mark.parametrize(("sql", "rows"), [
+    ("SELECT female, COUNT(*) FROM people GROUP BY female", 2),
+    ("SELECT health, female, COUNT(*) FROM people GROUP BY health, female", 8),
+    ("SELECT family_size, COUNT(*) FROM person_years GROUP BY family_size", 15)])
+def test_a_chart_has_a_mark_and_an_interval_for_each_row(console: ConsolePage, sql: str, rows: int) -> None:
+    card = console.run(sql)
+    card.get_by_role("tab", name="Chart").click()
+    card.locator("svg").wait_for()
+    assert [card.locator(f"svg .{kind}").count() for kind in ("mark", "interval")] == [rows, rows]
+    lengths = card.locator("svg .interval").evaluate_all("all => all.map((one) => one.getBBox()).map((box) => box.width + box.height)")
+    assert min(lengths) > 0
+    box = card.locator("svg").bounding_box()
+    for text in card.locator("svg text").all():
+        inner = text.bounding_box()
+        assert box["x"] - 1 <= inner["x"] and inner["x"] + inner["width"] <= box["x"] + box["width"] + 1, text.inner_text()
+
+
+def test_the_plan_is_a_tree(console: ConsolePage) -> None:
+    card = console.run(BY_HEALTH)
+    card.get_by_role("tab", name="Plan").click()
+    card.locator(".plan-tree li li li", has_text="Scan people").first.wait_for()
+
+
+def test_names_and_messages_are_shown_as_texts(console: ConsolePage) -> None:
+    written = '"' + HOSTILE.replace('"', '""') + '"'
+    card = console.run(f"SELECT COUNT(*) AS {written} FROM plans")
+    assert card.locator("th").inner_text() == HOSTILE
+    card.get_by_role("tab", name="Chart").click()
+    card.locator("svg").wait_for()
+    console.write(f"SELECT {written} FROM plans")
+    console.price("there is no column")
+    assert console.page.locator("#console img").count() == 1 and console.page.title() == "Ask – dpsql"
+
+
+def test_a_statement_is_cancelled(console: ConsolePage) -> None:
+    console.write(SLOW)
+    console.page.keyboard.press("Control+Enter")
+    console.page.locator("#progress", has_text="Running for 2 s").wait_for()
+    console.page.get_by_role("button", name="Cancel").click()
+    console.cards.first.wait_for()
+    assert "refused" in console.cards.first.get_attribute("class") and console.page.get_by_role("button", name="Run").is_enabled()
+
+
+def test_the_keyboard_alone_is_enough(console: ConsolePage) -> None:
+    press = console.page.keyboard.press
+    console.page.keyboard.type("SELECT COUNT(*) FROM pla")  # the editor has the focus from the beginning
+    console.page.locator(".cm-tooltip-autocomplete li", has_text="plans").wait_for()
+    console.page.wait_for_timeout(100)  # in which a completion is not taken yet, lest it was not seen
+    press("Tab")
+    press("Control+Enter")
+    console.cards.first.wait_for()
+    assert console.cards.first.locator("td").inner_text() == "18"
+    seen = []
+    for _ in range(20):
+        press("Tab")
+        seen.append(console.page.evaluate("document.activeElement.textContent.trim()"))
+        if seen[-1] == "Table":
+            break
+    assert "Run" in seen and seen[-1] == "Table"
+    press("ArrowRight")
+    console.cards.first.locator("svg").wait_for()
+    assert console.page.evaluate("document.activeElement.textContent") == "Chart"
+
+
+@pytest.mark.parametrize("looks", [{"color_scheme": "dark"}, {"viewport": {"width": 375, "height": 812}},
+                                   {"viewport": {"width": 640, "height": 450}}], ids=["dark", "phone", "zoomed"])
+def test_every_page_can_be_read(place: tuple[Any, str, dict[str, Any]], looks: dict[str, Any]) -> None:
+    """Nothing is without a name or hard to tell from what is behind it, and no page has to be moved sideways. A page that is zoomed
+    to twice its size has half the pixels."""
+    chromium, address, state = place
+    made = opened(chromium, address, storage_state=state, **looks)
+    made.page.locator("#left", has_text="left").wait_for()
+    card = made.run(BY_HEALTH)
+    for tab in ("Plan", "Table", "Chart"):
+        card.get_by_role("tab", name=tab).click()
+        made.page.wait_for_timeout(200)
+        assert_readable(made.page)
+    made.write("SELECT incom FROM people")
+    made.price("there is no column")
+    assert_readable(made.page)
+    for name, there in (("Budget", ".meter"), ("Releases", ".releases"), ("Tables", ".table-card")):
+        made.go(name)
+        made.page.locator(there).first.wait_for()
+        assert_readable(made.page)
+    made.page.context.close()
+
+
+def assert_readable(page: Any) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(UNNAMED) == [] and page.evaluate(FAINT) == []
+
+
+def test_the_theme_is_as_the_reader_chooses(console: ConsolePage) -> None:
+    colours = set()
+    for chosen in ("light", "dark"):
+        console.page.get_by_role("button", name="Theme").click()
+        assert console.page.get_by_role("button", name="Theme").inner_text() == f"Theme: {chosen}"
+        console.page.reload()
+        colours.add(console.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(colours) == 2
+
+
+def test_whoever_is_out_sees_nothing_of_what_was_there(console: ConsolePage) -> None:
+    console.run(BY_HEALTH)
+    console.page.context.clear_cookies()
+    console.write("SELECT COUNT(*) FROM plans")
+    console.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+    assert not console.page.locator("#console").is_visible() and "excellent" not in console.page.locator("#console").inner_html()
+    console.sign_in()
+    console.page.locator(".cm-content").wait_for()
+    assert console.cards.count() == 0 and console.page.locator(".cm-placeholder").is_visible()
+
+
+def test_numbers_are_written_as_elsewhere(console: ConsolePage) -> None:
+    """As by `display`, of which the console has the rules again, for numbers of all sizes."""
+    draw = random.Random(7)
+    given: list[tuple[Any, str, tuple[float, float] | None]] = [
+        (None, "BIGINT", None), (None, "DOUBLE", (0.0, 1.0)), (True, "BOOLEAN", None), (-1234567, "BIGINT", (-1234570.0, math.inf)),
+        (5, "BIGINT", (-math.inf, 9.0)), (0.5, "DOUBLE", (-math.inf, math.inf)), (0.25, "DOUBLE", None), (12345.5, "DOUBLE", None)]
+    for _ in range(200):
+        size, width = 10 ** draw.uniform(-3, 7), 10 ** draw.uniform(-3, 5)
+        value = draw.uniform(-size, size)
+        low, high = value - width * draw.choice((1, 1, draw.random())), value + width
+        given += [(value, "DOUBLE", (low, high)), (round(value), "BIGINT", (round(value) - round(width), round(value) + round(width)))]
+    told = [[value, kind, None if ends is None else [None if math.isinf(end) else end for end in ends]] for value, kind, ends in given]
+    found = console.page.evaluate("""async (told) => {
+      const {shown, interval} = await import("/static/numbers.js");
+      return told.map(([value, type, ends]) => {
+        const column = {name: "x", type, exact: false}, about = ends && {low: ends[0], high: ends[1], error: null};
+        return [shown(value, column, about), interval(value, column, about)];
+      });
+    }""", told)
+    assert found == [[display.shown(value, ends), display.interval_text(ends, value)] for value, _, ends in given]
+
+
+def test_an_answer_is_copied_with_its_errors(console: ConsolePage) -> None:
+    console.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    card = console.run(BY_HEALTH)
+    card.get_by_role("button", name="Copy as CSV").click()
+    card.get_by_text("Copied").wait_for()
+    lines = console.page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert len(lines) == 5 and lines[0].startswith("health,COUNT(*),COUNT(*) error,COUNT(*) low,COUNT(*) high,AVG(income),")
