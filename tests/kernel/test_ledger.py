@@ -593,7 +593,7 @@ def test_what_may_not_be_opened_is_not_said_to_be_damaged(path: Path, monkeypatc
     path.rmdir()
     whole.rename(path)
     for name, code in (("SQLITE_READONLY_DIRECTORY", "ledger-access"), ("SQLITE_CORRUPT", "ledger-damaged")):
-        monkeypatch.setattr(Ledger, "_open", lambda self, connection, whole, name=name: faulty(name))
+        monkeypatch.setattr(sqlite3, "connect", lambda *args, name=name, **kwargs: faulty(name))
         fault = refuses(path)
         assert fault.code == code and fault.try_
 
@@ -621,9 +621,9 @@ def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeyp
         written.append(os.fstat(handle).st_ino)
 
     for opened in (ledger, Ledger(path)):
-        assert opened._connection is not None
-        assert opened._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert opened._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
+        assert opened._store.connection is not None
+        assert opened._store.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert opened._store.connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
     monkeypatch.setattr(os, "fsync", watched)
     monkeypatch.setattr(Anchor, "settle_soon", lambda *_: None)  # which only begins earlier with what is waited for later
     for shown in (lambda seq: ledger.answer(seq, "body"), ledger.incident):

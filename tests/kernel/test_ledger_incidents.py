@@ -18,6 +18,8 @@ from dpsql.accounting.cost import pure
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel import ledger as module
+from dpsql.kernel import sqlite_store
+from dpsql.kernel.event_store import StoreFault
 from dpsql.kernel.ledger import Account, Busy, Closed, Ledger
 
 ROOT = Path(module.__file__).parents[2]
@@ -135,7 +137,7 @@ def test_a_failure_that_cannot_be_noted_counts(path: Path, monkeypatch: pytest.M
     for _ in range(3):
         seq = charge(ledger)
         with monkeypatch.context() as patch:
-            patch.setattr(Ledger, "_insert", lambda *args, **kwargs: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
+            patch.setattr(Ledger, "_insert", lambda *args, **kwargs: (_ for _ in ()).throw(StoreFault()))
             with pytest.raises(LedgerError):
                 ledger.incident(seq)
     with pytest.raises(Closed):
@@ -186,7 +188,7 @@ NAMES = ("Eve", "EVE", " eve", "ｅｖｅ", "bob")
 def old(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A ledger as earlier versions made it: names in any form, no room for other events."""
     with monkeypatch.context() as patch:
-        patch.setattr(module, "SCHEMA", OLD)
+        patch.setattr(sqlite_store, "SCHEMA", OLD)
         patch.setattr(module, "normal", lambda name: name)
         ledger = Ledger.create(path)
         for i, name in enumerate(NAMES):
@@ -220,9 +222,9 @@ def test_an_old_ledger_is_given_room_and_keeps_its_chain(old: Path) -> None:
 
 def test_room_is_made_wholly_or_not_at_all(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rows_of(old)
-    for step in range(1, len(module.MAKE_ROOM) + 1):
+    for step in range(1, len(sqlite_store.MAKE_ROOM) + 1):
         with monkeypatch.context() as patch:
-            patch.setattr(module, "MAKE_ROOM", (*module.MAKE_ROOM[:step], "no SQL"))
+            patch.setattr(sqlite_store, "MAKE_ROOM", (*sqlite_store.MAKE_ROOM[:step], "no SQL"))
             with pytest.raises(LedgerError):
                 Ledger(old).reopen(Account(budget="main", analyst="eve"))
         assert rows_of(old) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel.anchor import Anchor
+from dpsql.kernel.event_store import StoreFault
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
 
 TENTH = pure(Fraction(1, 10)).rounded()
@@ -57,8 +57,8 @@ def together(first: Ledger, steps: Sequence[Callable[[], int]]) -> list[Future[i
 def commits(ledgers: Sequence[Ledger]) -> list[str]:
     found = list[str]()
     for ledger in ledgers:
-        assert ledger._connection is not None
-        ledger._connection.set_trace_callback(lambda text: found.append(text) if text == "COMMIT" else None)
+        assert ledger._store.connection is not None
+        ledger._store.connection.set_trace_callback(lambda text: found.append(text) if text == "COMMIT" else None)
     return found
 
 
@@ -107,7 +107,7 @@ def test_a_commit_that_fails_charges_nobody(path: Path, monkeypatch: pytest.Monk
     charge(ledgers[0], 0)
 
     def full(self: Ledger) -> None:
-        raise sqlite3.OperationalError("disk full")
+        raise StoreFault
 
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "_write_checkpoint", full)  # the last thing that is written
@@ -218,7 +218,7 @@ def test_the_anchor_never_sees_what_is_not_committed(path: Path, monkeypatch: py
     def waiting(self: Ledger) -> None:
         inside.set()
         assert go.wait(30)
-        raise sqlite3.OperationalError("disk full")
+        raise StoreFault
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(Ledger, "_write_checkpoint", waiting)
