@@ -2,12 +2,20 @@
 
 `chain` decides what may be recorded, by rules that do not involve files. This module provides what those rules rely on:
 *turns* (`_turn`: an exclusive transaction that starts by accepting what others wrote), *durable* events and *locks*
-(`running_statements`). Where the events are is the business of a store (`event_store`): one SQLite file (`sqlite_store`).
+(`running_statements`). Where the events are is the business of a store (`event_store`): one SQLite file (`sqlite_store`), or a
+PostgreSQL database for several servers (`postgres_store`).
 
 There is one row for each event, each hashed together with the one before it. The head of the chain is also written to a file of
 its own, the `anchor`, before an answer is released; a ledger that lacks an event in its anchor was rolled back and is refused, as
 is one that is missing, damaged or replaced. Keep the anchor on another volume, so that restoring a whole folder is detected. An
 administrator who changes both is out of scope.
+
+*Several anchors.* Each server has its own. One that has seen an event, because it wrote it or read it, refuses every state of the
+ledger that lacks it or has another event in its place, from then on. What only others have seen it cannot miss: if a database is
+rolled back, servers that had seen less go on with sums that lack the charges of others, until one of these looks.
+
+*A lost connection* (`_reconnect`) is replaced when nothing is going on: what this process has accepted and what the anchor has
+seen must be there again. What was not committed for certain is forgotten and read again first (`OpenTogether.uncertain`).
 
 A statement waits for the disk twice in a row: when its charge is committed, and its answer. The anchor is waited for once, while
 rows are read. What each wait is for stands at the head of `anchor`.
@@ -51,7 +59,7 @@ from dpsql.kernel.chain import Broken, Chain, Event, genesis
 from dpsql.kernel.chain import Busy as Busy
 from dpsql.kernel.chain import Closed as Closed
 from dpsql.kernel.chain import Refused as Refused
-from dpsql.kernel.event_store import LINKED, LISTS, EventStore, StoreFault
+from dpsql.kernel.event_store import LINKED, LISTS, EventStore, StatementLocks, StoreFault
 from dpsql.kernel.past import Past
 from dpsql.kernel.sqlite_store import SqliteStore
 from dpsql.kernel.turns import Step, Turns, Waiting
@@ -88,41 +96,49 @@ class Failure:
 class Ledger:
     """An open ledger. Safe with many processes, forked ones too; each thread needs its own."""
 
-    def __init__(self, path: str | Path, anchor: str | Path | None = None, *, whole: bool = False) -> None:
-        """Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
+    def __init__(self, path: str | Path, anchor: str | Path | None = None, database: str | None = None, *,
+                 whole: bool = False) -> None:
+        """The ledger in a file or, with the URI of a `database` of PostgreSQL, there; other files are beside `path` all the same.
+
+        Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
         page of the file and every record of the anchor. Raises LedgerError where the ledger is missing, damaged or older than its
         anchor."""
         self.path = Path(path)
         self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
-        self._store: EventStore = SqliteStore(self.path)
+        self._store = _store_of(self.path, database)
         self._running = self._store.running
-        self._pid = os.getpid()
+        self._pid, self._held, self._alone = os.getpid(), 0, 0
         self._connect(whole)
         _OPENED.add(self)
 
     @classmethod
-    def create(cls, path: str | Path, anchor: str | Path | None = None) -> Ledger:
+    def create(cls, path: str | Path, anchor: str | Path | None = None, database: str | None = None) -> Ledger:
         """A new, empty ledger: an explicit act of the owner. Raises LedgerError where one, or its anchor, exists."""
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
-        for file in (path, anchor):
-            if file.exists():
-                raise LedgerError(f"{file} exists; a ledger is never overwritten", code="ledger-exists",
+        store = _store_of(path, database)
+        for place, exists in ((store.place, store.exists), (anchor, anchor.exists)):
+            if exists():
+                raise LedgerError(f"{place} exists; a ledger is never overwritten", code="ledger-exists",
                                   try_="nothing, if it is the ledger of this policy; otherwise another name")
         meta = {"identity": secrets.token_hex(16), "salt": secrets.token_hex(8), "version": "1"}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             anchor.parent.mkdir(parents=True, exist_ok=True)
-            with SqliteStore(path).creating(meta):
+            with store.creating(meta):
                 Anchor(anchor).create((0, genesis(meta)))
         except (OSError, StoreFault):
-            raise LedgerError(f"no ledger can be created at {path}, or no anchor at {anchor}", code="ledger-access",
-                              try_="files in folders that you may write to") from None
-        return cls(path, anchor)
+            raise LedgerError(f"no ledger can be created at {store.place}, or no anchor at {anchor}", code="ledger-access",
+                              try_="files in folders, or a database, that you may write to") from None
+        return cls(path, anchor, database)
 
     def close(self) -> None:
         if self._store.is_open and os.getpid() == self._pid:
             self._running.end_all()
         self._store.close()
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages: without a user."""
+        return self._store.place
 
     @property
     def identity(self) -> str:
@@ -226,13 +242,24 @@ class Ledger:
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError where that cannot be."""
+        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError where that cannot be.
+
+        What is charged inside is committed by the session that keeps others out, or not at all: so it is there before another one
+        gets in, also where the session ends in between.
+        """
+        self._ready()
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(self._running.alone(name))
             except OSError:
                 raise self._no_file() from None
-            yield
+            except StoreFault as fault:
+                raise self._unwritable(fault) from None
+            self._held, self._alone = self._held + 1, self._alone + 1
+            try:
+                yield
+            finally:
+                self._held, self._alone = self._held - 1, self._alone - 1
 
     def naming(self, account: Account, name: str) -> contextlib.AbstractContextManager[None]:
         """A context in which nobody else gives something of an account this name; see `alone`."""
@@ -310,8 +337,9 @@ class Ledger:
         known = _SHARED.get(key)
         recorded = 0 if known is None else known.anchor.newest
         seen = self._anchored(anchor, whole)  # read before the chain: whatever the anchor has seen was committed by then
-        chain, past = self._begun(first, 0 if whole else max(seen)[0])
-        self._shared = OpenTogether(anchor, chain, past)
+        asked = AskedLocks(self._running)
+        chain, past = self._begun(first, 0 if whole else max(seen)[0], asked)
+        self._shared = OpenTogether(anchor, chain, past, asked)
         self._catch_up()
         self._compare(seen)
         if known is not None and recorded <= max(seen)[0] and known.agrees(chain):
@@ -322,10 +350,10 @@ class Ledger:
             _SHARED[key] = self._shared
         self._settle(chain.head[0])
 
-    def _begun(self, first: str, vouched: int) -> tuple[Chain, Past]:
+    def _begun(self, first: str, vouched: int, asked: AskedLocks) -> tuple[Chain, Past]:
         """A chain that begins at the newest checkpoint from which one can and that is no later than an event that is known to be
         right, or at the first event; then every page of the file is checked too."""
-        chain = Chain(first, self._running.is_running)
+        chain = Chain(first, asked.is_running)
         resumable = f"kind = 'checkpoint' AND seq <= $1 AND {self._store.contains('body', '$2')} ORDER BY seq DESC LIMIT 1"
         found = self._store.rows(f"SELECT {LINKED} FROM events WHERE {resumable}", vouched, RESUMABLE) if vouched else []
         if not found:
@@ -350,13 +378,29 @@ class Ledger:
         if self._store.is_open and os.getpid() != self._pid:
             self._ready()  # a forked child would wait for a thread of its parent
         with self._shared.lock:
-            yield self._chain
+            if self._shared.uncertain is not None:
+                self._ready()
+                self._catch_up()
+            try:
+                with self._asking():
+                    yield self._chain
+            except StoreFault as fault:
+                raise self._unwritable(fault) from None
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """A context in which the chain asks this ledger's store who runs. The lock of what is shared is held."""
+        before, self._shared.asked.running = self._shared.asked.running, self._running
+        try:
+            yield
+        finally:
+            self._shared.asked.running = before
 
     def _damaged(self, where: str = "") -> LedgerError:
-        return LedgerError(f"the ledger {self.path} is damaged{where}", code="ledger-damaged", try_=PUT_BACK)
+        return LedgerError(f"the ledger {self._store.place} is damaged{where}", code="ledger-damaged", try_=PUT_BACK)
 
     def _out_of_reach(self) -> LedgerError:
-        return LedgerError(f"the ledger {self.path} cannot be opened for writing", code="ledger-access",
+        return LedgerError(f"the ledger {self._store.place} cannot be opened for writing", code="ledger-access",
                            try_=f"the right to write it, {self.anchor} and the folder of each")
 
     def _ready(self) -> EventStore:
@@ -368,17 +412,39 @@ class Ledger:
             _let_go_of_inherited()
             return self._connect()
         if not self._store.is_in_place():
-            raise LedgerError(f"the ledger {self.path} was removed or replaced while it was open", code="ledger-missing",
+            raise LedgerError(f"the ledger {self._store.place} was removed or replaced while it was open", code="ledger-missing",
                               try_=PUT_BACK)
+        if self._store.is_lost:
+            self._reconnect()
         return self._store
+
+    def _reconnect(self) -> None:
+        """Go on over another connection, on which all that was accepted here, and all that the anchor has seen, is found again.
+        Raises LedgerError where it is not, or in the middle of something that rests on the connection that was lost."""
+        if self._held:
+            raise self._unreachable()
+        try:
+            seen = self._anchored(Anchor(self.anchor), False)
+            self._store.open()
+            if genesis(self._store.meta()) != self._chain.genesis:
+                raise self._another()
+            with self._shared.lock:
+                self._catch_up()
+                self._compare(seen)
+        except BaseException as fault:
+            self._store.hang_up()
+            if isinstance(fault, StoreFault | KeyError):
+                raise self._unreachable() from None
+            raise
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[EventStore]:
         """An exclusive transaction on the newest state, committed if the body returns."""
         store = self._ready()
+        self._held += 1
         try:
             store.begin()
-            with self._shared.lock:
+            with self._shared.lock, self._asking():
                 before = None
                 try:
                     self._catch_up()
@@ -390,11 +456,14 @@ class Ledger:
                 except BaseException:
                     store.rollback()
                     if before is not None and self._chain.head != before:
-                        self._forget_uncommitted(before)
+                        self._shared.uncertain = before
+                        with contextlib.suppress(StoreFault):
+                            self._forget_uncommitted()
                     raise
-        except StoreFault:
-            raise self._unwritable() from None
+        except StoreFault as fault:
+            raise self._unwritable(fault) from None
         finally:  # interrupted between the two
+            self._held -= 1
             store.rollback()
 
     def _in_turn(self, attempt: Callable[[], int]) -> int:
@@ -417,7 +486,11 @@ class Ledger:
             event = allowed(leader._chain)
             self._begin(event.seq)
             begun = event.seq
-            leader._insert(event)
+            try:
+                leader._insert(event)
+            except BaseException:
+                self._running.abandon(event.seq)  # at once, as the next step may be of this number
+                raise
             return event.seq
 
         try:
@@ -426,16 +499,14 @@ class Ledger:
             committed = isinstance(fault, LedgerError) and fault.code == "ledger-anchor"
             (self._running.end if committed else self._running.abandon)(begun)
             raise
-        with self._shared.lock:
-            head = self._chain.head
-        self._shared.anchor.settle_soon(seq, head)
+        self._shared.anchor.settle_soon(seq, self._shared.certain)
         return seq
 
     def _take(self, step: Step) -> int:
         """The outcome of a step that writes, in a turn that is shared with other threads."""
         self._ready()
         mine = Waiting(step)
-        with self._shared.turns.turn(mine) as waiting:
+        with self._shared.turns.turn(mine, alone=self._alone > 0) as waiting:
             if waiting:
                 self._lead(waiting)
         return mine.outcome.result()
@@ -471,7 +542,7 @@ class Ledger:
         except Exception as fault:
             if not store.in_transaction:
                 raise
-            one.outcome.set_exception(self._unwritable() if isinstance(fault, StoreFault) else fault)
+            one.outcome.set_exception(self._unwritable(fault) if isinstance(fault, StoreFault) else fault)
 
     def _begin(self, seq: int) -> None:
         try:
@@ -480,8 +551,8 @@ class Ledger:
             raise self._no_file() from None
 
     def _no_file(self) -> LedgerError:
-        return LedgerError(f"no file can be made beside the ledger {self.path}, so nothing is charged", code="ledger-access",
-                           try_="the right to write its folder, and room on its disk")
+        return LedgerError(f"no file can be made beside the ledger {self._store.place}, so nothing is charged",
+                           code="ledger-access", try_="the right to write its folder, and room on its disk")
 
     def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
@@ -504,6 +575,7 @@ class Ledger:
 
     def _follow_up(self, charged: int, kind: str, body: str | None) -> None:
         def step(leader: Ledger) -> int:
+            self._running.check(charged)
             charge, = leader._events("seq = $1 AND kind = 'charge'", charged)
             leader._insert(leader._chain.following(charge, kind, body))
             return charged
@@ -532,11 +604,15 @@ class Ledger:
         """A context in which the store has the events of the chain, and no others."""
         store = self._ready()
         with self._shared.lock:
-            store.begin_reading()
+            self._held += 1
             try:
+                store.begin_reading()
                 self._catch_up()
                 yield self._chain
+            except StoreFault as fault:
+                raise self._unreadable(fault) from None
             finally:
+                self._held -= 1
                 store.rollback()
 
     def _events(self, where: str, *values: str | int) -> list[Event]:
@@ -552,8 +628,8 @@ class Ledger:
                 if found and max(event.seq for event in found) > self._chain.head[0]:  # written since, by another process
                     self._catch_up()
                 self._shared.past.verify(store, rows)
-        except (StoreFault, Broken):
-            raise self._damaged() from None
+        except (StoreFault, Broken) as fault:
+            raise self._unreadable(fault) from None
         answered = [event.answers or 0 for event in found if event.kind == "answer"]
         if answered:
             self._settle(max(answered))
@@ -563,9 +639,12 @@ class Ledger:
         """Verify the new part of the chain, and add it to the sums. Raises LedgerError if the chain is broken."""
         try:
             with self._shared.lock:
-                self._read_on()
-        except StoreFault:
-            raise self._damaged() from None
+                if self._shared.uncertain is not None:
+                    self._forget_uncommitted()
+                else:
+                    self._read_on()
+        except StoreFault as fault:
+            raise self._unreadable(fault) from None
 
     def _read_on(self) -> None:
         seq, link = self._chain.head
@@ -575,8 +654,8 @@ class Ledger:
                 self._accept(rows)
                 return
         if self._store.rows("SELECT COALESCE(MAX(seq), 0) FROM events")[0][0] < seq:
-            raise LedgerError(f"the ledger {self.path} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
-        raise LedgerError(f"the ledger {self.path} was changed", code="ledger-damaged", try_=PUT_BACK)
+            raise LedgerError(f"the ledger {self._store.place} was rolled back", code="ledger-rolled-back", try_=PUT_BACK)
+        raise LedgerError(f"the ledger {self._store.place} was changed", code="ledger-damaged", try_=PUT_BACK)
 
     def _accept(self, rows: Iterator[tuple[Any, ...]]) -> None:
         for *row, link in rows:
@@ -585,11 +664,13 @@ class Ledger:
             except Broken:
                 raise self._damaged(f" at event {row[0]}") from None
 
-    def _forget_uncommitted(self, before: Head) -> None:
-        """After a rollback, compute the sums again from the store: up to a head that was verified."""
-        self._shared.chain, self._shared.past = self._begun(self._chain.genesis, before[0])
-        self._catch_up()
+    def _forget_uncommitted(self) -> None:
+        """After a turn that failed, compute the sums again from the store: from a head on that was verified."""
+        before = self._shared.certain
+        self._shared.chain, self._shared.past = self._begun(self._chain.genesis, before[0], self._shared.asked)
+        self._read_on()
         self._compare([before])
+        self._shared.uncertain = None
 
     def _publish(self) -> None:
         """Write the newest event to the anchor, before anyone hears of it."""
@@ -603,7 +684,7 @@ class Ledger:
         if self._shared.anchor.has_settled(seq):
             return
         with self._shared.lock:
-            head = self._chain.head
+            head = self._shared.certain
         try:
             self._shared.anchor.settle(seq, head)
         except OSError:
@@ -613,8 +694,21 @@ class Ledger:
         return LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
                            try_="the right to write it, and room on its disk")
 
-    def _unwritable(self) -> LedgerError:
-        return LedgerError(f"the ledger {self.path} cannot be written", code="ledger-damaged", try_=UNWRITABLE)
+    def _unreadable(self, fault: Exception) -> LedgerError:
+        return self._unreachable() if isinstance(fault, StoreFault) and fault.lost else self._damaged()
+
+    def _unreachable(self) -> LedgerError:
+        return LedgerError(f"the connection to the ledger {self._store.place} was lost; a statement that was being charged may "
+                           "have been", code="ledger-access", try_="the same again: what was recorded is read first")
+
+    def _another(self) -> LedgerError:
+        return LedgerError(f"the ledger {self._store.place} is not the one its anchor has seen", code="ledger-rolled-back",
+                           try_=PUT_BACK)
+
+    def _unwritable(self, fault: StoreFault | None = None) -> LedgerError:
+        if fault is not None and fault.lost:
+            return self._unreachable()
+        return LedgerError(f"the ledger {self._store.place} cannot be written", code="ledger-damaged", try_=UNWRITABLE)
 
     def _check_anchor(self) -> None:
         """Refuse before the charge if the anchor could not record it."""
@@ -637,26 +731,43 @@ class Ledger:
     def _compare(self, seen: Sequence[Head]) -> None:
         for seq, link in seen:
             if seq > self._chain.head[0]:
-                raise LedgerError(f"the ledger {self.path} was rolled back: its anchor has seen event {seq}",
+                raise LedgerError(f"the ledger {self._store.place} was rolled back: its anchor has seen event {seq}",
                                   code="ledger-rolled-back", try_=PUT_BACK)
             known = self._chain.hashes.get(seq)
             if known is None:  # of the past, for which the newest of these heads vouches
                 rows = self._store.rows("SELECT hash FROM events WHERE seq = $1", seq)
                 known = self._chain.genesis if seq == 0 else rows[0][0] if rows else None
             if known != link:
-                raise LedgerError(f"the ledger {self.path} is not the one its anchor has seen", code="ledger-rolled-back",
-                                  try_=PUT_BACK)
+                raise self._another()
+
+
+class AskedLocks:
+    """The locks as whoever reads the shared chain can look at them: each open ledger has a connection of its own."""
+
+    def __init__(self, running: StatementLocks) -> None:
+        self.running = running
+
+    def is_running(self, seq: int) -> bool:
+        return self.running.is_running(seq)
 
 
 class OpenTogether:
     """What all open ledgers of one file and anchor share in a process, each with a connection of its own.
 
     The lock is held by whoever reads or extends the chain, and throughout a turn; so nobody sees an event that is not on disk.
+    Where a turn failed and its events could not be forgotten yet, `uncertain` is the head before it.
     """
 
-    def __init__(self, anchor: Anchor, chain: Chain, past: Past) -> None:
+    def __init__(self, anchor: Anchor, chain: Chain, past: Past, asked: AskedLocks) -> None:
         self.turns, self.lock = Turns(), threading.RLock()
-        self.anchor, self.chain, self.past = anchor, chain, past
+        self.anchor, self.chain, self.past, self.asked = anchor, chain, past, asked
+        self.uncertain: Head | None = None
+
+    @property
+    def certain(self) -> Head:
+        """The newest head whose events are known to be on disk."""
+        with self.lock:
+            return self.uncertain or self.chain.head
 
     def agrees(self, chain: Chain) -> bool:
         """Whether a chain that was just verified is the same up to where one of them ends."""
@@ -669,6 +780,14 @@ class OpenTogether:
 _SHARED: weakref.WeakValueDictionary[tuple[object, ...], OpenTogether] = weakref.WeakValueDictionary()
 """By process, as a forked one has no part in the locks of its parent's threads; by the file and the first hash of its chain, as
 the number of a file may be given to another one later; and by the anchor."""
+
+
+def _store_of(path: Path, database: str | None) -> EventStore:
+    if database is None:
+        return SqliteStore(path)
+    from dpsql.kernel.postgres_store import PostgresStore
+
+    return PostgresStore(database)
 
 
 def anchor_beside(path: Path) -> Path:

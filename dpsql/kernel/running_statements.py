@@ -52,6 +52,9 @@ class Running:
         if handle is not None:
             os.close(handle)
 
+    def check(self, seq: int) -> None:
+        """Raises StoreFault where a statement has lost its lock. The system takes none from a process that lives."""
+
     def is_running(self, seq: int) -> bool:
         """Whether a statement is still running; True where that cannot be known."""
         if seq in self._mine:

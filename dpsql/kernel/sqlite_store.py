@@ -50,8 +50,10 @@ REFUSALS = "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"
 class SqliteStore:
     """See `event_store.EventStore`. Names may be in any form, as earlier versions wrote them."""
 
+    is_lost = False
+
     def __init__(self, path: Path) -> None:
-        self.path, self.running = path, Running(path)
+        self.path, self.place, self.running = path, str(path), Running(path)
         self.connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
 
@@ -84,6 +86,12 @@ class SqliteStore:
             self.connection.close()
             self.connection = None
 
+    def hang_up(self) -> None:
+        pass
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
     def let_go_of_inherited(self) -> None:
         """SQLite tracks file locks per process. A child that kept the parent's connections would assume locks that only the
         parent holds, and the parent, on closing, would remove the log that the child writes to."""
@@ -97,6 +105,7 @@ class SqliteStore:
     def creating(self, meta: Mapping[str, str]) -> Iterator[None]:
         made = False
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # it holds a secret and every answer
             made = True
             with _faults(), contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:

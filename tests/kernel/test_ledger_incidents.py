@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
@@ -62,6 +63,7 @@ def test_an_account_is_closed_after_so_many_incidents(incidents: int, path: Path
     charge(ledger, BOB, incidents)  # the account of another is another
 
 
+@BOTH
 def test_names_that_differ_in_form_are_one_account(path: Path) -> None:
     ledger = Ledger.create(path)
     for name in ("ada", "ADA", " Ada "):
@@ -71,6 +73,7 @@ def test_names_that_differ_in_form_are_one_account(path: Path) -> None:
             charge(ledger, Account(budget="main", analyst=name))
 
 
+@BOTH
 def test_the_owner_reopens_and_old_incidents_stay_forgiven(path: Path) -> None:
     ledger = Ledger.create(path)
     fail(ledger, 3)
@@ -86,6 +89,7 @@ def test_the_owner_reopens_and_old_incidents_stay_forgiven(path: Path) -> None:
         charge(ledger)
 
 
+@BOTH
 def test_what_runs_is_not_forgiven_by_the_way(path: Path) -> None:
     ledger, other = Ledger.create(path), Ledger(path)
     fail(ledger, 2)
@@ -96,6 +100,7 @@ def test_what_runs_is_not_forgiven_by_the_way(path: Path) -> None:
     assert other.failed(ADA) == [running]
 
 
+@BOTH
 @pytest.mark.usefixtures("impatient")
 def test_what_runs_closes_nothing_and_leaves_no_room_for_more_incidents(path: Path) -> None:
     handles = [Ledger.create(path), *(Ledger(path) for _ in range(3))]
@@ -112,6 +117,7 @@ def test_what_runs_closes_nothing_and_leaves_no_room_for_more_incidents(path: Pa
     charge(handles[0])
 
 
+@BOTH
 def test_one_that_finds_no_room_waits_for_it(path: Path) -> None:
     script = "ledger = Ledger(path); seq = charge(ledger, 1); say('ready'); time.sleep(0.5); ledger.answer(seq, 'body')"
     Ledger.create(path).close()
@@ -122,6 +128,7 @@ def test_one_that_finds_no_room_waits_for_it(path: Path) -> None:
     assert other.wait() == 0
 
 
+@BOTH
 def test_a_charge_that_is_left_without_an_answer_counts(path: Path) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
@@ -132,6 +139,7 @@ def test_a_charge_that_is_left_without_an_answer_counts(path: Path) -> None:
     assert Ledger(path).failed(ADA) == [1, 2]
 
 
+@BOTH
 def test_a_failure_that_cannot_be_noted_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(path)
     for _ in range(3):
@@ -243,6 +251,7 @@ def rows_of(path: Path) -> list[tuple[object, ...]]:
 
 COMMON = """
 import os, sys, time
+from support import ledgers
 from fractions import Fraction
 from dpsql.accounting.cost import pure
 from dpsql.accounting.convert import limit
@@ -250,6 +259,7 @@ from dpsql.catalog.price import price
 from dpsql.kernel import ledger as module
 from dpsql.kernel.ledger import Account, Busy, Closed, Ledger
 
+ledgers.in_programs()
 path, ADA = sys.argv[1], Account(budget="main", analyst="ada")
 
 def charge(ledger, incidents=3):
@@ -264,7 +274,7 @@ def say(*words):
 def start(script: str, path: Path) -> subprocess.Popen[str]:
     """A process that has begun: its first line is read."""
     process = subprocess.Popen([sys.executable, "-c", COMMON + script, str(path)], stdout=subprocess.PIPE, text=True,
-                               env=os.environ | {"PYTHONPATH": str(ROOT)})
+                               env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"})
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
 
@@ -286,7 +296,7 @@ say(failed)
 """
 
 
-@pytest.mark.parametrize("incidents", [1, 3, 5])
+@pytest.mark.parametrize(("incidents", "store"), [(1, "sqlite"), (3, "sqlite"), (5, "sqlite"), (3, "postgres")], indirect=["store"])
 def test_racing_processes_fail_exactly_so_often(incidents: int, path: Path) -> None:
     Ledger.create(path).close()
     racers = [start(FAILING % incidents, path) for _ in range(8)]
@@ -306,6 +316,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@BOTH
 def test_a_kill_is_counted(path: Path) -> None:
     Ledger.create(path).close()
     told = [start(DYING, path) for _ in range(6)]
@@ -325,6 +336,7 @@ time.sleep(600)
 """
 
 
+@BOTH
 def test_a_statement_counts_from_the_kill_on(path: Path) -> None:
     ledger = Ledger.create(path)
     holders = [start(HOLDING, path) for _ in range(2)]
@@ -347,6 +359,7 @@ say("ready")
 """
 
 
+@BOTH
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_child_that_is_left_behind_keeps_a_statement_running_not_answered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(path)
@@ -361,6 +374,7 @@ def test_a_child_that_is_left_behind_keeps_a_statement_running_not_answered(path
     process.communicate()
 
 
+@BOTH
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_child_that_uses_the_ledger_does_not_end_what_its_parent_runs(path: Path) -> None:
     ledger = Ledger.create(path)
