@@ -14,7 +14,7 @@ class CutWire:
     """Forwards connections to a port of this machine. Once `cut` is set, the connection in which the client says `word` next is
     cut: before the server hears it, or after it has done what it was told, and before the client hears that."""
 
-    def __init__(self, port: int, word: bytes = b"COMMIT", *, pooled: bool = False) -> None:
+    def __init__(self, port: int, word: bytes = b"COMMIT\0", *, pooled: bool = False) -> None:
         self._to, self._word, self._pooled = port, word, pooled
         self.cut: Literal["before", "after"] | None = None
         self._listening = socket.create_server(("127.0.0.1", 0))
