@@ -276,7 +276,7 @@ class PostgresStore:
                                                cursor_factory=psycopg.RawCursor)
             with self._opened.pipeline():
                 for name, value in (SESSION | {"search_path": f'"{self.schema}", pg_temp'}).items():
-                    self._execute("SELECT set_config($1, $2, false)", name, value)
+                    self._execute("SELECT set_config(name, $2, false) FROM pg_settings WHERE name = $1", name, value)
         except psycopg.Error:
             self.hang_up()
             raise LedgerError(f"the database of the ledger {self.place} cannot be reached", code="ledger-access",

@@ -171,7 +171,8 @@ ROOMS = {
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1190),
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 535),
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
-        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1035),
+        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1120),
+    "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 310),
     "measurements": (below("dpsql.measurements"), 2550),
     "extensions": (below("dpsql.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),

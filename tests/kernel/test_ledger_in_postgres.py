@@ -147,8 +147,10 @@ def test_a_lock_that_is_lost_while_another_thread_leads_the_turn_is_noticed(ledg
     assert leader.failed(ADA) == [seq]
 
 
-def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_at_all(ledger: Ledger, path: Path, uri: str) -> None:
-    other, order = Ledger(path, None, uri), list[str]()
+def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_at_all(
+        ledger: Ledger, path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, order, led, lead = Ledger(path, None, uri), list[str](), list[tuple[Ledger, int]](), Ledger._lead
+    monkeypatch.setattr(Ledger, "_lead", lambda self, steps: (led.append((self, len(steps))), lead(self, steps)))
 
     def second() -> None:
         with other.alone("model"):
@@ -157,8 +159,15 @@ def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_
     with ledger.alone("model"):
         waiting = threading.Thread(target=second)
         waiting.start()
+        turns, charging = ledger._shared.turns, Ledger(path, None, uri)
+        with turns._turn:
+            queued = threading.Thread(target=charge, args=(charging, BOB))
+            queued.start()
+            while not turns._waiting:
+                time.sleep(0.001)
         seq = charge(ledger)
-        assert ledger._store.rows("SELECT xmin::text::bigint > 0 FROM events WHERE seq = $1", seq)[0][0]
+        queued.join(30)
+        assert {(led_by, steps) for led_by, steps in led} == {(ledger, 1), (charging, 1)}
         order.append("first")
         ledger.answer(seq, "body")
         end_session_of(ledger, uri)
@@ -166,7 +175,7 @@ def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_
         for use in (lambda: charge(ledger), lambda: ledger.stored(ADA, "d", "v")):
             with pytest.raises(LedgerError):
                 use()
-    assert order == ["first", "second"] and ledger.events == 2
+    assert order == ["first", "second"] and ledger.events == 3
     assert ledger.stored(ADA, "d", "v") == "body"
 
 
@@ -307,6 +316,17 @@ def test_a_database_that_does_not_wait_for_the_disk_is_refused(path: Path) -> No
     with pytest.raises(LedgerError) as caught:
         Ledger.create(path, None, postgres.fresh().uri)
     assert caught.value.code == "ledger-access" and "fsync" in caught.value.try_ and not anchor_beside(path).exists()
+
+
+def test_a_standby_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
+    charge(ledger)
+    with postgres.cluster(postgres.DURABLE).standing_by():
+        assert say(uri, "SELECT pg_is_in_recovery(), COUNT(*) FROM events") == [(True, 1)]
+        for use in (lambda: charge(ledger), lambda: Ledger(path, None, uri)):
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.code == "ledger-access"
+    assert charge(ledger) == 2
 
 
 def test_a_pooler_is_refused(ledger: Ledger, path: Path, uri: str) -> None:

@@ -122,6 +122,16 @@ class Cluster:
         self._running.send_signal(how)
         self._running.wait()
 
+    @contextlib.contextmanager
+    def standing_by(self) -> Iterator[None]:
+        """A context in which it is a standby, of a primary that is away: it can be read."""
+        for change in ((self._folder / "data/standby.signal").touch, (self._folder / "data/standby.signal").unlink):
+            self.stop()
+            change()
+            assert self.start(self.port)
+            if (self._folder / "data/standby.signal").exists():
+                yield
+
     def crash(self) -> None:
         """End without warning, and start again."""
         self.stop(signal.SIGQUIT)
