@@ -207,12 +207,9 @@ class PostgresStore:
             self._execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             self._execute("SET LOCAL synchronous_commit = on")
             self._execute("SELECT pg_advisory_xact_lock($1)", self.number("turn"))
-        self._check_turn()
-
-    def _check_turn(self) -> None:
-        """Raises LedgerError where what is written would not stay, or go to another ledger, or through a pooler."""
-        durable, named, served = self.rows(
-            f"SELECT {DURABLE}, (SELECT value FROM meta WHERE key = 'identity'), pg_backend_pid()")[0]
+            found = self._execute(f"SELECT {DURABLE}, (SELECT value FROM meta WHERE key = 'identity'), pg_backend_pid()")
+        with self._faults():
+            (durable, named, served), = found.fetchall()
         self._require_direct(served)
         if not durable:
             raise self._unfit()
