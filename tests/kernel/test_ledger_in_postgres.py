@@ -312,10 +312,29 @@ def test_accounts_are_closed_on_all_servers(ledger: Ledger, path: Path, uri: str
 # -- what is refused
 
 
-def test_a_database_that_does_not_wait_for_the_disk_is_refused(path: Path) -> None:
-    with pytest.raises(LedgerError) as caught:
-        Ledger.create(path, None, postgres.fresh().uri)
-    assert caught.value.code == "ledger-access" and "fsync" in caught.value.try_ and not anchor_beside(path).exists()
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_database_that_does_not_wait_for_the_disk_is_refused(setting: str, ledger: Ledger, path: Path, uri: str) -> None:
+    """By whoever creates a ledger, opens one, or has it open."""
+    set_everywhere(uri, setting, "off")
+    new = path.with_name("new")
+    try:
+        for use in (lambda: Ledger.create(new, None, ledgers.uri_of(new, ledgers.database())), lambda: Ledger(path, None, uri),
+                    lambda: charge(ledger)):
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.code == "ledger-access" and "fsync" in caught.value.try_ and not anchor_beside(new).exists()
+    finally:
+        set_everywhere(uri, setting, "on")
+    assert charge(ledger) == 1
+
+
+def set_everywhere(uri: str, setting: str, value: str) -> None:
+    say(uri, f"ALTER SYSTEM SET {setting} = {value}", "SELECT pg_reload_conf()")
+    deadline = time.monotonic() + 30
+    while say(uri, f"SHOW {setting}") != [(value,)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)  # until other sessions have heard of it
 
 
 def test_a_standby_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
