@@ -54,6 +54,14 @@ def fault_of_uri(source: str) -> tuple[str, str] | None:
     return None
 
 
+def fault_of_ledger(source: str) -> tuple[str, str] | None:
+    """What is wrong with the URI of a database for a ledger; see `fault_of_uri`."""
+    if scheme_of(source) not in ("postgresql", "postgres"):
+        return "a ledger is a file, or in a database of PostgreSQL", SCHEMES["postgresql"]
+    wrong = fault_of_uri(source)
+    return wrong and (wrong[0], wrong[1].partition(", or in the variable")[0])
+
+
 def _holds_password(source: str) -> bool:
     try:
         parts = urlsplit(source)

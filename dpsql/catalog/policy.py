@@ -19,7 +19,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpsql.catalog.database_uris import DUCKDB_FILES, fault_of_uri, hidden, is_duckdb_file, parts_of_relation, scheme_of
+from dpsql.catalog.database_uris import (
+    DUCKDB_FILES,
+    fault_of_ledger,
+    fault_of_uri,
+    hidden,
+    is_duckdb_file,
+    parts_of_relation,
+    scheme_of,
+)
 from dpsql.catalog.model import (
     INCIDENTS,
     PACE,
@@ -125,7 +133,7 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
         tables = {name: table if table.source is not None else replace(table, source=database) for name, table in tables.items()}
         database = None
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
-                    ledger=section.take("ledger", str), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
+                    ledger=_ledger(section), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
                     **_store(section.section("store")), spark=_spark(section.section("spark")), pace=_pace(section),
                     path=path, text=text, digest=hashlib.sha256(whole.encode()).hexdigest())
     section.finish()
@@ -299,6 +307,14 @@ def _in_other_database(part: Section, key: str, source: str) -> bool:
     if (wrong := fault_of_uri(source)) is not None:
         part.fail(key, wrong[0], try_=wrong[1])
     return True
+
+
+def _ledger(section: Section) -> str | None:
+    """The path of the ledger, or the URI of its database. Fails where that is wrong."""
+    named: str | None = section.take("ledger", str)
+    if named is not None and scheme_of(named) is not None and (wrong := fault_of_ledger(named)) is not None:
+        section.fail("ledger", wrong[0], try_=wrong[1])
+    return named
 
 
 def _relation(part: Section) -> tuple[str, ...] | None:

@@ -44,9 +44,9 @@ def _budget(options: argparse.Namespace) -> None:
         from dpsql.engine.opening import find_ledger, find_policy
         from dpsql.kernel.ledger import Ledger
 
-        path, anchor = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
-        Ledger.create(path, anchor).close()
-        print(f"an empty ledger is at {path}")
+        place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
+        with contextlib.closing(Ledger.create(*place)) as ledger:
+            print(f"an empty ledger is at {ledger.place}")
         return
     if options.reopen is not None:
         from dpsql.engine.opening import reopen
@@ -59,8 +59,8 @@ def _budget(options: argparse.Namespace) -> None:
         _page(options)
         return
     with connected(options) as connection:
-        place = place_of(options)
-        found = {"failed": listed_failures(incidents(**place)), "late": listed_late(late_outcomes(**place))}
+        where = place_of(options)
+        found = {"failed": listed_failures(incidents(**where)), "late": listed_late(late_outcomes(**where))}
         state = connection.budget()
         if options.json:
             print(json.dumps(state.as_dict() | {what: [dict(zip((name for name, _ in listing.columns), row, strict=True))
@@ -111,10 +111,10 @@ def _ledger(options: argparse.Namespace) -> None:
     from dpsql.engine.opening import find_ledger, find_policy
     from dpsql.kernel.ledger import Ledger
 
-    path, anchor = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
-    with waiting("verifying ..."), contextlib.closing(Ledger(path, anchor, whole=True)) as ledger:
-        events = ledger.events
+    place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
+    with waiting("verifying ..."), contextlib.closing(Ledger(*place, whole=True)) as ledger:
+        path, events = ledger.place, ledger.events
     if options.json:
-        print(json.dumps({"ledger": str(path), "events": events, "whole": True}))
+        print(json.dumps({"ledger": path, "events": events, "whole": True}))
     else:
         print(f"{path} is whole: {events:,} events, each linked to the one before it, and all that its anchor has seen are there")

@@ -27,7 +27,7 @@ from dpsql.backends.spark import manifest_in_spark
 from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
-from dpsql.catalog.database_uris import place_of, scheme_of
+from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
@@ -99,15 +99,21 @@ def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
-def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None]:
-    """The paths of the ledger and, if the policy names it, of its anchor. The ledger is the one named here or in the policy, or
-    else lies beside the policy under its name. Raises OperationalError if the path names no file."""
-    folder = Path(policy.path).parent
-    usual = folder / policy.ledger if policy.ledger else Path(policy.path).with_suffix(".ledger")
-    path = file_named(ledger if ledger is not None else usual)
+def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None, str | None]:
+    """The path of the ledger; if the policy names it, that of its anchor; and the URI of its database, if it is in one of
+    PostgreSQL: then the path is that beside which its other files are. The ledger is the one named here or in the policy, or else
+    lies beside the policy under its name. Raises OperationalError if the path names no file, or the URI no such database."""
+    folder, beside = Path(policy.path).parent, Path(policy.path).with_suffix(".ledger")
+    anchor = file_named(folder / policy.anchor) if policy.anchor else None
+    named = str(ledger) if ledger is not None else policy.ledger
+    if named is not None and scheme_of(named) is not None:
+        if (wrong := fault_of_ledger(named)) is not None:
+            raise OperationalError(f"the URI of the ledger: {wrong[0]}", code="ledger-uri", subject="ledger", try_=wrong[1])
+        return beside, anchor, named
+    path = file_named(ledger if ledger is not None else folder / policy.ledger if policy.ledger else beside)
     if not path.name:
         raise OperationalError(f"{path} names no file", code="file", subject=str(path), try_="the path of a ledger")
-    return path, file_named(folder / policy.anchor) if policy.anchor else None
+    return path, anchor, None
 
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
@@ -184,7 +190,7 @@ def _uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger, the
     """The folders from which the policy allows uploads, and its own files, which may not be uploaded."""
     folder = Path(policy.path).parent
     named = [policy.database, policy.ledger, policy.anchor]
-    own = [file_named(folder / name) for name in named if name is not None]
+    own = [file_named(folder / name) for name in named if name is not None and scheme_of(name) is None]
     own += [path for paths in there.values() for path in paths]
     own += [_snapshots_of(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
@@ -228,12 +234,13 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
     """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before.
     `there` are the files of its tables, where they were found already."""
     gone = [name for name in book.budgets if name not in declared.budgets]
-    notes = [f"the ledger {book.path} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
+    notes = [f"the ledger {book.place} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
              "in its budgets, so if a budget was renamed, give it its old name again"] if gone else []
     there = _files_there(declared) if there is None else there
     now = Served(data=marks(_private_files(declared, database, there), _private_places(declared)),
                  entity=declared.budgets[budget].entity, budget=budget, ledger=book.identity,
-                 place=str(book.path.resolve()), policy=str(Path(declared.path).resolve()))
+                 place=str(book.path.resolve()) if book.place == str(book.path) else book.place,
+                 policy=str(Path(declared.path).resolve()))
     for old in others(now):
         if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
             notes.append(f"these data were served before under {old.told()}, to protect each {old.entity}; what was spent there "
@@ -362,7 +369,7 @@ def _snapshots_of(policy: Policy) -> Path:
     """The folder in which snapshots are kept, perhaps of several policies: the one the policy names, or one beside its ledger."""
     if policy.snapshots is not None:
         return file_named(Path(policy.path).parent / policy.snapshots)
-    usual, _ = find_ledger(policy)
+    usual, _, _ = find_ledger(policy)
     return usual.with_name(f"{usual.name}.snapshots")
 
 

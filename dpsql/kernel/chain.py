@@ -5,7 +5,8 @@ events in a file, and guarantees:
 
   turns    while an event is made and written nobody else writes, and everything written before has been accepted here
   durable  an event is on disk before anything relies on it; one that could not be written is forgotten here too
-  locks    a charge's lock is taken before the charge is written, released when its statement is over, and never taken again
+  locks    a charge's lock is taken before the charge is written, released when its statement is over, and never taken again; if
+           it is lost before, as a connection broke, the charge gets neither answer nor incident
 
 *Events.* Each is hashed together with its predecessor; the first hash includes the identity of the ledger. So an event that was
 changed, removed or inserted is not accepted, nor is any event after it.
@@ -23,7 +24,9 @@ Claim: between two acts of the owner, at most `incidents` charges of an account 
 only if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <=
 incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which does not change
 the sum, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
-at a time, too.
+at a time, too. A charge whose lock is lost has failed then, whatever becomes of its statement: no answer is recorded or shown, so
+the failure that its analyst sees later is the one that was counted, also if the owner has forgiven it in between. It is enough
+that the lock is held in the turn that writes the answer, as others decide by what runs in turns only.
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from contextlib import closing
 
 from dpsql.kernel.chain import Broken, Event
+from dpsql.kernel.event_store import LINKED, EventStore
 from dpsql.kernel.waypoint import Head, Waypoint
-
-COLUMNS = ", ".join(Event._fields)
-LINKED = f"{COLUMNS}, hash, (SELECT hash FROM events AS earlier WHERE earlier.seq = events.seq - 1)"
 
 
 class Past:
@@ -36,38 +33,38 @@ class Past:
         self._waypoints: dict[Head, Waypoint] = {}  # what these state
         self._sound: set[int] = set()  # those before which the hashes, from the checkpoint before on, were verified
 
-    def verify(self, connection: sqlite3.Connection, rows: Iterable[tuple[Event, str, str | None]]) -> None:
+    def verify(self, store: EventStore, rows: Iterable[tuple[Event, str, str | None]]) -> None:
         """Verify events, each with the hash up to it and the one before it, as far as they are of the past. Raises Broken where
         one is not as it was written."""
         try:
             for event, link, previous in rows:
                 if event.seq <= self._newest[0]:
-                    self._verify(connection, event.seq)
+                    self._verify(store, event.seq)
                     if event.link(self._genesis if event.seq == 1 else previous or "") != link:
                         raise Broken
         except (AttributeError, LookupError, TypeError, ValueError):
             raise Broken from None
 
-    def _verify(self, connection: sqlite3.Connection, seq: int) -> None:
+    def _verify(self, store: EventStore, seq: int) -> None:
         """Verify the hashes around an event."""
-        head, waypoint = self._checkpoint_after(connection, seq)
+        head, waypoint = self._checkpoint_after(store, seq)
         if head[0] not in self._sound:
-            self._check(connection, head, waypoint)
+            self._check(store, head, waypoint)
             self._sound.add(head[0])
 
-    def _checkpoint_after(self, connection: sqlite3.Connection, seq: int) -> tuple[Head, Waypoint]:
+    def _checkpoint_after(self, store: EventStore, seq: int) -> tuple[Head, Waypoint]:
         """The first checkpoint that is not before an event."""
         at = bisect_left(self._found, (seq, ""))
         head = self._found[at] if at < len(self._found) else self._newest
-        while (waypoint := self._at(connection, head)).before[0] >= seq:
+        while (waypoint := self._at(store, head)).before[0] >= seq:
             head = min(earlier for earlier in (waypoint.before, *waypoint.skips) if earlier[0] >= seq)
         return head, waypoint
 
-    def _at(self, connection: sqlite3.Connection, head: Head) -> Waypoint:
+    def _at(self, store: EventStore, head: Head) -> Waypoint:
         """What a checkpoint states, which is known by its number and hash."""
         if head in self._waypoints:
             return self._waypoints[head]
-        row = connection.execute(f"SELECT {LINKED} FROM events WHERE seq = ?", head[:1]).fetchone()
+        row = next(iter(store.rows(f"SELECT {LINKED} FROM events WHERE seq = $1", head[0])), None)
         if row is None or Event(*row[:-2]).link(row[-1] or "") != head[1]:
             raise Broken
         waypoint = Waypoint.from_values(json.loads(row[-3]))
@@ -78,23 +75,21 @@ class Past:
         insort(self._found, head)
         return waypoint
 
-    def _check(self, connection: sqlite3.Connection, head: Head, waypoint: Waypoint) -> None:
+    def _check(self, store: EventStore, head: Head, waypoint: Waypoint) -> None:
         """Verify the hashes from the checkpoint before to this one."""
         before = waypoint.before
         heads = [before] if before[0] == 0 else []
-        heads += connection.execute("SELECT seq, hash FROM events WHERE seq BETWEEN ? AND ? ORDER BY seq", (before[0], head[0]))
+        heads += store.rows("SELECT seq, hash FROM events WHERE seq BETWEEN $1 AND $2 ORDER BY seq", before[0], head[0])
         if [seq for seq, _ in heads] != [*range(before[0], head[0] + 1)] or heads[0] != before or heads[-1] != head:
             raise Broken
         if waypoint.between is None:
-            self._walk(connection, heads)
+            self._walk(store, heads)
         elif hashlib.sha256("".join(f"{link}\n" for _, link in heads[1:-1]).encode()).hexdigest() != waypoint.between:
             raise Broken
 
-    def _walk(self, connection: sqlite3.Connection, heads: list[Head]) -> None:
+    def _walk(self, store: EventStore, heads: list[Head]) -> None:
         """Verify hashes by the events that they are of; the first and the last are known to be right."""
-        rows = connection.execute(f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq",
-                                  (heads[0][0], heads[-1][0]))
-        with closing(rows):  # or a fault would keep the file open
-            for row, (_, previous), (_, link) in zip(rows, heads, heads[1:], strict=False):
+        with closing(store.events_from(heads[0][0] + 1)) as rows:
+            for (*row, _), (_, previous), (_, link) in zip(rows, heads, heads[1:], strict=False):
                 if Event(*row).link(previous) != link:
                     raise Broken

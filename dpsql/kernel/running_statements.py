@@ -9,8 +9,10 @@ until that child ends the statement counts as running, never as answered.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -50,6 +52,9 @@ class Running:
         if handle is not None:
             os.close(handle)
 
+    def check(self, seq: int) -> None:
+        """Raises StoreFault where a statement has lost its lock. The system takes none from a process that lives."""
+
     def is_running(self, seq: int) -> bool:
         """Whether a statement is still running; True where that cannot be known."""
         if seq in self._mine:
@@ -68,17 +73,16 @@ class Running:
             os.close(handle)
         return False
 
-    def alone(self, name: str) -> int:
-        """Wait for a lock that one process, and one thread, holds at a time, until it closes the file that is returned. Raises
-        OSError where no lock is possible."""
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """A context that one process, and one thread, is in at a time; others wait. Raises OSError where no lock is possible."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-        except BaseException:
+            yield
+        finally:
             os.close(handle)
-            raise
-        return handle
 
     def end_all(self) -> None:
         for seq in list(self._mine):

@@ -33,12 +33,18 @@ class Turns:
         self._turn, self._waiting = threading.Lock(), deque[Waiting]()
 
     @contextlib.contextmanager
-    def turn(self, mine: Waiting) -> Iterator[Sequence[Waiting]]:
+    def turn(self, mine: Waiting, *, alone: bool = False) -> Iterator[Sequence[Waiting]]:
         """The turn of a thread that leaves a step: everything that waits, for the body to run, and to give each an outcome, also
         if it raises. There is nothing where somebody else has run the step by then.
 
+        `alone`: the thread runs its own step, and nobody else's.
+
         If the thread is interrupted while it waits, its step may have been run all the same.
         """
+        if alone:
+            with self._turn:
+                yield [mine]
+            return
         self._waiting.append(mine)
         try:
             with self._turn:

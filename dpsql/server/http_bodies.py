@@ -35,14 +35,14 @@ class TypedValue(AskedBody):
 Given = StrictBool | StrictInt | StrictFloat | StrictStr | TypedValue | None
 
 
-class Asked(AskedBody):
+class AskedStatement(AskedBody):
     """One statement, and the values of its parameters: a list for ? and $1, an object for :name."""
 
     sql: StrictStr
     parameters: list[Given] | dict[str, Given] = Field(default_factory=list)
 
 
-class AskedQuery(Asked):
+class AskedQuery(AskedStatement):
     """`name` is what the answer is called: it is given back, and is the name of the file where the answer is one of Arrow."""
 
     name: StrictStr | None = Field(default=None, max_length=200)

@@ -98,14 +98,14 @@ async def releases(request: Request, session: HttpSession = Depends(session_of_r
 
 
 @api.post("/describe", response_model=bodies.ToldShape)
-async def describe(asked: bodies.Asked, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+async def describe(asked: bodies.AskedStatement, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """The columns and parameters of a statement; no charge. Without values, the types of the parameters are found."""
     values = _parameters(asked)
     return await _told(request, session, lambda connection: answers.shape_of(connection, asked.sql, values), asked.sql)
 
 
 @api.post("/price", response_model=bodies.ToldPrice)
-async def price(asked: bodies.Asked, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+async def price(asked: bodies.AskedStatement, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
     """What a statement would cost, and how good its answer would be; no charge."""
     values = _parameters(asked)
     return await _told(request, session, lambda connection: answers.price_of(connection, asked.sql, values), asked.sql)
@@ -162,7 +162,7 @@ def _json(body: Mapping[str, Any]) -> Response:
     return Response(answers.as_json(body), media_type="application/json")
 
 
-def _parameters(asked: bodies.Asked) -> Any:
+def _parameters(asked: bodies.AskedStatement) -> Any:
     """Raises HttpRefusal for a text that is no value of its type."""
     try:
         if isinstance(asked.parameters, dict):

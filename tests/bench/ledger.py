@@ -1,15 +1,18 @@
 """What the ledger takes of a statement: seconds where threads charge and answer at the same time, waits for the disk, and opening.
 
     python tests/bench/ledger.py --data /var/tmp
+    python tests/bench/ledger.py --data /var/tmp --postgres postgresql://owner@host/an_empty_database
 
 A statement here is a look for a stored answer, a charge and an answer, without reading any row; each thread has a ledger of its
 own, as each connection has. A sync is a call that waits for the disk: of the log of SQLite, one for each transaction, and of
-the anchor. Run it on the disk that is meant: a folder in memory waits for nothing.
+the anchor. Run it on the disk that is meant: a folder in memory waits for nothing. With `--postgres`, the tables of processes and
+of opening have lines for a ledger there too, each in a schema that is removed after.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sqlite3
 import tempfile
@@ -20,11 +23,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from bench_clock import milliseconds, table, timed
 
 from dpsql.accounting.cost import pure
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger import Account, Ledger, anchor_beside
 from dpsql.kernel.marks import MEASURED
 
 COST = pure(Fraction(1, 1000)).rounded()
@@ -82,6 +86,72 @@ def together(folder: Path, threads: int, many: int) -> list[str]:
             f"{syncs['anchor'] / done:.2f}"]
 
 
+Place = tuple[Path, Path | None, str | None]
+
+
+def place_in(server: str | None, path: Path) -> Place:
+    return path, None, None if server is None else f"{server}?options=-csearch_path%3Dbench_{path.name.replace('-', '_')}"
+
+
+@contextmanager
+def removed_after(place: Place) -> Iterator[None]:
+    """A context after which the schema of a ledger in PostgreSQL is gone."""
+    try:
+        yield
+    finally:
+        if place[2] is not None:
+            import psycopg
+
+            with psycopg.connect(place[2], autocommit=True) as connection:
+                connection.execute(f"DROP SCHEMA {place[2].split('%3D')[1]} CASCADE")
+
+
+def work(place: Place, number: int, many: int, ready: Any, go: Any, found: Any) -> None:
+    ledger, account = Ledger(*place), Account(budget="b", analyst=f"analyst {number}")
+    ready.release()
+    go.wait()
+    cpu = time.process_time()
+    statements(ledger, account, many)
+    found.put(time.process_time() - cpu)
+
+
+def apart(folder: Path, server: str | None, processes: int, many: int) -> list[str]:
+    """A line: `many` statements by so many processes."""
+    place, spawn = place_in(server, folder / f"processes-{processes}{'' if server is None else '-there'}"), multiprocessing.get_context("spawn")
+    Ledger.create(*place).close()
+    with removed_after(place):
+        ready, go, found = spawn.Semaphore(0), spawn.Event(), spawn.Queue()
+        running = [spawn.Process(target=work, args=(place, i, many // processes, ready, go, found)) for i in range(processes)]
+        for process in running:
+            process.start()
+        for _ in running:
+            ready.acquire()
+        begun = time.perf_counter()
+        go.set()
+        cpu = sum(found.get() for _ in running)
+        wall, done = time.perf_counter() - begun, many // processes * processes
+        for process in running:
+            process.join()
+    return ["file" if server is None else "PostgreSQL", str(processes), f"{done / wall:.0f}", milliseconds(wall / done), milliseconds(cpu / done)]
+
+
+def copied(path: Path, place: Place) -> None:
+    """Put the events of a file into a database, whose ledger is then the same one."""
+    import psycopg
+
+    Ledger.create(*place).close()
+    assert place[2] is not None
+    with closing(sqlite3.connect(path)) as file, psycopg.connect(place[2]) as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM meta")
+        for table in ("meta", "events"):
+            with cursor.copy(f"COPY {table} FROM STDIN") as copy:
+                for row in file.execute(f"SELECT * FROM {table}"):
+                    copy.write_row(row)
+    with psycopg.connect(place[2], autocommit=True) as connection:
+        connection.execute("ANALYZE events")
+    anchor_beside(place[0]).write_bytes(anchor_beside(path).read_bytes())
+
+
 def fill(path: Path, events: int) -> None:
     """A ledger with so many events of a hundred analysts, written in a few transactions."""
     with closing(Ledger.create(path)) as ledger:
@@ -99,19 +169,28 @@ def some(ledger: Ledger, events: int) -> int:
     return ledger.events
 
 
-def opening(folder: Path, events: int) -> list[str]:
-    """A line: how long it takes to open a ledger, to find stored answers in it, to report on it, and to verify all of it."""
+def opening(folder: Path, events: int, server: str | None) -> Iterator[list[str]]:
+    """Lines: how long it takes to open a ledger, to find stored answers in it, to report on it, and to verify all of it."""
     path = folder / f"events-{events}"
     fill(path, events)
-    opened = timed(lambda: Ledger(path).close())
-    early, middle = answer_after(path, 0), answer_after(path, events // 2)
-    with closing(Ledger(path)) as ledger:
+    asked = answer_after(path, 0), answer_after(path, events // 2)
+    yield ["file", *opened((path, None, None), events, *asked)]
+    if server is not None:
+        place = place_in(server, folder / f"there-{events}")
+        with removed_after(place):
+            copied(path, place)
+            yield ["PostgreSQL", *opened(place, events, *asked)]
+
+
+def opened(place: Place, events: int, early: tuple[Account, str, str], middle: tuple[Account, str, str]) -> list[str]:
+    opening = timed(lambda: Ledger(*place).close())
+    with closing(Ledger(*place)) as ledger:
         found = [timed(lambda asked=asked: ledger.stored(*asked)) for asked in (early, middle, middle)]
         found.append(timed(lambda: (ledger.refresh(), ledger.spent("b"), ledger.prices("b"), ledger.last(early[0]))))
         found += [timed(lambda: ledger.entries("b", early[0].analyst)) for _ in range(2)]
         found.append(timed(lambda: ledger.holding(early[0], "data", MEASURED)))
-    whole = timed(lambda: Ledger(path, whole=True).close())
-    return [f"{events:,}", *(milliseconds(each.wall) for each in (opened, *found, whole))]
+    whole = timed(lambda: Ledger(*place, whole=True).close())
+    return [f"{events:,}", *(milliseconds(each.wall) for each in (opening, *found, whole))]
 
 
 def answer_after(path: Path, seq: int) -> tuple[Account, str, str]:
@@ -126,6 +205,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--statements", type=int, default=2000)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 8, 32])
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 8])
+    parser.add_argument("--postgres", metavar="URI", help="a database of PostgreSQL, without parameters")
     parser.add_argument("--events", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--data", type=Path, default=Path("/var/tmp"), help="a folder on the disk that is meant")
     given = parser.parse_args()
@@ -133,10 +214,14 @@ def main() -> None:
         print(table(f"Charged and answered, {given.statements} statements (milliseconds of each, syncs for each)",
                     ("threads", "a second", "wall", "CPU", "syncs of the log", "of the anchor"),
                     [together(Path(folder), threads, given.statements) for threads in given.threads]))
+        servers = [None] if given.postgres is None else [None, given.postgres]
+        print(table(f"The same by processes, {given.statements} statements (milliseconds of each)",
+                    ("ledger", "processes", "a second", "wall", "CPU"),
+                    [apart(Path(folder), server, processes, given.statements) for processes in given.processes for server in servers]))
         print(table("A ledger of so many events (milliseconds)",
-                    ("events", "open", "an early answer", "one in the middle", "again", "a report", "a hundredth listed", "again",
+                    ("ledger", "events", "open", "an early answer", "one in the middle", "again", "a report", "a hundredth listed", "again",
                      "kept measurements", "verify all"),
-                    [opening(Path(folder), events) for events in given.events]))
+                    [line for events in given.events for line in opening(Path(folder), events, given.postgres)]))
 
 
 if __name__ == "__main__":

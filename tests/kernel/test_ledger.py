@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import NOTHING, Charge, Cost, concentrated, pure
@@ -81,6 +82,7 @@ def edit(path: Path, sql: str, *values: object) -> None:
 # -- creating and opening
 
 
+@BOTH
 def test_a_new_ledger_is_empty_and_opens_again(path: Path) -> None:
     ledger = Ledger.create(path)
     salt = ledger.salt
@@ -110,6 +112,7 @@ def test_any_file_name_will_do(tmp_path: Path, odd: str) -> None:
     assert Ledger(tmp_path / odd).spent("main") == TENTH
 
 
+@BOTH
 def test_a_ledger_is_never_overwritten(path: Path) -> None:
     filled(path)
     before = state_of(path)
@@ -126,11 +129,13 @@ def test_a_ledger_is_not_made_beside_the_anchor_of_another(path: Path) -> None:
     assert caught.value.code == "ledger-exists" and not path.exists()
 
 
+@BOTH
 def test_a_missing_ledger_is_not_made_by_opening_it(path: Path) -> None:
     assert refuses(path).code == "ledger-missing"
     assert not path.exists() and not anchor_beside(path).exists()
 
 
+@BOTH
 def test_a_closed_ledger_serves_nothing(path: Path) -> None:
     ledger = Ledger.create(path)
     seq = charge(ledger)
@@ -154,6 +159,7 @@ def test_sums_are_exact_over_many_small_charges(path: Path) -> None:
     assert ledger.spent("other") == ledger.spent("main", "eve") == NOTHING
 
 
+@BOTH
 def test_ten_tenths_fit_and_an_eleventh_does_not(path: Path) -> None:
     ledger, one = Ledger.create(path), {None: limit(price(epsilon=1))}
     for _ in range(10):
@@ -164,6 +170,7 @@ def test_ten_tenths_fit_and_an_eleventh_does_not(path: Path) -> None:
     assert len(ledger.entries("main")) == 10
 
 
+@BOTH
 def test_a_refused_charge_leaves_no_trace(path: Path) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
@@ -176,6 +183,7 @@ def test_a_refused_charge_leaves_no_trace(path: Path) -> None:
     assert state_of(path) == before
 
 
+@BOTH
 def test_each_limit_binds_its_own_analyst(path: Path) -> None:
     ledger = Ledger.create(path)
     total, each = limit(price(epsilon=Fraction(3, 10))), limit(price(epsilon=Fraction(2, 10)))
@@ -190,6 +198,7 @@ def test_each_limit_binds_its_own_analyst(path: Path) -> None:
     assert caught.value.analyst is None
 
 
+@BOTH
 def test_budgets_do_not_share(path: Path) -> None:
     ledger, one = Ledger.create(path), {None: limit(price(epsilon=Fraction(1, 10)))}
     charge(ledger, Account(budget="first", analyst="ada"), allows=one)
@@ -198,6 +207,7 @@ def test_budgets_do_not_share(path: Path) -> None:
         charge(ledger, Account(budget="first", analyst="bob"), allows=one)
 
 
+@BOTH
 def test_a_charge_without_pure_epsilon_ends_the_pure_account(path: Path) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
@@ -207,6 +217,7 @@ def test_a_charge_without_pure_epsilon_ends_the_pure_account(path: Path) -> None
         charge(ledger, allows={None: limit(price(epsilon=1000))})
 
 
+@BOTH
 def test_a_negative_charge_cannot_be_recorded(path: Path) -> None:
     ledger = Ledger.create(path)
     for bad in (Charge(epsilon=-1, rho=0, delta=0), Charge(epsilon=0, rho=-1, delta=0), Charge(epsilon=0, rho=0, delta=-1)):
@@ -217,6 +228,7 @@ def test_a_negative_charge_cannot_be_recorded(path: Path) -> None:
     assert ledger.spent("main") == TENTH
 
 
+@BOTH
 def test_an_answer_is_found_only_by_the_same_question_of_the_same_account_on_the_same_data(path: Path) -> None:
     ledger = Ledger.create(path)
     ledger.answer(charge(ledger, ADA, digest="q", data="v1"), '{"n": 1}')
@@ -250,6 +262,7 @@ def test_any_text_comes_back_as_it_was(path: Path, text: str) -> None:
     assert again.entries("main")[0].sql == again.entries("main")[0].body == again.stored(ADA, text or "d", "v1") == text
 
 
+@BOTH
 def test_two_open_ledgers_see_each_other(path: Path) -> None:
     first = Ledger.create(path)
     second, two = Ledger(path), {None: limit(price(epsilon=Fraction(2, 10)))}
@@ -593,7 +606,7 @@ def test_what_may_not_be_opened_is_not_said_to_be_damaged(path: Path, monkeypatc
     path.rmdir()
     whole.rename(path)
     for name, code in (("SQLITE_READONLY_DIRECTORY", "ledger-access"), ("SQLITE_CORRUPT", "ledger-damaged")):
-        monkeypatch.setattr(Ledger, "_open", lambda self, connection, whole, name=name: faulty(name))
+        monkeypatch.setattr(sqlite3, "connect", lambda *args, name=name, **kwargs: faulty(name))
         fault = refuses(path)
         assert fault.code == code and fault.try_
 
@@ -621,9 +634,9 @@ def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeyp
         written.append(os.fstat(handle).st_ino)
 
     for opened in (ledger, Ledger(path)):
-        assert opened._connection is not None
-        assert opened._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert opened._connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
+        assert opened._store.connection is not None
+        assert opened._store.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert opened._store.connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
     monkeypatch.setattr(os, "fsync", watched)
     monkeypatch.setattr(Anchor, "settle_soon", lambda *_: None)  # which only begins earlier with what is waited for later
     for shown in (lambda seq: ledger.answer(seq, "body"), ledger.incident):

@@ -19,11 +19,14 @@ from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel import chain as rules
 from dpsql.kernel import ledger as module
+from dpsql.kernel import sqlite_store
 from dpsql.kernel.anchor import TAIL
 from dpsql.kernel.chain import Chain, Event, genesis
+from dpsql.kernel.event_store import COLUMNS
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
 from dpsql.kernel.marks import MARKS, MEASURED, ONLINE, SYNTHETIC
 from dpsql.kernel.reported import MOST_PRICES, Reported
+from dpsql.kernel.sqlite_store import SqliteStore
 from dpsql.kernel.sums import ChainSums
 from dpsql.kernel.waypoint import Waypoint
 
@@ -97,7 +100,7 @@ def refuses(path: Path, whole: bool = False) -> str:
 def rows(path: Path) -> list[Event]:
     connection = sqlite3.connect(path)
     try:
-        return [Event(*row) for row in connection.execute(f"SELECT {module.COLUMNS} FROM events ORDER BY seq")]
+        return [Event(*row) for row in connection.execute(f"SELECT {COLUMNS} FROM events ORDER BY seq")]
     finally:
         connection.close()
 
@@ -312,7 +315,7 @@ def test_an_edited_event_of_the_past_is_not_shown(column: str, value: object, ag
             ledger.entries("main")
             ledger.entries("other")
             state(ledger)
-            ledger._events("seq = ?", seq)
+            ledger._events("seq = $1", seq)
         assert caught.value.code == "ledger-damaged"
         ledger.close()
         assert refuses(path, whole=True) == "ledger-damaged"
@@ -399,7 +402,7 @@ def test_checkpoints_are_found_in_few_steps(path: Path, monkeypatch: pytest.Monk
         ledger = Ledger(path)
         with monkeypatch.context() as patch:
             patch.setattr(Waypoint, "from_values", lambda told: read.append(told["number"]) or from_values(told))
-            assert [event.seq for event in ledger._events("seq = ?", seq)] == [seq]
+            assert [event.seq for event in ledger._events("seq = $1", seq)] == [seq]
         ledger.close()
         del ledger  # what it knows is shared with those that are opened while it is there
         assert 0 < len(read) <= 2 * len(marks).bit_length(), read
@@ -419,14 +422,14 @@ def test_skips_lead_to_the_multiples_of_powers_of_two(path: Path) -> None:
 def test_nothing_that_is_asked_often_reads_all_events(path: Path) -> None:
     ledger = filled(path, 60, close=False)
     asked = list[str]()
-    ledger._ready().set_trace_callback(asked.append)
+    ledger._store.connection.set_trace_callback(asked.append)
     ledger.answer(charge(ledger, body="kept"), f"{ONLINE}1{MEASURED}{SYNTHETIC}")
     uses = (ledger.entries("main"), ledger.entries("main", "Ada"), ledger.stored(ADA, "d", "v1"), ledger.answered(ADA, "d", "v1"),
             ledger.newest("d"), ledger.answers("d"), ledger.texts(ADA, "select", 5), *(ledger.holding(ADA, "v1", mark) for mark in MARKS.values()))
     assert all(uses) and len(asked) > 10
-    ledger._ready().set_trace_callback(None)
+    ledger._store.connection.set_trace_callback(None)
     for text in {text for text in asked if text.startswith(("SELECT", "WITH"))}:
-        plan = [row[3] for row in ledger._ready().execute(f"EXPLAIN QUERY PLAN {text}")]
+        plan = [row[3] for row in ledger._store.connection.execute(f"EXPLAIN QUERY PLAN {text}")]
         assert not any(step.startswith("SCAN events") and "INDEX" not in step for step in plan), (text, plan)
 
 
@@ -475,7 +478,7 @@ def earlier(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Waypoint, "as_values", lambda self: {"before": list(self.before)})
     patch.setattr(Reported, "as_values", lambda self: {})
     patch.setattr(Reported, "from_values", lambda told: Reported())
-    patch.setattr(module, "INDEXES", {})
+    patch.setattr(sqlite_store, "INDEXES", {})
 
 
 def test_a_ledger_with_checkpoints_from_before_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,7 +494,7 @@ def test_a_ledger_with_checkpoints_from_before_goes_on(path: Path, monkeypatch: 
     charge(ledger, digest="new")
     ledger.close()
     assert rows(path)[:len(older)] == older and json.loads(checkpoints(path)[-1].body or "")["number"] == many + 1
-    assert {name for name, in sqlite3.connect(path).execute("SELECT name FROM sqlite_master WHERE type = 'index'")} >= set(module.INDEXES)
+    assert {name for name, in sqlite3.connect(path).execute("SELECT name FROM sqlite_master WHERE type = 'index'")} >= set(sqlite_store.INDEXES)
     ledger = Ledger(path)
     assert ledger._chain.checkpoint[0] > len(older) and state(ledger) == opened(path, whole=True)
 
@@ -536,16 +539,16 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
             del ledger
 
 
-OLD = module.SCHEMA.replace(", 'checkpoint', 'late'", "")
-WITHOUT_LATE = module.SCHEMA.replace(", 'late'", "")
+OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late'", "")
+WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late'", "")
 
 
 @pytest.mark.parametrize("schema", [OLD, WITHOUT_LATE])
 def test_a_ledger_from_before_is_given_room_for_late_outcomes(schema: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "EVERY", 10**6 if schema == OLD else 9)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "SCHEMA", schema)
-        patch.setattr(Ledger, "_make_room", lambda self: None)
+        patch.setattr(sqlite_store, "SCHEMA", schema)
+        patch.setattr(SqliteStore, "make_room", lambda self: None)
         reported = Reported.as_values
         patch.setattr(Reported, "as_values", lambda self: {name: told for name, told in reported(self).items() if name != "late"})
         filled(path, reopen=False)
@@ -584,7 +587,7 @@ def test_a_late_outcome_is_told_before_it(path: Path) -> None:
 
 def test_a_ledger_from_before_is_given_room_for_checkpoints(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(module, "SCHEMA", OLD)
+        patch.setattr(sqlite_store, "SCHEMA", OLD)
         patch.setattr(rules, "EVERY", 10**6)
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
@@ -599,14 +602,14 @@ def test_a_ledger_from_before_is_given_room_for_checkpoints(path: Path, monkeypa
 
 def test_a_conversion_that_fails_leaves_everything_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(module, "SCHEMA", OLD)
+        patch.setattr(sqlite_store, "SCHEMA", OLD)
         patch.setattr(rules, "EVERY", 10**6)
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
     ledger = Ledger(path)
-    for step in range(1, len(module.MAKE_ROOM) + 1):
+    for step in range(1, len(sqlite_store.MAKE_ROOM) + 1):
         with monkeypatch.context() as patch:
-            patch.setattr(module, "MAKE_ROOM", (*module.MAKE_ROOM[:step], "no SQL"))
+            patch.setattr(sqlite_store, "MAKE_ROOM", (*sqlite_store.MAKE_ROOM[:step], "no SQL"))
             with pytest.raises(LedgerError):
                 charge(ledger)
         assert rows(path) == older and opened(path) == before

@@ -12,12 +12,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel import ledger as module
+from dpsql.kernel import sqlite_store
+from dpsql.kernel.event_store import StoreFault
 from dpsql.kernel.ledger import Account, Busy, Closed, Ledger
 
 ROOT = Path(module.__file__).parents[2]
@@ -60,6 +63,7 @@ def test_an_account_is_closed_after_so_many_incidents(incidents: int, path: Path
     charge(ledger, BOB, incidents)  # the account of another is another
 
 
+@BOTH
 def test_names_that_differ_in_form_are_one_account(path: Path) -> None:
     ledger = Ledger.create(path)
     for name in ("ada", "ADA", " Ada "):
@@ -69,6 +73,7 @@ def test_names_that_differ_in_form_are_one_account(path: Path) -> None:
             charge(ledger, Account(budget="main", analyst=name))
 
 
+@BOTH
 def test_the_owner_reopens_and_old_incidents_stay_forgiven(path: Path) -> None:
     ledger = Ledger.create(path)
     fail(ledger, 3)
@@ -84,6 +89,7 @@ def test_the_owner_reopens_and_old_incidents_stay_forgiven(path: Path) -> None:
         charge(ledger)
 
 
+@BOTH
 def test_what_runs_is_not_forgiven_by_the_way(path: Path) -> None:
     ledger, other = Ledger.create(path), Ledger(path)
     fail(ledger, 2)
@@ -94,6 +100,7 @@ def test_what_runs_is_not_forgiven_by_the_way(path: Path) -> None:
     assert other.failed(ADA) == [running]
 
 
+@BOTH
 @pytest.mark.usefixtures("impatient")
 def test_what_runs_closes_nothing_and_leaves_no_room_for_more_incidents(path: Path) -> None:
     handles = [Ledger.create(path), *(Ledger(path) for _ in range(3))]
@@ -110,6 +117,7 @@ def test_what_runs_closes_nothing_and_leaves_no_room_for_more_incidents(path: Pa
     charge(handles[0])
 
 
+@BOTH
 def test_one_that_finds_no_room_waits_for_it(path: Path) -> None:
     script = "ledger = Ledger(path); seq = charge(ledger, 1); say('ready'); time.sleep(0.5); ledger.answer(seq, 'body')"
     Ledger.create(path).close()
@@ -120,6 +128,7 @@ def test_one_that_finds_no_room_waits_for_it(path: Path) -> None:
     assert other.wait() == 0
 
 
+@BOTH
 def test_a_charge_that_is_left_without_an_answer_counts(path: Path) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
@@ -130,12 +139,13 @@ def test_a_charge_that_is_left_without_an_answer_counts(path: Path) -> None:
     assert Ledger(path).failed(ADA) == [1, 2]
 
 
+@BOTH
 def test_a_failure_that_cannot_be_noted_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(path)
     for _ in range(3):
         seq = charge(ledger)
         with monkeypatch.context() as patch:
-            patch.setattr(Ledger, "_insert", lambda *args, **kwargs: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
+            patch.setattr(Ledger, "_insert", lambda *args, **kwargs: (_ for _ in ()).throw(StoreFault()))
             with pytest.raises(LedgerError):
                 ledger.incident(seq)
     with pytest.raises(Closed):
@@ -186,7 +196,7 @@ NAMES = ("Eve", "EVE", " eve", "ｅｖｅ", "bob")
 def old(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A ledger as earlier versions made it: names in any form, no room for other events."""
     with monkeypatch.context() as patch:
-        patch.setattr(module, "SCHEMA", OLD)
+        patch.setattr(sqlite_store, "SCHEMA", OLD)
         patch.setattr(module, "normal", lambda name: name)
         ledger = Ledger.create(path)
         for i, name in enumerate(NAMES):
@@ -220,9 +230,9 @@ def test_an_old_ledger_is_given_room_and_keeps_its_chain(old: Path) -> None:
 
 def test_room_is_made_wholly_or_not_at_all(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rows_of(old)
-    for step in range(1, len(module.MAKE_ROOM) + 1):
+    for step in range(1, len(sqlite_store.MAKE_ROOM) + 1):
         with monkeypatch.context() as patch:
-            patch.setattr(module, "MAKE_ROOM", (*module.MAKE_ROOM[:step], "no SQL"))
+            patch.setattr(sqlite_store, "MAKE_ROOM", (*sqlite_store.MAKE_ROOM[:step], "no SQL"))
             with pytest.raises(LedgerError):
                 Ledger(old).reopen(Account(budget="main", analyst="eve"))
         assert rows_of(old) == before
@@ -241,6 +251,7 @@ def rows_of(path: Path) -> list[tuple[object, ...]]:
 
 COMMON = """
 import os, sys, time
+from support import ledgers
 from fractions import Fraction
 from dpsql.accounting.cost import pure
 from dpsql.accounting.convert import limit
@@ -248,6 +259,7 @@ from dpsql.catalog.price import price
 from dpsql.kernel import ledger as module
 from dpsql.kernel.ledger import Account, Busy, Closed, Ledger
 
+ledgers.in_programs()
 path, ADA = sys.argv[1], Account(budget="main", analyst="ada")
 
 def charge(ledger, incidents=3):
@@ -262,7 +274,7 @@ def say(*words):
 def start(script: str, path: Path) -> subprocess.Popen[str]:
     """A process that has begun: its first line is read."""
     process = subprocess.Popen([sys.executable, "-c", COMMON + script, str(path)], stdout=subprocess.PIPE, text=True,
-                               env=os.environ | {"PYTHONPATH": str(ROOT)})
+                               env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"})
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
 
@@ -284,7 +296,7 @@ say(failed)
 """
 
 
-@pytest.mark.parametrize("incidents", [1, 3, 5])
+@pytest.mark.parametrize(("incidents", "store"), [(1, "sqlite"), (3, "sqlite"), (5, "sqlite"), (3, "postgres")], indirect=["store"])
 def test_racing_processes_fail_exactly_so_often(incidents: int, path: Path) -> None:
     Ledger.create(path).close()
     racers = [start(FAILING % incidents, path) for _ in range(8)]
@@ -304,6 +316,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@BOTH
 def test_a_kill_is_counted(path: Path) -> None:
     Ledger.create(path).close()
     told = [start(DYING, path) for _ in range(6)]
@@ -323,6 +336,7 @@ time.sleep(600)
 """
 
 
+@BOTH
 def test_a_statement_counts_from_the_kill_on(path: Path) -> None:
     ledger = Ledger.create(path)
     holders = [start(HOLDING, path) for _ in range(2)]
@@ -345,6 +359,7 @@ say("ready")
 """
 
 
+@BOTH
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_child_that_is_left_behind_keeps_a_statement_running_not_answered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(path)
@@ -359,6 +374,7 @@ def test_a_child_that_is_left_behind_keeps_a_statement_running_not_answered(path
     process.communicate()
 
 
+@BOTH
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_child_that_uses_the_ledger_does_not_end_what_its_parent_runs(path: Path) -> None:
     ledger = Ledger.create(path)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import Charge, pure
@@ -21,12 +22,14 @@ from dpsql.kernel.ledger import Account, Ledger
 ROOT = Path(module.__file__).parents[2]
 COMMON = """
 import os, sys, time
+from support import ledgers
 from fractions import Fraction
 from dpsql.accounting.cost import pure
 from dpsql.accounting.convert import limit
 from dpsql.catalog.price import price
 from dpsql.kernel.ledger import Account, Ledger, Refused
 
+ledgers.in_programs()
 path, name = sys.argv[1], sys.argv[2]
 me = Account(budget="main", analyst=name)
 COST = pure(Fraction(1, 100)).rounded()
@@ -43,7 +46,7 @@ HUNDREDTH = pure(Fraction(1, 100)).rounded()
 
 def start(script: str, path: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", COMMON + script, str(path), name], stdout=subprocess.PIPE, text=True,
-                            env=os.environ | {"PYTHONPATH": str(ROOT)})
+                            env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"})
 
 
 def finish(*processes: subprocess.Popen[str]) -> list[str]:
@@ -66,6 +69,7 @@ print(granted)
 """
 
 
+@BOTH
 @pytest.mark.slow
 def test_exactly_as_many_are_granted_as_fit(tmp_path: Path, effort: float) -> None:
     path, grants = tmp_path / "ledger", round(150 * effort)
@@ -103,6 +107,7 @@ work(0)
 """
 
 
+@BOTH
 @pytest.mark.slow
 @pytest.mark.parametrize("pace", ["chain.EVERY, chain.ChainSums.size, 1", "0, 0, 1", "8, 0, 6"])
 def test_what_was_heard_was_paid_for_whenever_the_process_dies(pace: str, tmp_path: Path, effort: float) -> None:

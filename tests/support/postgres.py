@@ -31,6 +31,7 @@ host all owner 127.0.0.1/32 trust
 host all all 127.0.0.1/32 scram-sha-256
 """
 SETTINGS = "fsync = off\nfull_page_writes = off\nlisten_addresses = '127.0.0.1'\nmax_connections = 20\n"
+DURABLE = "listen_addresses = '127.0.0.1'\nmax_connections = 60\n"
 WHY = "PostgreSQL is not installed: apt-get install postgresql"
 _numbers = count()
 
@@ -70,9 +71,9 @@ def literal(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def fresh() -> Postgres:
-    """A new, empty database. Skips the test where there is no server."""
-    server = Postgres(_server() or pytest.skip(WHY), "postgres")
+def fresh(settings: str = SETTINGS) -> Postgres:
+    """A new, empty database, of the server with these settings. Skips the test where there is no server."""
+    server = Postgres(cluster(settings).port, "postgres")
     made = Postgres(server.port, f"test{next(_numbers)}")
     server.run(f"CREATE DATABASE {made.name}")
     return made
@@ -101,9 +102,50 @@ def _execute(connection: Any, sql: str) -> None:
         statement.execute_update()
 
 
+class Cluster:
+    """A running server and the folder of its data."""
+
+    def __init__(self, postgres: str, folder: Path, as_other: dict[str, Any]) -> None:
+        self._postgres, self._folder, self._as_other, self.port = postgres, folder, as_other, 0
+
+    def start(self, port: int) -> bool:
+        log = (self._folder / "log").open("ab")
+        self.port, self._running = port, subprocess.Popen(
+            [self._postgres, "-D", self._folder / "data", "-k", self._folder, "-p", str(port)], stdout=log, stderr=log, cwd=self._folder,
+            preexec_fn=_end_with_this_process, **self._as_other)
+        log.close()
+        atexit.register(self._running.kill)
+        return _answers(port, self._running)
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        """SIGINT ends whoever is connected, SIGQUIT everything at once, as a crash does."""
+        self._running.send_signal(how)
+        self._running.wait()
+
+    @contextlib.contextmanager
+    def standing_by(self) -> Iterator[None]:
+        """A context in which it is a standby, of a primary that is away: it can be read."""
+        for change in ((self._folder / "data/standby.signal").touch, (self._folder / "data/standby.signal").unlink):
+            self.stop()
+            change()
+            assert self.start(self.port)
+            if (self._folder / "data/standby.signal").exists():
+                yield
+
+    def crash(self) -> None:
+        """End without warning, and start again."""
+        self.stop(signal.SIGQUIT)
+        assert self.start(self.port)
+
+
+def cluster(settings: str) -> Cluster:
+    """The server with these settings. Skips the test where there is none."""
+    return _server(settings) or pytest.skip(WHY)
+
+
 @cache
-def _server() -> int | None:
-    """The port of the server of this process, which is started when it is first asked for."""
+def _server(settings: str) -> Cluster | None:
+    """The server of this process with these settings, which is started when it is first asked for."""
     initdb, postgres = program("initdb"), program("postgres")
     if initdb is None or postgres is None:
         return None
@@ -114,21 +156,17 @@ def _server() -> int | None:
                           capture_output=True, text=True, cwd=folder, **as_other)
     assert made.returncode == 0, made.stderr
     (folder / "data/pg_hba.conf").write_text(ACCESS, encoding="utf-8")
-    with (folder / "data/postgresql.conf").open("a", encoding="utf-8") as settings:
-        settings.write(SETTINGS)
+    with (folder / "data/postgresql.conf").open("a", encoding="utf-8") as file:
+        file.write(settings)
+    made_server = Cluster(postgres, folder, as_other)
     for _ in range(5):  # another process may take the port first
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        log = (folder / "log").open("ab")
-        running = subprocess.Popen([postgres, "-D", folder / "data", "-k", folder, "-p", str(port)], stdout=log, stderr=log, cwd=folder,
-                                   preexec_fn=_end_with_this_process, **as_other)
-        atexit.register(running.kill)
-        if _answers(port, running):
+        if made_server.start(port):
             Postgres(port, "postgres").run(f"CREATE USER reader PASSWORD '{PASSWORD}'")
-            atexit.register(running.wait)
-            atexit.register(running.send_signal, signal.SIGINT)  # whoever is connected
-            return port
+            atexit.register(made_server.stop)  # whoever is connected
+            return made_server
     raise AssertionError((folder / "log").read_text(encoding="utf-8"))
 
 

@@ -53,7 +53,7 @@ class Twins:
 
     def events(self) -> list[list[tuple[Any, ...]]]:
         """What both ledgers hold, without times and hashes."""
-        return [ledger._connection.execute(  # type: ignore[union-attr]
+        return [ledger._store.connection.execute(  # type: ignore[union-attr]
             "SELECT kind, budget, analyst, digest, data, sql, epsilon, rho, delta, answers, body FROM events ORDER BY seq").fetchall()
             for ledger in self.ledgers]
 

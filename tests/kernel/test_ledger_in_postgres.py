@@ -1,0 +1,441 @@
+"""A ledger in PostgreSQL: connections that are lost, databases that are restarted or put back, several servers, and what is refused.
+
+What every ledger does is tested where a test of this folder is marked by `ledgers.BOTH`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import psycopg
+import pytest
+from support import ledgers, postgres
+from support.cut_wires import CutWire
+
+from dpsql.accounting.cost import pure
+from dpsql.cli import main
+from dpsql.errors import LedgerError, PolicyError
+from dpsql.kernel import chain as rules
+from dpsql.kernel import postgres_store
+from dpsql.kernel.ledger import Account, Closed, Ledger, anchor_beside
+from dpsql.kernel.sums import ChainSums
+
+ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
+SMALL = pure(Fraction(1, 1000)).rounded()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "first" / "spent.ledger"
+
+
+@pytest.fixture
+def uri(path: Path) -> str:
+    return ledgers.uri_of(path, ledgers.database())
+
+
+@pytest.fixture
+def ledger(path: Path, uri: str) -> Iterator[Ledger]:
+    made = Ledger.create(path, None, uri)
+    yield made
+    made.close()
+
+
+def charge(ledger: Ledger, account: Account = ADA, digest: str = "d", incidents: int | None = 3) -> int:
+    return ledger.charge(account, SMALL, digest=digest, data="v", sql="SELECT 1", allows={}, incidents=incidents)
+
+
+def say(uri: str, *statements: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(uri, autocommit=True) as connection:
+        for sql in statements:
+            cursor = connection.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+def end_session_of(ledger: Ledger, uri: str) -> None:
+    store = ledger._store
+    assert isinstance(store, postgres_store.PostgresStore)
+    assert say(uri, f"SELECT pg_terminate_backend({store.backend}, 5000)") == [(True,)]
+
+
+def another(path: Path, name: str, uri: str) -> Ledger:
+    """The ledger as another server has it, which was given a copy of the anchor."""
+    other = path.parents[1] / name / path.name
+    other.parent.mkdir()
+    shutil.copy(anchor_beside(path), anchor_beside(other))
+    return Ledger(other, None, uri)
+
+
+# -- connections that are lost
+
+
+@pytest.fixture
+def wired(ledger: Ledger, path: Path, uri: str) -> Iterator[tuple[CutWire, Ledger]]:
+    """The same ledger over a wire that can be cut."""
+    del ledger
+    port = postgres.cluster(postgres.DURABLE).port
+    wire = CutWire(port)
+    over = Ledger(path, None, uri.replace(f":{port}/", f":{wire.port}/") + "&sslmode=disable&gssencmode=disable")
+    yield wire, over
+    over.close()
+    wire.close()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_a_charge_whose_commit_is_uncertain_is_read_again_before_anything_follows(
+        cut: str, wired: tuple[CutWire, Ledger], ledger: Ledger) -> None:
+    wire, over = wired
+    over.answer(charge(over), "body")
+    wire.cut = cut  # type: ignore[assignment]
+    with pytest.raises(LedgerError) as caught:
+        charge(over, BOB)
+    assert caught.value.code == "ledger-access" and "may have been" in caught.value.reason
+    ledger.refresh()
+    there = [3] if cut == "after" else []
+    assert ledger.failed(BOB) == there and ledger.events == 2 + len(there), "it counts as failed if it is there"
+    for each in (over, ledger):  # what they share is not spoilt
+        assert each.spent("main").rho == SMALL.rho * (1 + len(there))
+    assert charge(over, BOB) == 3 + len(there)
+    assert over.failed(BOB) == there
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_an_answer_whose_commit_is_uncertain_is_not_shown(cut: str, wired: tuple[CutWire, Ledger], ledger: Ledger) -> None:
+    wire, over = wired
+    seq = charge(over)
+    wire.cut = cut  # type: ignore[assignment]
+    with pytest.raises(LedgerError):
+        over.answer(seq, "body")
+    for follow in (lambda: over.answer(seq, "again"), lambda: over.incident(seq)):
+        with pytest.raises(LedgerError):
+            follow()
+    assert over.stored(ADA, "d", "v") == ledger.stored(ADA, "d", "v") == ("body" if cut == "after" else None)
+    assert ledger.failed(ADA) == ([] if cut == "after" else [seq])
+
+
+def test_a_statement_that_lost_its_lock_has_failed_and_is_never_answered(ledger: Ledger, path: Path, uri: str) -> None:
+    """Also if the owner has forgiven it by then: else it might fail once more, and not be counted."""
+    other = another(path, "second", uri)
+    seq = charge(ledger)
+    other.refresh()
+    assert other.failed(ADA) == []
+    end_session_of(ledger, uri)
+    assert other.failed(ADA) == [seq] and other.reopen(ADA) == 1
+    for _ in range(2):
+        with pytest.raises(LedgerError):
+            ledger.answer(seq, "late")
+        with pytest.raises(LedgerError):
+            ledger.incident(seq)
+    assert other.stored(ADA, "d", "v") is None and other.failed(ADA) == ledger.failed(ADA) == []
+    ledger.answer(charge(ledger), "body")
+    assert other.stored(ADA, "d", "v") == "body"
+
+
+def test_a_lock_that_is_lost_while_another_thread_leads_the_turn_is_noticed(ledger: Ledger, path: Path, uri: str) -> None:
+    leader = Ledger(path, None, uri)
+    seq = charge(ledger)
+    end_session_of(ledger, uri)
+    with pytest.raises(LedgerError):
+        leader._take(lambda _: (ledger._running.check(seq), seq)[1])
+    leader.refresh()
+    assert leader.failed(ADA) == [seq]
+
+
+def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_at_all(
+        ledger: Ledger, path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, order, led, lead = Ledger(path, None, uri), list[str](), list[tuple[Ledger, int]](), Ledger._lead
+    monkeypatch.setattr(Ledger, "_lead", lambda self, steps: (led.append((self, len(steps))), lead(self, steps)))
+
+    def second() -> None:
+        with other.alone("model"):
+            order.append("second")
+
+    with ledger.alone("model"):
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        turns, charging = ledger._shared.turns, Ledger(path, None, uri)
+        with turns._turn:
+            queued = threading.Thread(target=charge, args=(charging, BOB))
+            queued.start()
+            while not turns._waiting:
+                time.sleep(0.001)
+        seq = charge(ledger)
+        queued.join(30)
+        assert {(led_by, steps) for led_by, steps in led} == {(ledger, 1), (charging, 1)}
+        order.append("first")
+        ledger.answer(seq, "body")
+        end_session_of(ledger, uri)
+        waiting.join(30)
+        for use in (lambda: charge(ledger), lambda: ledger.stored(ADA, "d", "v")):
+            with pytest.raises(LedgerError):
+                use()
+    assert order == ["first", "second"] and ledger.events == 3
+    assert ledger.stored(ADA, "d", "v") == "body"
+
+
+def test_a_database_that_crashes_has_all_that_was_charged(ledger: Ledger, path: Path, uri: str) -> None:
+    ledger.answer(charge(ledger), "body")
+    running = charge(ledger, BOB)
+    postgres.cluster(postgres.DURABLE).crash()
+    with pytest.raises(LedgerError):
+        ledger.answer(running, "late")
+    assert ledger.stored(ADA, "d", "v") == "body" and ledger.failed(BOB) == [running]
+    whole = Ledger(path, None, uri, whole=True)
+    assert whole.events == ledger.events == 3 and charge(whole, BOB) == 4
+
+
+def test_a_database_that_is_away_is_said_to_be_and_comes_back(ledger: Ledger) -> None:
+    server = postgres.cluster(postgres.DURABLE)
+    server.stop()
+    try:
+        for _ in range(2):
+            with pytest.raises(LedgerError) as caught:
+                charge(ledger)
+            assert caught.value.code == "ledger-access"
+    finally:
+        assert server.start(server.port)
+    assert charge(ledger) == 1
+
+
+def test_commits_wait_for_the_disk_whatever_the_default_is(ledger: Ledger, path: Path, uri: str) -> None:
+    say(uri, "ALTER DATABASE " + uri.split("/")[-1].split("?")[0] + " SET synchronous_commit = off")
+    try:
+        late = Ledger(path, None, uri)
+        assert late._store.rows("SHOW synchronous_commit") == [("off",)]
+        with late._turn() as store:
+            assert store.rows("SHOW synchronous_commit") == [("on",)]
+    finally:
+        say(uri, "ALTER DATABASE " + uri.split("/")[-1].split("?")[0] + " RESET synchronous_commit")
+
+
+# -- databases that are put back, and damage
+
+
+def test_who_has_seen_an_event_refuses_a_database_without_it(ledger: Ledger, path: Path, uri: str) -> None:
+    """And who has not seen it cannot miss it: as the guide says, servers that had seen less go on."""
+    ledger.answer(charge(ledger), "body")
+    second = another(path, "second", uri)
+    third = another(path, "third", uri)
+    second.answer(charge(second, BOB), "of bob")
+    second.close()
+    ledger.refresh()  # this one has read of it, and nothing more
+    say(uri, "DELETE FROM events WHERE seq > 2")
+    for _ in range(2):
+        with pytest.raises(LedgerError) as caught:
+            ledger.refresh()
+        assert caught.value.code == "ledger-rolled-back"
+    assert charge(third, BOB) == 3, "it knew of two events"
+    for use in (lambda: charge(ledger), lambda: Ledger(path.parents[1] / "second" / path.name, None, uri)):
+        with pytest.raises(LedgerError):
+            use()
+
+
+def test_a_connection_that_is_made_again_leads_to_all_that_was_seen_or_nowhere(ledger: Ledger, path: Path, uri: str) -> None:
+    """A failover to an older state: to what this process has accepted, and to what its anchor has seen by another one."""
+    ledger.answer(charge(ledger), "body")
+    Ledger(path, None, uri, whole=True).close()
+    neighbour = Ledger(path, None, uri.replace("?", "?application_name=other&"))  # another process of this server
+    neighbour.answer(charge(neighbour, BOB), "of bob")
+    say(uri, "DELETE FROM events WHERE seq > 2")
+    end_session_of(ledger, uri)
+    for _ in range(2):
+        with pytest.raises(LedgerError) as caught:
+            charge(ledger)
+        assert caught.value.code == "ledger-rolled-back"
+
+
+@pytest.mark.parametrize("damage", [
+    "UPDATE events SET rho = 0 WHERE seq = 1", "UPDATE events SET body = 'forged' WHERE seq = 2", "DELETE FROM events WHERE seq = 1",
+    "UPDATE meta SET value = '00' WHERE key = 'salt'", "DELETE FROM meta", "DROP TABLE events", "UPDATE events SET hash = 'x'",
+    "UPDATE events SET seq = seq + 10 WHERE seq > 2"])
+def test_no_damage_passes_unseen(damage: str, ledger: Ledger, path: Path, uri: str) -> None:
+    for _ in range(2):
+        ledger.answer(charge(ledger), "body")
+    ledger.close()
+    say(uri, damage)
+    for whole in (False, True):
+        with pytest.raises(LedgerError) as caught:
+            Ledger(path, None, uri, whole=whole)
+        assert caught.value.code in ("ledger-damaged", "ledger-rolled-back", "ledger-missing")
+
+
+def test_a_ledger_that_was_replaced_while_it_was_open_is_not_written(ledger: Ledger, path: Path, uri: str) -> None:
+    say(uri, "DROP TABLE events, meta")
+    Ledger.create(path.with_name("new"), None, uri).close()
+    with pytest.raises(LedgerError):
+        charge(ledger)
+    assert say(uri, "SELECT COUNT(*) FROM events") == [(0,)]
+
+
+def test_a_ledger_opened_from_a_checkpoint_is_the_ledger_that_was_written(
+        ledger: Ledger, path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "EVERY", 9)
+    monkeypatch.setattr(ChainSums, "size", 0)
+    monkeypatch.setattr(postgres_store, "BATCH", 7)
+    for i in range(30):
+        seq = charge(ledger, ADA if i % 2 else BOB, f"d{i}", incidents=None)
+        ledger.answer(seq, f"body {i}") if i % 5 else ledger.incident(seq)
+    states = [(each.spent("main"), each.failed(BOB), each.entries("main"), each.entries("main", "Ada"), each.stored(ADA, "d1", "v"),
+               each.holding(ADA, "v", "body 1"), each.texts(BOB, "select", 3), len(each._chain.hashes))
+              for each in (ledger, Ledger(path, None, uri + "&application_name=other"), Ledger(path, None, uri, whole=True))]
+    assert states[0][:-1] == states[1][:-1] == states[2][:-1] and states[1][-1] < states[2][-1]
+
+
+# -- several servers
+
+
+def test_a_server_without_an_anchor_is_not_served_and_one_with_a_copy_is(ledger: Ledger, path: Path, uri: str) -> None:
+    charge(ledger)
+    with pytest.raises(LedgerError) as caught:
+        Ledger(path.parents[1] / "new.ledger", None, uri)
+    assert caught.value.code == "ledger-anchor"
+    second = another(path, "second", uri)
+    assert second.salt == ledger.salt and second.identity == ledger.identity and second.events == 1
+    assert "owner" not in second.place
+
+
+def test_accounts_are_closed_on_all_servers(ledger: Ledger, path: Path, uri: str) -> None:
+    second = another(path, "second", uri)
+    for each in (ledger, second, ledger):
+        each.incident(charge(each))
+    for each in (ledger, second):
+        with pytest.raises(Closed):
+            charge(each)
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_database_that_does_not_wait_for_the_disk_is_refused(setting: str, ledger: Ledger, path: Path, uri: str) -> None:
+    """By whoever creates a ledger, opens one, or has it open."""
+    set_everywhere(uri, setting, "off")
+    new = path.with_name("new")
+    try:
+        for use in (lambda: Ledger.create(new, None, ledgers.uri_of(new, ledgers.database())), lambda: Ledger(path, None, uri),
+                    lambda: charge(ledger)):
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.code == "ledger-access" and "fsync" in caught.value.try_ and not anchor_beside(new).exists()
+    finally:
+        set_everywhere(uri, setting, "on")
+    assert charge(ledger) == 1
+
+
+def set_everywhere(uri: str, setting: str, value: str) -> None:
+    say(uri, f"ALTER SYSTEM SET {setting} = {value}", "SELECT pg_reload_conf()")
+    deadline = time.monotonic() + 30
+    while say(uri, f"SHOW {setting}") != [(value,)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)  # until other sessions have heard of it
+
+
+def test_a_standby_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
+    charge(ledger)
+    with postgres.cluster(postgres.DURABLE).standing_by():
+        assert say(uri, "SELECT pg_is_in_recovery(), COUNT(*) FROM events") == [(True, 1)]
+        for use in (lambda: charge(ledger), lambda: Ledger(path, None, uri)):
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.code == "ledger-access"
+    assert charge(ledger) == 2
+
+
+def test_a_pooler_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
+    del ledger
+    port = postgres.cluster(postgres.DURABLE).port
+    wire = CutWire(port, pooled=True)
+    with pytest.raises(LedgerError) as caught:
+        Ledger(path, None, uri.replace(f":{port}/", f":{wire.port}/") + "&sslmode=disable&gssencmode=disable")
+    assert "pooler" in caught.value.reason
+    wire.close()
+
+
+@pytest.mark.parametrize("table", ["meta", "events"])
+def test_a_ledger_that_all_may_read_is_refused(table: str, ledger: Ledger, path: Path, uri: str) -> None:
+    say(uri, f"GRANT SELECT ON {table} TO PUBLIC")
+    with pytest.raises(LedgerError) as caught:
+        Ledger(path, None, uri)
+    assert caught.value.code == "ledger-access" and "REVOKE" in caught.value.try_
+    del ledger
+
+
+def test_a_server_needs_no_right_to_change_or_delete(ledger: Ledger, path: Path, uri: str) -> None:
+    schema = uri.split("%3D")[1]
+    say(uri, "DROP ROLE IF EXISTS serving", "CREATE ROLE serving LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO serving",
+        "GRANT SELECT ON meta, events TO serving", "GRANT INSERT ON events TO serving")
+    try:
+        served = Ledger(path, None, uri + "%20-crole%3Dserving")
+        assert served._store.rows("SELECT current_user::text") == [("serving",)]
+        served.answer(charge(served), "body")
+        served.close()
+        for act in ("UPDATE events SET rho = 0", "DELETE FROM events", "UPDATE meta SET value = ''"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                say(uri, "SET ROLE serving", act)
+    finally:
+        say(uri, "DROP OWNED BY serving", "DROP ROLE serving")
+    assert ledger.stored(ADA, "d", "v") == "body"
+
+
+def test_a_number_that_was_left_is_waited_for(ledger: Ledger, path: Path, uri: str) -> None:
+    """A lock of a charge that was not committed, of a session that ends a little later."""
+    other = Ledger(path, None, uri)
+    other._running.begin(1)
+    threading.Timer(0.3, lambda: other._running.abandon(1)).start()
+    begun = time.monotonic()
+    assert charge(ledger) == 1 and time.monotonic() - begun > 0.2
+
+
+@pytest.mark.parametrize("uri", ["postgresql://ada:secret@host/db", "postgresql://host/db?password=secret", "sqlite:///x", "mysql://h/d"])
+def test_a_policy_names_no_password_and_no_other_kind(uri: str, tmp_path: Path) -> None:
+    from dpsql.catalog.policy import parse_policy
+
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(f'version = 1\nledger = "{uri}"\n' + POLICY)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_extra_is_named_where_the_library_is_missing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "dpsql.kernel.postgres_store")
+    with pytest.raises(LedgerError) as caught:
+        Ledger(path, None, "postgresql://host/db")
+    assert caught.value.code == "extra" and "dpsql[ledger]" in caught.value.try_
+
+
+POLICY = """
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+source = "people.csv"
+[tables.people.columns]
+id = {}
+age = { range = [0, 120] }
+[budgets.main]
+entity = "person"
+epsilon = 1
+per_statement = { epsilon = 0.5 }
+"""
+
+
+def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    uri = ledgers.uri_of(tmp_path, ledgers.database())
+    (tmp_path / "people.csv").write_text("id,age\n" + "".join(f"{i},{i % 90}\n" for i in range(500)))
+    policy = tmp_path / "p.toml"
+    policy.write_text(f'version = 1\nledger = "{uri}"\n' + POLICY)
+    place = ["--policy", str(policy)]
+    assert main(["query", *place, "SELECT COUNT(*) FROM people"]) == 4, "a ledger is never made silently"
+    assert main(["budget", "--create", *place]) in (0, None)
+    assert "in schema" in capsys.readouterr().out and (tmp_path / "p.ledger.anchor").exists()
+    assert main(["query", *place, "SELECT COUNT(*) FROM people"]) in (0, None)
+    assert main(["ledger", "verify", *place]) in (0, None)
+    assert "2 events" in capsys.readouterr().out
+    assert main(["budget", "--create", *place]) == 4
