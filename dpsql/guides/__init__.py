@@ -13,8 +13,8 @@ from pathlib import Path
 from dpsql.errors import OptionError
 from dpsql.types import Span
 
-TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "promise", "architecture",
-          "glossary")
+TOPICS = ("start", "owner", "sql", "bounds", "workloads", "accuracy", "synthetic", "validate", "server", "promise",
+          "architecture", "glossary")
 HERE = Path(__file__).parent
 
 

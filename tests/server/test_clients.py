@@ -57,7 +57,7 @@ def test_an_answer_leaves_at_the_pace_of_the_policy_and_a_stored_one_at_once(ser
 
 
 def test_the_guide_shows_what_is_declared() -> None:
-    part = page("owner").split("### Clients\n")[1].split("\n## ")[0]
+    part = page("server").split("Each *yes*")[1].split("\n## ")[0]
     shown = {line.split(" | ")[0]: "" for line in part.splitlines() if line.startswith("| ")}
     stated = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| client ")]
     assert len(stated) == 2 * len(CLIENTS) and len(shown) == len(CLIENTS) + 1

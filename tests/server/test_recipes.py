@@ -15,8 +15,8 @@ from dpsql.cli import server_commands
 from dpsql.guides import page
 from dpsql.server.server_limits import ServerLimits
 
-UNIT, = (block.text for block in blocks(page("owner")) if block.language == "ini")
-IMAGE, = (block.text for block in blocks(page("owner")) if block.language == "dockerfile")
+UNIT, = (block.text for block in blocks(page("server")) if block.language == "ini")
+IMAGE, = (block.text for block in blocks(page("server")) if block.language == "dockerfile")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
@@ -29,7 +29,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
 def test_stopping_has_its_time() -> None:
     needed = ServerLimits().stop_seconds + 5
     seconds, = (int(line.partition("=")[2]) for line in UNIT.splitlines() if line.startswith("TimeoutStopSec="))
-    assert needed < seconds and f"--time {seconds}" in page("owner")
+    assert needed < seconds and f"--time {seconds}" in page("server")
 
 
 @pytest.mark.parametrize("command", [
@@ -47,6 +47,6 @@ def test_the_service_manager_is_told_when_clients_can_connect(tmp_path: Path, mo
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        server_commands._say_ready("127.0.0.1", 5433)
+        server_commands._say_ready(False, ("127.0.0.1", 5433))
         assert manager.recv(100) == b"READY=1"
-    server_commands._say_ready("127.0.0.1", 5433)  # nobody listens any more
+    server_commands._say_ready(False, ("127.0.0.1", 5433))  # nobody listens any more

@@ -142,7 +142,7 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         add(users)
     keeper = Doorkeeper(policy=folder / "dpsql.toml", users=passwords.WatchedUsers(users))
     made = opened or functools.partial(_session, folder)
-    vault = Vault(lambda user, database: made(user), keeper.authenticate)
+    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None)
     allowed = ServerLimits(**limits)
     sockets = listen_on("127.0.0.1", 0)
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()
