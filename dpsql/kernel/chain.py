@@ -128,12 +128,28 @@ class Broken(Exception):
     """An event is not the next one of the chain."""
 
 
+class Hashes:
+    """The hashes of events that follow each other, from one on. A server may accept millions, so each takes no more than its 32
+    bytes."""
+
+    def __init__(self, seq: int, link: str) -> None:
+        self._first, self._kept = seq, bytearray.fromhex(link)
+
+    def append(self, link: str) -> None:
+        self._kept += bytes.fromhex(link)
+
+    def get(self, seq: int) -> str | None:
+        """The hash of an event, if it is among these."""
+        at = 32 * (seq - self._first)
+        return self._kept[at:at + 32].hex() if 0 <= at < len(self._kept) else None
+
+
 class Chain:
     """The accepted events, represented by their hashes, and the sums that follow from them."""
 
     def __init__(self, genesis: str, is_running: Callable[[int], bool]) -> None:
         self.genesis, self._is_running = genesis, is_running
-        self.hashes = {0: genesis}  # of accepted events, from the checkpoint on at which the chain was resumed
+        self.hashes = Hashes(0, genesis)  # of accepted events, from the checkpoint on at which the chain was resumed
         self.head = 0, genesis  # the number of the newest event (0 if there is none) and the hash up to it
         self.checkpoint = self.head  # the newest one
         self._resumable = 0  # the newest one that states everything
@@ -245,7 +261,7 @@ class Chain:
             self._count(event)
             self._between.update(f"{link}\n".encode())
         self.head = event.seq, link
-        self.hashes[event.seq] = link
+        self.hashes.append(link)
         if waypoint is not None:
             self._pass(waypoint)
 
@@ -266,7 +282,7 @@ class Chain:
         if waypoint.between is None:
             raise Broken
         self.head = event.seq, link
-        self.hashes = {event.seq: link}
+        self.hashes = Hashes(event.seq, link)
         self._pass(waypoint)
 
     def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
