@@ -20,6 +20,7 @@ from dpsql.accounting.cost import NOTHING
 from dpsql.answers.answer_page import answer_page
 from dpsql.answers.asked import Asked
 from dpsql.answers.display import interval_text, shown
+from dpsql.answers.chart_svg import OF_GROUPS
 from dpsql.answers.html_page import DARK, LIGHT, PAPER
 from dpsql.answers.new_files import free_file, save
 from dpsql.answers.spending import Spending
@@ -64,10 +65,14 @@ def contrast(one: str, other: str) -> float:
 
 
 def luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
-    parts = [int(digits[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+    parts = [channel / 255 for channel in channels(colour)]
     red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def channels(colour: str) -> list[int]:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    return [int(digits[i:i + 2], 16) for i in (0, 2, 4)]
 
 
 def test_the_page_has_the_numbers_of_the_answer(connection: Connection, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ LIGHT = {"text": "#1d2329", "dim": "#5b6570", "line": "#d5dae0", "page": "#fff",
          "far": "#f6d9d5", "model": "#eceef1", "c0": "#1f5fa8", "c1": "#b35000", "c2": "#23703f",
          "c3": "#7a3fa0", "c4": "#b3372f", "c5": "#0f6f78", "c6": "#a8326e", "c7": "#5b6570", "c8": "#6b5f00", "c9": "#4b3a8f"}
 DARK = {"text": "#e4e7ea", "dim": "#a3acb5", "line": "#3a424b", "page": "#14181c", "band": "#243447", "bar": "#3f6d9e",
-        "mark": "#fff4d6", "good": "#6cc08a", "bad": "#ef8a80", "unsure": "#d9b45c", "none": "#9aa1a8", "near": "#1d3a29",
+        "mark": "#fff8e6", "good": "#6cc08a", "bad": "#ef8a80", "unsure": "#d9b45c", "none": "#9aa1a8", "near": "#1d3a29",
         "far": "#562a26", "model": "#262c33", "c0": "#7fb2ea", "c1": "#f0a050", "c2": "#6cc08a", "c3": "#c79be8",
         "c4": "#ef8a80", "c5": "#5cc4cf", "c6": "#ee8cbc", "c7": "#a3acb5", "c8": "#d0c350", "c9": "#a9a4f5"}
 PAPER = {**LIGHT, "text": "#000", "dim": "#444", "line": "#bbb"}

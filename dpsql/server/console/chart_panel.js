@@ -39,7 +39,10 @@ function figure({caption, notes, wide, narrow}) {
   );
 }
 
-/** A labelled list to choose from, which is seen where there is a choice. @param {string} title @param {Map<string, string>} options */
+/**
+ * A labelled list to choose from, which is seen where there is a choice.
+ * @param {string} title @param {Map<string, string>} options
+ */
 function choice(title, options, changed) {
   const id = `choice-${++count}`;
   const select = element(
