@@ -19,8 +19,8 @@ from dpsql import cli
 from dpsql.accounting.cost import NOTHING
 from dpsql.answers.answer_page import answer_page
 from dpsql.answers.asked import Asked
-from dpsql.answers.display import interval_text, shown
 from dpsql.answers.chart_svg import OF_GROUPS
+from dpsql.answers.display import interval_text, shown
 from dpsql.answers.html_page import DARK, LIGHT, PAPER
 from dpsql.answers.new_files import free_file, save
 from dpsql.answers.spending import Spending

@@ -163,8 +163,8 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     cells = ([_cell(value) for value in row] for row in rows)
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
     drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
-    return b"".join((as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1], b',"rows":[', *_in_pieces(cells),
-                     b'],"errors":[', *_in_pieces(errors), b"]}"))
+    return b"".join((as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1], b',"rows":[',
+                     *_in_pieces(cells), b'],"errors":[', *_in_pieces(errors), b"]}"))
 
 
 def as_json(value: Any) -> bytes:

@@ -210,9 +210,9 @@ class CellError(BaseModel):
 
 
 class ToldChart(BaseModel):
-    """A column of numbers as pictures in SVG, for wide and for narrow places. `number` tells columns of the same name apart. Colours
-    are CSS variables of the page: --text, --dim, --line, --bar, --mark, and --c0 to --c9 of groups. `notes` say what the marks
-    mean, and what is not drawn."""
+    """A column of numbers as pictures in SVG, for wide and for narrow places. `number` tells columns of the same name apart, and
+    `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line, --bar, --mark, and
+    of groups --c0 to --c9."""
 
     number: int
     column: str
@@ -224,8 +224,9 @@ class ToldChart(BaseModel):
 
 
 class ToldAnswer(BaseModel):
-    """Rows, and beside each cell its error. `cost` is empty where nothing was charged; `left` says what is left, in words. `charts`
-    are of each column of numbers in one or several forms, the best first; `undrawn` says why there are none, or no more."""
+    """Rows, and beside each cell its error. `cost` is empty where nothing was charged; `left` says what is left, in words.
+    `charts`, where they were asked for, are of each column of numbers in one or several forms, the best first; `undrawn` says why
+    there are none, or no more."""
 
     name: str | None
     columns: list[AnsweredColumn]

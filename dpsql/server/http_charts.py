@@ -1,7 +1,7 @@
 """The charts of an answer as they are sent to browsers: pictures that `chart_svg` draws, in each form that makes sense.
 
-They are made of the released answer. Their size is bounded, by how many numbers and letters `charted` and `chart_svg` let a picture
-have, and by `MOST_LETTERS`.
+They are made of the released answer. Their size is bounded: by how many numbers and letters `charted` and `chart_svg` let a
+picture have, and by `MOST_LETTERS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_LETTERS = 2**21  # of the charts of an answer: with more, no other column i
 
 
 def charts_of(answer: Answer | None) -> dict[str, Any]:
-    """The fields `charts` and `undrawn` of an answer: its pictures, and in words why there are no more; None where all is drawn."""
+    """The fields `charts` and `undrawn`: the pictures of an answer, and in words why there are no more; None where all is drawn."""
     if answer is None:
         return {"charts": [], "undrawn": "only answers of SELECT are drawn"}
     try:

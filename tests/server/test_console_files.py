@@ -45,7 +45,7 @@ def test_pictures_are_of_what_the_console_knows_and_look_as_in_pages() -> None:
         for chart in charts_of(name):
             picture = drawn(chart, WIDE)
             assert {part.tag for part in picture.iter()} <= {*re.findall(r"\w+", elements)}
-            assert {key for part in picture.iter() for key in part.keys()} <= {*attributes.split()}
+            assert {key for part in picture.iter() for key in part.attrib} <= {*attributes.split()}
     told = {name: tuple(colours) for name, *colours in re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\)", style)}
     assert {name: told[name] for name in LIGHT if re.fullmatch(r"bar|mark|c\d", name)} == {
         name: (LIGHT[name], DARK[name]) for name in LIGHT if re.fullmatch(r"bar|mark|c\d", name)}
