@@ -113,8 +113,8 @@ def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False) -
 
 
 def pictured(answer: Answer, *, bars: bool = False) -> list[Chart]:
-    """The charts of all columns, for pages and browsers. Raises ProgrammingError as `charts` does, and for more than `MOST_POINTS`
-    rows, at once."""
+    """The charts of all columns, for pages and browsers. Raises ProgrammingError as `charts` does, and at once for more rows
+    than `MOST_POINTS`."""
     if answer.size > MOST_POINTS:
         raise ProgrammingError(f"{answer.size:,} rows are more than a picture can show", code="plot", try_=f"LIMIT {MOST_POINTS}")
     return charts(answer, bars=bars)

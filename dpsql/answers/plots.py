@@ -44,9 +44,9 @@ def plot(answer: Answer, columns: Sequence[str] = (), ax: Axes | None = None) ->
 
 
 def plot_together(answers: Sequence[Answer], cost: str) -> list[list[Axes]]:
-    """Draws the answers of a workload in a grid on a new figure, each column of numbers on axes of its own, titled with the number
-    of its statement. Returns the axes of each answer: none where it cannot be drawn, and the reason stands in its place. `cost` is
-    what all cost together, in words.
+    """Draws the answers of a workload in a grid on a new figure, each column of numbers on axes of its own, titled with the
+    number of its statement. Returns the axes of each answer: none where it cannot be drawn, and the reason stands in its place.
+    `cost` is what all cost together, in words.
 
     Raises ProgrammingError where no answer can be drawn, or there are more than `MOST_AXES` charts, and InterfaceError where
     matplotlib is not installed.
