@@ -27,7 +27,6 @@ WIDE, NARROW = 720, 300  # pixels; pictures are shown no larger
 BAR, GAP, EDGE = 14, 10, 6  # pixels: thickness, between columns, and around a picture
 NAMES, NUMBERS = 0.3, 0.3  # of the width, at most: for names, and for numbers beside bars
 OF_GROUPS = 0.7  # how opaque their bars are, so that intervals stand out from them
-LONGEST_TITLE = 300  # letters of each part of the title of a mark
 HEIGHT = 260  # of a line's picture, without what stands below
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6", "12 3", "5 5")  # lines are told apart in print too
 CHART_STYLE = """
@@ -297,8 +296,7 @@ def _title(chart: Chart, i: int, at: int) -> str:
     series = chart.series[i]
     of = [(chart.key, number(series.keys[at]))] if chart.key else []
     of += [(chart.second, series.name)] if chart.second else []
-    told = [f"{shortened(name, LONGEST_TITLE)}: {shortened(text, LONGEST_TITLE)}"
-            for name, text in (*of, (chart.name, series.words[at]))]
+    told = [f"{name}: {shortened(text)}" for name, text in (*of, (chart.name, series.words[at]))]
     return f"<title>{html.escape(', '.join(told))}</title>"
 
 

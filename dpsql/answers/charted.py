@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsql.answers.answer import Answer
+from dpsql.answers.chart_texts import shortened
 from dpsql.answers.display import Ends, charged, half_width, interval_text, meaning, number, printable, shown
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
@@ -121,7 +122,7 @@ def pictured(answer: Answer, *, bars: bool = False) -> list[Chart]:
 
 
 def _titled(answer: Answer, column: int) -> str:
-    return printable(answer.columns[column].name)
+    return shortened(printable(answer.columns[column].name))
 
 
 def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> list[str]:
