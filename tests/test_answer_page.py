@@ -19,6 +19,7 @@ from dpsql import cli
 from dpsql.accounting.cost import NOTHING
 from dpsql.answers.answer_page import answer_page
 from dpsql.answers.asked import Asked
+from dpsql.answers.chart_svg import OF_GROUPS
 from dpsql.answers.display import interval_text, shown
 from dpsql.answers.html_page import DARK, LIGHT, PAPER
 from dpsql.answers.new_files import free_file, save
@@ -47,7 +48,14 @@ def test_what_is_read_stands_out_from_the_page(palette: dict[str, str]) -> None:
     assert palette.keys() == LIGHT.keys()
     for name in READ:
         assert contrast(palette[name], palette["page"]) >= 4.5, name
-    assert contrast(palette["bar"], palette["page"]) >= 3 and contrast(palette["mark"], palette["bar"]) >= 3
+    bars = [palette["bar"], *(mixed(palette[f"c{i}"], palette["page"], OF_GROUPS) for i in range(10))]
+    assert min(contrast(bar, palette["page"]) for bar in bars) >= 3 <= min(contrast(palette["mark"], bar) for bar in bars)
+
+
+def mixed(one: str, other: str, share: float) -> str:
+    """A colour that lets the other shine through."""
+    pairs = zip(channels(one), channels(other), strict=True)
+    return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in pairs)
 
 
 def contrast(one: str, other: str) -> float:
@@ -57,10 +65,14 @@ def contrast(one: str, other: str) -> float:
 
 
 def luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
-    parts = [int(digits[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+    parts = [channel / 255 for channel in channels(colour)]
     red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def channels(colour: str) -> list[int]:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    return [int(digits[i:i + 2], 16) for i in (0, 2, 4)]
 
 
 def test_the_page_has_the_numbers_of_the_answer(connection: Connection, tmp_path: Path) -> None:

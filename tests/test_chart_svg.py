@@ -17,7 +17,7 @@ from dpsql.answers.chart_axes import axis_of, day_ticks, number_texts, place_of,
 from dpsql.answers.chart_svg import NARROW, WIDE, chart_html, chart_svg
 from dpsql.answers.chart_texts import SIZE, text_width, wrapped
 from dpsql.answers.charted import Chart, charts
-from dpsql.answers.html_page import document
+from dpsql.answers.html_page import SVG, document
 
 LONG = "a name that goes on and on, as those of diagnoses do, with (brackets), commas & <signs> " * 3
 WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
@@ -65,11 +65,20 @@ def charts_of(name: str) -> list[Chart]:
     return charts(made)
 
 
+def drawn(chart: Chart, width: int) -> Any:
+    """The picture, as XML whose names are without the namespace."""
+    picture = ElementTree.fromstring(chart_svg(chart, width))
+    for part in picture.iter():
+        space, part.tag = part.tag[1:].split("}")
+        assert space == SVG
+    return picture
+
+
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_every_label_is_whole_and_alone(name: str, width: int) -> None:
     for chart in charts_of(name):
-        picture = ElementTree.fromstring(chart_svg(chart, width))
+        picture = drawn(chart, width)
         _, _, right, bottom = map(float, picture.get("viewBox", "").split())
         assert right == width
         boxes = [box_of(text) for text in picture.iter("text")]
@@ -103,22 +112,22 @@ def numbers_of(picture: Any) -> Iterator[float]:
 def test_every_number_has_its_mark_and_its_words(name: str) -> None:
     for chart in charts_of(name):
         for width in (WIDE, NARROW):
-            picture = ElementTree.fromstring(chart_svg(chart, width))
+            picture = drawn(chart, width)
             titles = ["".join(title.itertext()) for title in picture.iter("title")]
-            drawn = [words for series in chart.series for words, value in zip(series.words, series.values, strict=True)
+            told = [words for series in chart.series for words, value in zip(series.words, series.values, strict=True)
                      if not chart.lines or math.isfinite(value)]
-            assert sorted(title.rpartition(f"{chart.name}: ")[2] for title in titles) == sorted(drawn)
+            assert sorted(title.rpartition(f"{chart.name}: ")[2] for title in titles) == sorted(told)
             finite = [value for series in chart.series for value in series.values if math.isfinite(value)]
             marks = [*picture.iter("circle")] if chart.lines or not chart.key else [*picture.iter("rect")]
             assert len(marks) == len(finite)
             if not chart.lines:
                 texts = "".join("".join(text.itertext()) for text in picture.iter("text")).replace(" ", "")
-                assert all(words.replace(" ", "") in texts for words in drawn)
+                assert all(words.replace(" ", "") in texts for words in told)
 
 
 def test_bars_and_intervals_are_where_their_numbers_are() -> None:
     (chart,) = charts(answer("k n", [("a", 100), ("b", 50), ("c", -25)], margin=10))
-    picture = ElementTree.fromstring(chart_svg(chart, WIDE))
+    picture = drawn(chart, WIDE)
     bars = [(float(bar.get("x", "")), float(bar.get("width", ""))) for bar in picture.iter("rect")]
     per_unit = bars[0][1] / 100
     assert [round(wide / per_unit) for _, wide in bars] == [100, 50, 25]
@@ -132,8 +141,8 @@ def test_bars_and_intervals_are_where_their_numbers_are() -> None:
 def test_an_end_that_is_open_is_not_drawn_and_said() -> None:
     (chart,) = charts(answer("k mean", [("a", 5.0)], margin=math.inf))
     page = chart_html(chart)
-    assert "an interval without an end is drawn on its other side only" in page and "5 of any error" in page
-    assert not [line for line in ElementTree.fromstring(chart_svg(chart, WIDE)).iter("line") if line.get("stroke") == "var(--mark)"]
+    assert "An interval without an end is drawn on its other side only" in page and "5 of any error" in page
+    assert not [line for line in drawn(chart, WIDE).iter("line") if line.get("stroke") == "var(--mark)"]
 
 
 def test_hostile_names_stay_texts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import dpsql
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.columns import of_rows
 from dpsql.answers.plots import plot
+from dpsql.batch.workload_answers import Answers
 from dpsql.types import Type
 
 matplotlib = pytest.importorskip("matplotlib", reason="an extra")
@@ -103,6 +105,31 @@ def test_several_numbers_have_axes_of_their_own() -> None:
     with pytest.raises(dpsql.ProgrammingError):
         plot(answer("k n mean", [("a", 1, 2.0)]), ax=one)
     assert plot(answer("k n", [("a", 1)]), ax=one) is one
+
+
+def test_a_workload_is_drawn_in_a_grid() -> None:
+    """With the numbers of its statements; what cannot be drawn is told in its place, and the cost once, as it is of all."""
+    answers = (answer("k n mean", [("a", 1, 2.0), ("b", 3, 4.0)]), answer("k b year n", [("a", True, 1, 1)]),
+               answer("year n", [(i, i) for i in range(9)]), answer("k b n", [(k, b, 10) for k in "xyz" for b in (True, False)]))
+    made: Any = Answers(answers=answers, cost="ε = 1").plot()
+    assert [[ax.get_title(loc="left") for ax in row] for row in made] == [
+        ["1. n by k", "1. mean by k"], [], ["3. n by year"], ["4. n by k and b"]]
+    figure = made[0][0].figure
+    assert len(figure.axes) == 6 and figure.get_supxlabel() == "cost ε = 1, for all together"
+    assert any("2. no chart: an answer with 3 keys" in text for ax in figure.axes for text in texts(ax))
+    for row in made:
+        for ax in row:
+            labelled(ax)
+            assert "cost" not in ax.get_xlabel()
+    boxes = [ax.get_tightbbox() for row in made for ax in row]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_a_workload_that_cannot_be_drawn_is_refused() -> None:
+    for answers in ((answer("k b year n", [("a", True, 1, 1)]),), (answer("n", [(1,)]),) * 31):
+        with pytest.raises(dpsql.ProgrammingError) as caught:
+            Answers(answers=answers, cost="ε = 1").plot()
+        assert caught.value.code == "plot" and caught.value.try_
 
 
 def test_numbers_of_public_tables_are_drawn() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dpsql.answers.answer import Answer
 from dpsql.answers.asked import Asked
 from dpsql.answers.chart_svg import CHART_STYLE, chart_html
-from dpsql.answers.charted import charts
+from dpsql.answers.charted import pictured
 from dpsql.answers.display import as_csv, charged, interval_text, printable, shown
 from dpsql.answers.html_page import code, document, figures, folded, paragraph
 from dpsql.errors import ProgrammingError
@@ -79,7 +79,7 @@ def _told(answer: Answer) -> Iterator[str]:
     if not answer.size:
         yield paragraph("No row.", "dim")
     try:
-        yield from (chart_html(chart) for chart in charts(answer))
+        yield from (chart_html(chart) for chart in pictured(answer))
     except ProgrammingError as fault:
         yield paragraph(f"No chart: {fault.reason}.", "dim")
     if 0 < answer.size <= MOST_ROWS and not all(column.exact for column in answer.columns):

@@ -3,6 +3,10 @@
 A wide picture has the names of its bars at the left and their numbers at the right; a narrow one has both above each bar. Names
 are wrapped, and of what stands along an axis as much is named as has room (`chart_texts`, `chart_axes`). Every mark has a title,
 which is seen when a pointer rests on it.
+
+A picture is XML, and stands alone but for its colours, which are CSS variables of what it stands in (`html_page`). It has the
+elements and attributes that `server/console/picture.js` knows, and no style, as browsers refuse styles where a policy of content
+forbids them.
 """
 
 from __future__ import annotations
@@ -14,14 +18,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpsql.answers.chart_axes import ChartAxis, Tick, axis_of, day_ticks, place_of, ticks
-from dpsql.answers.chart_texts import LINE, SIZE, text_width, wrapped
-from dpsql.answers.charted import Chart, Series
+from dpsql.answers.chart_texts import LINE, SIZE, shortened, text_width, wrapped
+from dpsql.answers.charted import MOST_BARS, Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import paragraph, picture
 
-WIDE, NARROW = 720, 340  # pixels; pictures are shown no larger
+WIDE, NARROW = 720, 300  # pixels; pictures are shown no larger
 BAR, GAP, EDGE = 14, 10, 6  # pixels: thickness, between columns, and around a picture
 NAMES, NUMBERS = 0.3, 0.3  # of the width, at most: for names, and for numbers beside bars
+OF_GROUPS = 0.7  # how opaque their bars are, so that intervals stand out from them
 HEIGHT = 260  # of a line's picture, without what stands below
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6", "12 3", "5 5")  # lines are told apart in print too
 CHART_STYLE = """
@@ -33,8 +38,8 @@ CHART_STYLE = """
 
 def chart_html(chart: Chart) -> str:
     """A chart with its title, and with what its marks mean below."""
-    told = "".join(paragraph(note, "dim") for note in chart.notes)
-    return (f"<figure class=chart><figcaption>{html.escape(chart.title)}</figcaption>"
+    told = "".join(paragraph(sentence, "dim") for sentence in chart.sentences)
+    return (f"<figure class=chart><figcaption>{html.escape(chart.caption)}</figcaption>"
             f"<div class=wide-picture>{chart_svg(chart, WIDE)}</div><div class=narrow>{chart_svg(chart, NARROW)}</div>"
             f"{told}</figure>")
 
@@ -47,7 +52,12 @@ def chart_svg(chart: Chart, width: int) -> str:
         parts, height = _lines(chart, width)
     else:
         parts, height = _bars(chart, width)
-    return picture(parts, width, math.ceil(height), f"chart of {chart.title}")
+    return picture(parts, width, math.ceil(height), f"{form_of(chart)} of {chart.caption}")
+
+
+def form_of(chart: Chart) -> str:
+    """As what a chart is drawn."""
+    return "lines" if chart.lines else "bars" if chart.key else "dot"
 
 
 # -- bars
@@ -135,7 +145,7 @@ def _series_name(chart: Chart, series: Series) -> str:
 def _bar(chart: Chart, mark: _Mark, columns: _Columns, y: float) -> tuple[str, float]:
     """A bar with its texts, from `y` on, and where it ends."""
     series = chart.series[mark.series]
-    colour = "var(--bar)" if not chart.second else f"var(--c{mark.series % len(DASHES)})"
+    fill = f"fill='var(--c{mark.series % len(DASHES)})' fill-opacity='{OF_GROUPS}'" if chart.second else "fill='var(--bar)'"
     if columns.beside:
         height = max(len(mark.names), len(mark.words), 1) * LINE + 4.0
         middle = y + height / 2
@@ -143,7 +153,7 @@ def _bar(chart: Chart, mark: _Mark, columns: _Columns, y: float) -> tuple[str, f
     else:
         texts, below = _above(mark, columns.width, y)
         middle, height = below + BAR / 2 + 2, below + BAR + 8 - y
-    drawn = _whisker(series, mark.at, columns.bars, middle, colour, bar=bool(chart.key))
+    drawn = _whisker(series, mark.at, columns.bars, middle, fill, bar=bool(chart.key))
     return f"<g>{_title(chart, mark.series, mark.at)}{drawn}{''.join(texts)}</g>", y + height
 
 
@@ -162,22 +172,22 @@ def _stacked(lines: Sequence[str], x: float, middle: float, anchor: str) -> list
     return [_text(x, top + SIZE + LINE * i, line, anchor) for i, line in enumerate(lines)]
 
 
-def _whisker(series: Series, at: int, axis: ChartAxis, y: float, colour: str, *, bar: bool) -> str:
+def _whisker(series: Series, at: int, axis: ChartAxis, y: float, fill: str, *, bar: bool) -> str:
     """A bar from zero, or a dot, with its interval; nothing for NULL."""
     value, (below, above) = series.values[at], series.drawn_ends
     if not math.isfinite(value):
         return ""
     zero, x = axis.at(0.0), axis.at(value)
-    drawn = f"<circle cx='{x:.1f}' cy='{y:.1f}' r='4' fill='var(--mark)'/>"
+    drawn = f"<circle cx='{x:.1f}' cy='{y:.1f}' r='4' class='mark' fill='var(--mark)'/>"
     if bar:
         drawn = (f"<rect x='{min(zero, x):.1f}' width='{abs(x - zero):.1f}' y='{y - BAR / 2:.1f}' height='{BAR}' "
-                 f"fill='{colour}' fill-opacity='.7'/>{_line(zero, y - 9, zero, y + 9, 'var(--dim)')}")
+                 f"class='mark' {fill}/>{_line(zero, y - 9, zero, y + 9, 'var(--dim)')}")
     low, high = axis.at(value - below[at]), axis.at(value + above[at])
     if not below[at] and not above[at]:
         return drawn
     caps = "".join(_line(end, y - 4, end, y + 4, "var(--mark)")
                    for end, length in ((low, below[at]), (high, above[at])) if length)
-    return f"{drawn}{_line(low, y, high, y, 'var(--mark)')}{caps}"
+    return f"{drawn}<g class='interval'>{_line(low, y, high, y, 'var(--mark)')}{caps}</g>"
 
 
 # -- lines
@@ -212,24 +222,26 @@ def _lines(chart: Chart, width: int) -> tuple[list[str], float]:
 
 def _one_line(chart: Chart, i: int, series: Series, along: ChartAxis, upwards: ChartAxis) -> str:
     """A line in its band, broken where there is no number, and a point with a title for each number."""
-    colour, dash = f"var(--c{i % len(DASHES)})", DASHES[i % len(DASHES)]
-    parts = []
+    colour, parts = f"var(--c{i % len(DASHES)})", []
+    below, above = series.drawn_ends
     for run in _runs(series):
-        points = [(along.at(place_of(series.keys[at])), series.values[at], at) for at in run]
-        below, above = series.drawn_ends
-        high = [f"{x:.1f},{upwards.at(value + above[at]):.1f}" for x, value, at in points]
-        low = [f"{x:.1f},{upwards.at(value - below[at]):.1f}" for x, value, at in points]
-        middle = " ".join(f"{x:.1f},{upwards.at(value):.1f}" for x, value, _ in points)
-        if len(points) > 1:
-            parts.append(f"<polygon points='{' '.join([*high, *reversed(low)])}' fill='{colour}' fill-opacity='.2'/>")
-            parts.append(f"<polyline points='{middle}' fill='none' stroke='{colour}' stroke-width='1.5' "
-                         f"stroke-dasharray='{dash}'/>")
-        else:
-            parts.append(_line(points[0][0], upwards.at(points[0][1] + above[run[0]]), points[0][0],
-                               upwards.at(points[0][1] - below[run[0]]), colour))
-        parts += [f"<circle cx='{x:.1f}' cy='{upwards.at(value):.1f}' r='2.5' fill='{colour}'>{_title(chart, i, at)}</circle>"
-                  for x, value, at in points]
+        xs = [along.at(place_of(series.keys[at])) for at in run]
+        ys, highs, lows = ([upwards.at(series.values[at] + far) for at, far in zip(run, fars, strict=True)] for fars in (
+            [0.0] * len(run), [above[at] for at in run], [-below[at] for at in run]))
+        if len(run) > 1:
+            parts.append(f"<polygon points='{_points([*xs, *reversed(xs)], [*highs, *reversed(lows)])}' fill='{colour}' "
+                         "fill-opacity='.2'/>")
+            parts.append(f"<polyline points='{_points(xs, ys)}' fill='none' stroke='{colour}' stroke-width='1.5'{_dashes(i)}/>")
+        if len(run) == 1 or chart.bars <= MOST_BARS:  # more of them would hide the band
+            parts += [f"<g class='interval' stroke-opacity='.6'>{_line(x, high, x, low, colour)}</g>"
+                      for x, high, low in zip(xs, highs, lows, strict=True) if high != low]
+        parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='2.5' class='mark' fill='{colour}'>{_title(chart, i, at)}</circle>"
+                  for x, y, at in zip(xs, ys, run, strict=True)]
     return f"<g>{''.join(parts)}</g>"
+
+
+def _points(xs: Sequence[float], ys: Sequence[float]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
 
 
 def _runs(series: Series) -> Iterator[list[int]]:
@@ -259,10 +271,15 @@ def _entries(chart: Chart, width: int, y: float) -> tuple[list[str], float]:
         if x > EDGE and x + wide - 2 * GAP > width - EDGE:
             x, y, row = float(EDGE), y + row, 0.0
         parts.append(f"<line x1='{x:.1f}' x2='{x + 26:.1f}' y1='{y + 8:.1f}' y2='{y + 8:.1f}' stroke='var(--c{i % len(DASHES)})' "
-                     f"stroke-width='2' stroke-dasharray='{DASHES[i % len(DASHES)]}'/>")
+                     f"stroke-width='2'{_dashes(i)}/>")
         parts += [_text(x + 34, y + SIZE + LINE * at, line) for at, line in enumerate(lines)]
         x, row = x + wide, max(row, LINE * len(lines))
     return parts, y + row
+
+
+def _dashes(i: int) -> str:
+    """How the line of a series is broken; the first is not."""
+    return f" stroke-dasharray='{DASHES[i % len(DASHES)]}'" if i % len(DASHES) else ""
 
 
 # -- what all have
@@ -277,9 +294,10 @@ def _ticks_below(found: Sequence[Tick], top: float, y: float) -> Iterator[str]:
 
 def _title(chart: Chart, i: int, at: int) -> str:
     series = chart.series[i]
-    of = [f"{chart.key}: {number(series.keys[at])}"] if chart.key else []
-    of += [f"{chart.second}: {series.name}"] if chart.second else []
-    return f"<title>{html.escape(', '.join([*of, f'{chart.name}: {series.words[at]}']))}</title>"
+    of = [(chart.key, number(series.keys[at]))] if chart.key else []
+    of += [(chart.second, series.name)] if chart.second else []
+    told = [f"{name}: {shortened(text)}" for name, text in (*of, (chart.name, series.words[at]))]
+    return f"<title>{html.escape(', '.join(told))}</title>"
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 SIZE = 12  # of letters, in pixels
 LINE = 15  # from one line of text to the next
-LONGEST = 200  # letters of a name that are shown; the title of its mark has all
+LONGEST = 200  # letters of a name that are shown; tables have all
 _WIDTHS = {letter: width for letters, width in (
     ("iIjlJ'|", 0.36), ("tfr.,:;!()[]{}/\\-` ", 0.45), ('"*_', 0.52), ("mw", 0.98), ("MWOQG%@", 1.0), ("#+<=>~^&", 0.84),
     ("ABCDEFHKLNPRSTUVXYZ", 0.78)) for letter in letters}
@@ -29,11 +29,15 @@ def _letter_width(letter: str) -> float:
     return 1.02 if letter < "\u1100" else 1.4
 
 
+def shortened(text: str) -> str:
+    """The text, or its beginning and dots where it has more letters than `LONGEST`."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST - 2]} …"
+
+
 def wrapped(text: str, width: float) -> list[str]:
     """The text in lines of at most this width, in pixels. A word that is wider is broken; a text of more than `LONGEST` letters
     ends in dots."""
-    text = " ".join(text.split()) or "''"
-    text = text if len(text) <= LONGEST else f"{text[:LONGEST - 2]} …"
+    text = shortened(" ".join(text.split()) or "''")
     lines = [""]
     for word in text.split(" "):
         for part in _broken(word, width):

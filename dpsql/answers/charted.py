@@ -5,18 +5,21 @@ How it is drawn is for others: `plots` draws with matplotlib, `chart_svg` for pa
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsql.answers.answer import Answer
-from dpsql.answers.display import Ends, charged, half_width, interval_text, meaning, number, shown
+from dpsql.answers.chart_texts import shortened
+from dpsql.answers.display import Ends, charged, half_width, interval_text, meaning, number, printable, shown
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Type
 
 MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart
-FEW = 3  # different numbers from which on a line says more than bars
+MOST_POINTS = 2000  # of the lines of a picture, which is not as many pixels wide
+FEW, FEW_BARS = 3, 8  # different numbers from which on a line can be drawn; and up to which bars say as much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class Chart:
     second  the name of what makes groups of bars or several lines, empty where there is one series
     lines   whether a line is drawn, along `key` as numbers or dates; otherwise bars, or a dot where there is no key
     whole   whether the keys are whole numbers
+    intervals  which share of its intervals hold the exact numbers, such as 95 %; empty where there are none
     notes   what the marks mean, and what is not drawn
     cost    what the answer cost
     """
@@ -60,6 +64,7 @@ class Chart:
     lines: bool
     whole: bool
     series: tuple[Series, ...]
+    intervals: str
     notes: tuple[str, ...]
     cost: str
 
@@ -69,26 +74,55 @@ class Chart:
         return f"{self.name} by {' and '.join(filter(None, (self.key, self.second)))}" if self.key else self.name
 
     @property
+    def caption(self) -> str:
+        """The title, and that there are intervals."""
+        return f"{self.title}, with {self.intervals} intervals" if self.intervals else self.title
+
+    @property
+    def few(self) -> bool:
+        """Whether the keys are numbers, but so few that they are rather names than places along an axis."""
+        keys = {key for series in self.series for key in series.keys}
+        return len(keys) <= FEW_BARS and not any(isinstance(key, dt.date) for key in keys)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The notes, as they stand below a picture."""
+        return tuple(f"{note[:1].upper()}{note[1:]}." for note in self.notes)
+
+    @property
     def bars(self) -> int:
         """How many numbers are drawn."""
         return sum(len(series.keys) for series in self.series)
 
 
-def charts(answer: Answer, columns: Sequence[str] = ()) -> list[Chart]:
+def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False) -> list[Chart]:
     """The charts of columns of numbers, by their names; by default, of all. Each has the same keys.
 
     What is drawn depends on the keys: without any, a dot; one text or truth value, or a few numbers, bars; one number or date, a
-    line in a band. A second key makes groups of bars or several lines. Raises ProgrammingError where there is nothing to draw or
-    too much.
+    line in a band, or with `bars` bars as well. A second key makes groups of bars or several lines. Raises ProgrammingError where
+    there is nothing to draw or too much.
     """
     numbers = _numbers(answer, columns)
     x, second = _order(answer, _keys(answer, numbers))
-    continuous = x is not None and _continuous(answer, x)
-    return [Chart(name=answer.columns[column].name, key="" if x is None else answer.columns[x].name,
-                  second="" if second is None else answer.columns[second].name, lines=continuous,
+    continuous = x is not None and _continuous(answer, x) and not bars
+    return [Chart(name=_titled(answer, column), key="" if x is None else _titled(answer, x),
+                  second="" if second is None else _titled(answer, second), lines=continuous,
                   whole=x is not None and answer.columns[x].type is Type.BIGINT,
                   series=_series(answer, column, x, second, continuous=continuous),
+                  intervals="" if answer.columns[column].exact else f"{answer.confidence * 100:g} %",
                   notes=tuple(_notes(answer, column, x, continuous=continuous)), cost=charged(answer)) for column in numbers]
+
+
+def pictured(answer: Answer, *, bars: bool = False) -> list[Chart]:
+    """The charts of all columns, for pages and browsers. Raises ProgrammingError as `charts` does, and at once for more rows
+    than `MOST_POINTS`."""
+    if answer.size > MOST_POINTS:
+        raise ProgrammingError(f"{answer.size:,} rows are more than a picture can show", code="plot", try_=f"LIMIT {MOST_POINTS}")
+    return charts(answer, bars=bars)
+
+
+def _titled(answer: Answer, column: int) -> str:
+    return shortened(printable(answer.columns[column].name))
 
 
 def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> list[str]:
@@ -99,6 +133,8 @@ def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> l
         lines.append(f"at its widest, it spans {2 * widest:,.3g}")
     if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
         lines.append("an interval without an end is drawn on its other side only")
+    if continuous and any(row[column] is None for row in answer.rows):
+        lines.append(f"where {answer.columns[column].name} is NULL, the line is broken")
     if continuous and x is not None and any(row[x] is None for row in answer.rows):
         lines.append(f"rows whose {answer.columns[x].name} is NULL are not drawn")
     if continuous and x is not None and any(

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 LIGHT = {"text": "#1d2329", "dim": "#5b6570", "line": "#d5dae0", "page": "#fff", "band": "#dde7f3", "bar": "#5f8fc4",
          "mark": "#16324f", "good": "#23703f", "bad": "#b3372f", "unsure": "#8a6414", "none": "#6b7076", "near": "#e3f1e7",
-         "far": "#f6d9d5", "model": "#eceef1", "c0": "#1f5fa8", "c1": "#b3372f", "c2": "#23703f", "c3": "#8a6414",
-         "c4": "#7a3fa0", "c5": "#0f6f78", "c6": "#a8326e", "c7": "#5b6570", "c8": "#5a5a12", "c9": "#8b4513"}
+         "far": "#f6d9d5", "model": "#eceef1", "c0": "#1f5fa8", "c1": "#b35000", "c2": "#23703f",
+         "c3": "#7a3fa0", "c4": "#b3372f", "c5": "#0f6f78", "c6": "#a8326e", "c7": "#5b6570", "c8": "#6b5f00", "c9": "#4b3a8f"}
 DARK = {"text": "#e4e7ea", "dim": "#a3acb5", "line": "#3a424b", "page": "#14181c", "band": "#243447", "bar": "#3f6d9e",
-        "mark": "#f0d9a8", "good": "#6cc08a", "bad": "#ef8a80", "unsure": "#d9b45c", "none": "#9aa1a8", "near": "#1d3a29",
-        "far": "#562a26", "model": "#262c33", "c0": "#7fb2ea", "c1": "#ef8a80", "c2": "#6cc08a", "c3": "#d9b45c", "c4": "#c79be8",
-        "c5": "#5cc4cf", "c6": "#ee8cbc", "c7": "#a3acb5", "c8": "#c3c75e", "c9": "#e0a070"}
+        "mark": "#fff8e6", "good": "#6cc08a", "bad": "#ef8a80", "unsure": "#d9b45c", "none": "#9aa1a8", "near": "#1d3a29",
+        "far": "#562a26", "model": "#262c33", "c0": "#7fb2ea", "c1": "#f0a050", "c2": "#6cc08a", "c3": "#c79be8",
+        "c4": "#ef8a80", "c5": "#5cc4cf", "c6": "#ee8cbc", "c7": "#a3acb5", "c8": "#d0c350", "c9": "#a9a4f5"}
 PAPER = {**LIGHT, "text": "#000", "dim": "#444", "line": "#bbb"}
 """The colours of screens and of paper. What is read or told apart by its colour stands out from the page by 4.5 to 1 or more."""
 
@@ -22,6 +22,7 @@ def _colours(palette: Mapping[str, str]) -> str:
     return " ".join(f"--{name}: {colour};" for name, colour in palette.items())
 
 
+SVG = "http://www.w3.org/2000/svg"  # by which a picture is one also where it stands alone
 MOST_BESIDE = 4  # columns on a narrow screen
 
 STYLE = f"""
@@ -71,7 +72,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 def picture(parts: Iterable[str], width: int, height: int, label: str) -> str:
     """A picture of SVG parts, with words for those who cannot see it."""
-    head = f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='{html.escape(label)}'>"
+    head = f"<svg xmlns='{SVG}' viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='{html.escape(label)}'>"
     return f"{head}{''.join(parts)}</svg>"
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from dpsql.answers.answer import Answer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME, LINE = 60, 24  # letters: of a name, and of each of its lines
 WIDTH, BESIDE, HEIGHT, PER_BAR = 6.4, 1.6, 4.0, 0.32  # inches; BESIDE is for a legend
+ACROSS, MOST_AXES = 2, 30  # charts beside each other, and in a figure, of a workload
 
 
 def plot(answer: Answer, columns: Sequence[str] = (), ax: Axes | None = None) -> Axes | list[Axes]:
@@ -37,18 +39,75 @@ def plot(answer: Answer, columns: Sequence[str] = (), ax: Axes | None = None) ->
                                try_=f"plot({made[0].name!r}, ax=ax)")
     places = _places(made) if ax is None else [ax]
     for at, chart in zip(places, made, strict=True):
-        draw = _draw_lines if chart.lines else _draw_bars if chart.key else _draw_dot
-        draw(at, chart.series)
-        _label(at, chart)
+        _draw(at, chart)
     return places[0] if len(places) == 1 else places
+
+
+def plot_together(answers: Sequence[Answer], cost: str) -> list[list[Axes]]:
+    """Draws the answers of a workload in a grid on a new figure, each column of numbers on axes of its own, titled with the
+    number of its statement. Returns the axes of each answer: none where it cannot be drawn, and the reason stands in its place.
+    `cost` is what all cost together, in words.
+
+    Raises ProgrammingError where no answer can be drawn, or there are more than `MOST_AXES` charts, and InterfaceError where
+    matplotlib is not installed.
+    """
+    made = [_charts_or_reason(answer) for answer in answers]
+    cells = [(i, cell) for i, found in enumerate(made) for cell in found]
+    if all(isinstance(cell, str) for _, cell in cells):
+        raise ProgrammingError("none of the answers can be drawn", code="plot", try_="GROUP BY one or two keys")
+    if len(cells) > MOST_AXES:
+        raise ProgrammingError(f"{len(cells)} charts are too many for one figure", code="plot", try_="plots.plot(made[0])")
+    drawn: list[list[Axes]] = [[] for _ in answers]
+    for at, (i, cell) in zip(_grid([cell for _, cell in cells], cost), cells, strict=True):
+        if isinstance(cell, str):
+            at.set_axis_off()
+            at.text(0, 1, textwrap.fill(f"{i + 1}. no chart: {cell}", LINE * 2), va="top", transform=at.transAxes)
+        else:
+            _draw(at, cell)
+            at.set_title(f"{i + 1}. {at.get_title(loc='left')}", loc="left")
+            drawn[i].append(at)
+    return drawn
+
+
+def _charts_or_reason(answer: Answer) -> Sequence[Chart | str]:
+    """The charts without the cost, which is of all answers together; or why there are none."""
+    try:
+        return [replace(chart, cost="") for chart in charts(answer)]
+    except ProgrammingError as fault:
+        return [fault.reason]
+
+
+def _grid(cells: Sequence[Chart | str], cost: str) -> list[Axes]:
+    """A new figure with places for these, row by row, each as high as it needs."""
+    pyplot = extra("matplotlib.pyplot", "plot")
+    heights = [max(map(_height, cells[i:i + ACROSS])) for i in range(0, len(cells), ACROSS)]
+    across = min(len(cells), ACROSS)
+    figure, axes = pyplot.subplots(len(heights), across, figsize=((WIDTH + BESIDE) * across, sum(heights)), squeeze=False,
+                                   layout="constrained", height_ratios=heights)
+    figure.supxlabel(_plain(cost), fontsize="small")
+    places = list(axes.flat)
+    for unused in places[len(cells):]:
+        unused.set_axis_off()
+    return places[:len(cells)]
+
+
+def _height(cell: Chart | str) -> float:
+    if isinstance(cell, str):
+        return 1.0
+    return HEIGHT if cell.lines else 1.4 + PER_BAR * max(cell.bars, 2)
+
+
+def _draw(ax: Axes, chart: Chart) -> None:
+    draw = _draw_lines if chart.lines else _draw_bars if chart.key else _draw_dot
+    draw(ax, chart.series)
+    _label(ax, chart)
 
 
 def _places(made: Sequence[Chart]) -> list[Axes]:
     """A new figure with axes one below another."""
     pyplot = extra("matplotlib.pyplot", "plot")
-    height = HEIGHT if made[0].lines else 1.4 + PER_BAR * max(made[0].bars, 2)
     width = WIDTH + (BESIDE if len(made[0].series) > 1 else 0.0)
-    _, axes = pyplot.subplots(len(made), 1, figsize=(width, height * len(made)), layout="constrained", squeeze=False)
+    _, axes = pyplot.subplots(len(made), 1, figsize=(width, _height(made[0]) * len(made)), layout="constrained", squeeze=False)
     return list(axes[:, 0])
 
 
@@ -93,7 +152,7 @@ def _draw_lines(ax: Axes, series: Sequence[Series]) -> None:
 def _label(ax: Axes, chart: Chart) -> None:
     """What is along each axis, what the colours are, and below what the intervals mean."""
     ax.set_title(_plain(chart.title), loc="left")
-    below = "\n".join(textwrap.fill(line, 90) for line in (*chart.notes, chart.cost))
+    below = "\n".join(textwrap.fill(line, 90) for line in filter(None, (*chart.notes, chart.cost)))
     ax.set_xlabel(_plain(f"{chart.key if chart.lines else chart.name}\n{below}"), fontsize="small")
     ax.set_ylabel(_plain(chart.name if chart.lines else chart.key))
     ax.spines[["top", "right"]].set_visible(False)

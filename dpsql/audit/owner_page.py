@@ -119,7 +119,7 @@ def _over_time(book: BudgetBook) -> Chart:
     lines = [("all", book.entries), *((name, book.of(name)) for name in most if book.of(name))]
     notes = [f"those of the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
     return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False, cost="",
-                 series=tuple(_line(book, name, entries) for name, entries in lines), notes=tuple(notes))
+                 series=tuple(_line(book, name, entries) for name, entries in lines), intervals="", notes=tuple(notes))
 
 
 def _line(book: BudgetBook, name: str, entries: Sequence[Entry]) -> Series:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.answer import of_json as answer_of
@@ -14,6 +15,9 @@ from dpsql.answers.asked import Asked
 from dpsql.answers.new_files import save
 from dpsql.batch.records import Record, encoded
 from dpsql.errors import ProgrammingError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,16 @@ class Answers:
             raise ProgrammingError("nobody is known who asked", code="page", try_="con.workload(...).report(...)")
         cost = "answered before, no cost" if self.stored else self.cost
         save(workload_page(self.answers, self.asked(), cost=cost, notes=self.notes), target)
+
+    def plot(self) -> list[list[Axes]]:
+        """Draws the answers with their intervals on a figure; see `plots.plot_together`. Raises ProgrammingError or
+        InterfaceError."""
+        from dpsql.answers.plots import plot_together
+
+        return plot_together(self.answers, self._price())
+
+    def _price(self) -> str:
+        return "answered before, no cost" if self.stored else f"cost {self.cost}, for all together"
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""

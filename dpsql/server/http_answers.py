@@ -27,6 +27,7 @@ from dpsql.engine.synthesizing import beside
 from dpsql.errors import Error
 from dpsql.extras import extra
 from dpsql.server.described import describe_with
+from dpsql.server.http_charts import charts_of
 from dpsql.server.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
@@ -151,8 +152,8 @@ def _expected(item: Expected) -> dict[str, Any]:
 # -- answers
 
 
-def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None) -> bytes:
-    """The answer of a statement, which is charged."""
+def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, *, charts: bool) -> bytes:
+    """The answer of a statement, which is charged; with its charts where they are asked for."""
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
     columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for title, kind, *_ in cursor.description or ()]
@@ -161,8 +162,9 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
                    for column in answer.columns]
     cells = ([_cell(value) for value in row] for row in rows)
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
-    return b"".join((as_json({"name": name, "columns": columns, **_about(cursor)})[:-1], b',"rows":[', *_in_pieces(cells),
-                     b'],"errors":[', *_in_pieces(errors), b"]}"))
+    drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
+    return b"".join((as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1], b',"rows":[',
+                     *_in_pieces(cells), b'],"errors":[', *_in_pieces(errors), b"]}"))
 
 
 def as_json(value: Any) -> bytes:

@@ -43,9 +43,11 @@ class AskedStatement(AskedBody):
 
 
 class AskedQuery(AskedStatement):
-    """`name` is what the answer is called: it is given back, and is the name of the file where the answer is one of Arrow."""
+    """`name` is what the answer is called: it is given back, and is the name of the file where the answer is one of Arrow. With
+    `charts`, an answer in JSON has its charts."""
 
     name: StrictStr | None = Field(default=None, max_length=200)
+    charts: StrictBool = False
 
 
 class ToldError(BaseModel):
@@ -207,8 +209,24 @@ class CellError(BaseModel):
     error: Cell
 
 
+class ToldChart(BaseModel):
+    """A column of numbers as pictures in SVG, for wide and for narrow places. `number` tells columns of the same name apart, and
+    `notes` say what the marks mean and what is not drawn. Colours are variables of CSS: --text, --dim, --line, --bar, --mark, and
+    of groups --c0 to --c9."""
+
+    number: int
+    column: str
+    form: Literal["bars", "lines", "dot"]
+    caption: str
+    notes: list[str]
+    wide: str
+    narrow: str
+
+
 class ToldAnswer(BaseModel):
-    """Rows, and beside each cell its error. `cost` is empty where nothing was charged; `left` says what is left, in words."""
+    """Rows, and beside each cell its error. `cost` is empty where nothing was charged; `left` says what is left, in words.
+    `charts`, where they were asked for, are of each column of numbers in one or several forms, the best first; `undrawn` says why
+    there are none, or no more."""
 
     name: str | None
     columns: list[AnsweredColumn]
@@ -219,6 +237,8 @@ class ToldAnswer(BaseModel):
     notes: list[str]
     left: str
     confidence: float | None
+    charts: list[ToldChart]
+    undrawn: str | None
 
 
 class StoredAnswer(BaseModel):

@@ -124,7 +124,7 @@ async def query(asked: bodies.AskedQuery, request: Request, session: HttpSession
 
     if ARROW not in request.headers.get("accept", ""):
         body = await desk.ask(session, asked.sql, lambda connection: answers.answered_json(
-            connection, asked.sql, values, asked.name), gone)
+            connection, asked.sql, values, asked.name, charts=asked.charts), gone)
         return Response(body, media_type="application/json")
     body, about = await desk.ask(session, asked.sql, lambda connection: answers.answered_arrow(
         connection, asked.sql, values, errors=errors), gone)

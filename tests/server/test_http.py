@@ -38,6 +38,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.demo import folder
 from dpsql.server import passwords
+from dpsql.server.http_bodies import ToldAnswer
 
 COUNTS = "SELECT sex, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY sex"
 SLOW = "SELECT COUNT(*) FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3"
@@ -122,6 +123,20 @@ def test_what_was_answered_is_free_and_listed(server: HttpRunning) -> None:
     assert bob.get("/api/releases").body["tables"] == [{"name": "syn", "columns": ["sex", "active"]}]
     assert "syn" in {table["name"] for table in bob.get("/api/tables").body["tables"]}
     assert bob.query("SELECT COUNT(*) FROM syn").body["errors"] == [[None]]
+
+
+def test_charts_are_sent_where_they_are_asked_for(ada: HttpClient) -> None:
+    plain, drawn = ada.query(COUNTS).body, ada.query(COUNTS, charts=True).body
+    assert (plain["charts"], plain["undrawn"]) == ([], None) and plain["rows"] == drawn["rows"]
+    assert [(chart["form"], chart["column"]) for chart in drawn["charts"]] == [
+        ("bars", column["name"]) for column in drawn["columns"] if not column["exact"]]
+    assert drawn["charts"][0]["caption"].endswith(", with 95 % intervals") and drawn["undrawn"] is None
+    other = ada.query("SELECT sex, active, sex AS again, COUNT(*) FROM people GROUP BY sex, active", charts=True).body
+    listed = ada.query("SHOW TABLES", charts=True).body
+    assert (other["charts"], listed["charts"]) == ([], []) and other["undrawn"] and listed["undrawn"]
+    for body in (plain, drawn, other, listed):
+        ToldAnswer.model_validate(body)
+    assert ada.query(COUNTS, charts="yes").status == 400
 
 
 def test_account_and_tables(ada: HttpClient) -> None:

@@ -86,7 +86,7 @@ def chart(console: Any, sql: str, drawn: str | None = None) -> None:
     card = console.run(sql)
     console.price("answered before")
     card.get_by_role("tab", name="Chart").click()
-    card.locator("svg").wait_for()
+    card.locator("svg:visible").wait_for()
     if drawn is not None:
         card.get_by_label("Drawn as").select_option(drawn)
 

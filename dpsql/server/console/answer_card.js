@@ -16,7 +16,7 @@ let count = 0;
  * @typedef {import("./numbers.js").Column} Column
  * @typedef {import("./numbers.js").Told} Told
  * @typedef {{columns: Column[], rows: unknown[][], errors: Told[][], cost: string, stored: boolean, notes: string[],
- *   left: string, confidence: number | null}} Answer
+ *   left: string, confidence: number | null, charts: import("./chart_panel.js").Chart[], undrawn: string | null}} Answer
  */
 
 /** @param {string} sql @param {Answer} answer @param {() => void} edit */

@@ -54,7 +54,7 @@ export function askPage(publicWords) {
     if (running || statement.text === "") return;
     clearTimeout(timer);
     const stop = begun();
-    const told = await inTurn(() => outcome(post("/api/query", {sql: statement.text})));
+    const told = await inTurn(() => outcome(post("/api/query", {sql: statement.text, charts: true})));
     stop();
     const edit = () => (editor.write(statement.text), editor.focus());
     if (told.refused) {

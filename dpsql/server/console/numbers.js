@@ -14,8 +14,7 @@ export const isNumeric = (column) => NUMERIC.test(column.type.toUpperCase());
 
 const isWhole = (column) => WHOLE.test(column.type.toUpperCase());
 
-/** @param {Column} column */
-export const isTemporal = (column) => /DATE|TIME/.test(column.type.toUpperCase());
+const isTemporal = (column) => /DATE|TIME/.test(column.type.toUpperCase());
 
 /** A value; digits follow from its interval. @param {unknown} value @param {Column} column @param {Told} [told] */
 export function shown(value, column, told = null) {
@@ -51,9 +50,6 @@ export function end(value) {
   const number = value === null || value === undefined ? NaN : Number(value);
   return Number.isFinite(number) ? number : null;
 }
-
-/** A number for an axis. */
-export const plain = (value) => value.toLocaleString("en-US", {maximumSignificantDigits: 6});
 
 /** A moment as the day and minute where the reader is. @param {string} at in ISO form */
 export function moment(at) {
