@@ -92,7 +92,7 @@ def budget_of_analyst(connection: Connection) -> dict[str, Any]:
     entries = releases_of(connection.session)[-MOST_TOLD:]
     return {"budget": spending.budget, "words": spending.about, "accounts": [_line(account) for account in spending.accounts],
             "history": [{"at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge),
-                         "answered": entry.body is not None} for entry in entries]}
+                         "outcome": entry.outcome} for entry in entries]}
 
 
 def _line(account: BudgetLine) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class ChargedStatement(BaseModel):
     at: str
     sql: str
     cost: str
-    answered: bool
+    outcome: Literal["answered", "failed", "running"]
 
 
 class ToldBudget(BaseModel):

@@ -29,13 +29,13 @@ class HttpServer:
     """HTTP over listening sockets. `names` are those under which it is reached, beside its address."""
 
     def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset()) -> None:
-        self._desk = desk
+        self._desk, self.accepting = desk, asyncio.Event()
         app = Guard(application(desk, console_files()), desk, names=names)
         self._server = AcceptingServer(desk, uvicorn.Config(
             app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
             proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,
             timeout_graceful_shutdown=max(1, round(desk.limits.stop_seconds))),
-            None if tls is None else tls_terms(tls, "http/1.1").context)
+            None if tls is None else tls_terms(tls, "http/1.1").context, self.accepting)
 
     async def serve(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
         """Serve clients until `stop` is set; then statements that run are finished, for as long as the limits say."""
@@ -58,9 +58,10 @@ class HttpServer:
 class AcceptingServer(uvicorn.Server):
     """Accepts connections itself, as these are counted before TLS begins; signals are the front's."""
 
-    def __init__(self, desk: HttpDesk, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, desk: HttpDesk, config: uvicorn.Config, tls: ssl.SSLContext | None, accepting: asyncio.Event) -> None:
+        """`accepting` is set when it accepts."""
         super().__init__(config)
-        self._desk, self._tls = desk, tls
+        self._desk, self._tls, self._are_accepted = desk, tls, accepting
         self._accepting: set[asyncio.Task[None]] = set()
         self._beginning: set[asyncio.Task[None]] = set()
 
@@ -70,6 +71,7 @@ class AcceptingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
         self._accepting = {asyncio.create_task(self._accept(sock)) for sock in sockets or []}
+        self._are_accepted.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._accepting | self._beginning:

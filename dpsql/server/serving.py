@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.policy import read_policy
-from dpsql.engine.opening import find_ledger
+from dpsql.engine.opening import find_ledger, noticed
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server.doorkeeper import Doorkeeper
@@ -37,7 +39,9 @@ from dpsql.server.server_limits import ServerLimits
 from dpsql.server.shut_in import be_unreadable
 from dpsql.server.vault import Vault
 
+LOG = logging.getLogger("dpsql.server")
 FRONT = "dpsql.server.front_serving:serve_front"
+BEGINNING = 60.0  # seconds that the front may take until it accepts clients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,9 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     user = None if front_user is None else _numbers_of(front_user)
     declared = read_policy(policy)
-    Ledger(*find_ledger(declared)).close()  # or each analyst would be told what is wrong, and the owner not
+    with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:  # or what is wrong would first be noticed by an analyst
+        for note in {text: None for budget in declared.budgets for text in noticed(declared, None, ledger, budget)[0]}:
+            LOG.warning("%s", note)
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
     listening = [listen_on(host, port) for host, port in addresses]
@@ -103,10 +109,24 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         assert front.stdin is not None
         with front.stdin as pipe:
             pipe.write(settings.as_json().encode())
-        threading.Thread(target=serve_control, args=(ours, vault), daemon=True).start()
-        with _stopping(front):
-            ready(*reached)
+        accepts = threading.Event()
+        threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
+        with _stopping(front, accepts):
+            if _has_begun(front, accepts):
+                ready(*reached)
             return front.wait()
+
+
+def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event) -> bool:
+    """Whether the front accepts clients; it has ended otherwise, or was asked to. Raises OperationalError where it takes too
+    long."""
+    end = time.monotonic() + BEGINNING
+    while not accepts.wait(0.02):
+        if front.poll() is not None:
+            return False
+        if time.monotonic() > end:
+            raise OperationalError("the process that serves clients has not begun in time", code="front")
+    return True
 
 
 def _numbers_of(name: str) -> tuple[int, int]:
@@ -125,11 +145,15 @@ def _numbers_of(name: str) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _stopping(front: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A context in which SIGTERM and SIGINT end the front, which answers its clients first."""
+def _stopping(front: subprocess.Popen[bytes], accepts: threading.Event) -> Iterator[None]:
+    """A context in which SIGTERM and SIGINT end the front, which answers its clients first, as soon as it knows of signals."""
     def stop(*told: Any) -> None:
-        with contextlib.suppress(OSError):
-            front.terminate()
+        def end() -> None:
+            accepts.wait(BEGINNING)
+            with contextlib.suppress(OSError):
+                front.terminate()
+
+        threading.Thread(target=end, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -108,10 +108,9 @@ class Client:
     # -- from other tasks
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does. It may end by itself before; the next one is never meant, unless it has
-        just begun, as with PostgreSQL."""
+        """Interrupt the statement that runs, if one does. It may end by itself before; the next one is never meant."""
         if self._working and self._seat is not None:
-            asyncio.get_running_loop().run_in_executor(None, _quietly, self._seat.cancel)
+            _quietly(self._seat.cancel)
 
     def stop(self) -> None:
         """Tell the client that the server stops: now, or when its statement is answered."""

@@ -171,7 +171,7 @@ ROOMS = {
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1210),
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 535),
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
-        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1147),
+        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1166),
     "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 290),
     "measurements": (below("dpsql.measurements"), 2551),
     "extensions": (below("dpsql.extensions"), 1055),
@@ -182,8 +182,8 @@ ROOMS = {
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
-        "departure", "doorkeeper", "front_process", "logins", "passwords", "plain_values", "serving", "shut_in", "vault",
-        "vault_calls")], 1287),
+        "departure", "doorkeeper", "front_process", "logins", "passwords", "plain_values", "proof_attempts", "serving", "shut_in",
+        "vault", "vault_calls")], 1370),
 }
 
 

@@ -116,7 +116,7 @@ def test_what_was_answered_is_free_and_listed(server: HttpRunning) -> None:
     assert first["cost"].startswith("ε = 0.01") and "bob" in first["left"] + "all analysts bob" and first["name"] == "a name"
     assert [found["sql"] for found in bob.get("/api/releases").body["answers"]] == [COUNTS]
     made = bob.get("/api/budget").body
-    assert [(entry["sql"], entry["answered"]) for entry in made["history"]] == [(COUNTS, True)]
+    assert [(entry["sql"], entry["outcome"]) for entry in made["history"]] == [(COUNTS, "answered")]
     assert all(0 < account["share"] < 1 for account in made["accounts"])
     assert bob.query("CREATE SYNTHETIC TABLE syn AS SELECT sex, active FROM people").status == 200
     assert bob.get("/api/releases").body["tables"] == [{"name": "syn", "columns": ["sex", "active"]}]

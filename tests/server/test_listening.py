@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -305,6 +306,19 @@ def test_sigterm_stops_both_processes(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert code(raw.until("")) == "57P01"
         assert server.process.wait(20) == 0 and not Path(f"/proc/{front[0]}").exists()
+
+
+def test_sigterm_is_heard_as_soon_as_the_server_says_that_it_serves(tmp_path: Path) -> None:
+    policy = folder.export(tmp_path / "demo")
+    with served(policy, budget="study", terms=("--http", "127.0.0.1:0")) as server:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 0
+    early = subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"],
+                             stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
+    wait_until(lambda: children(early.pid))
+    time.sleep(0.1)  # the front has begun, and knows of no signals
+    early.send_signal(signal.SIGTERM)
+    assert early.wait(20) == 0
 
 
 def test_the_vault_ends_with_its_front(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ class ControlHere:
 
     def channel(self) -> VaultChannel:
         number, socket = cast(Any, self.vault.channel())
-        return VaultChannel(socket, lambda: threading.Thread(target=self.vault.interrupt, args=(number,), daemon=True).start())
+        return VaultChannel(socket, lambda statement: threading.Thread(
+            target=self.vault.interrupt, args=(number, statement), daemon=True).start())
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
         add(users)
     keeper = Doorkeeper(policy=folder / "dpsql.toml", users=passwords.WatchedUsers(users))
     made = opened or functools.partial(_session, folder)
-    vault = Vault(lambda user, database: made(user), keeper.authenticate)
+    vault = Vault(lambda user, database: made(user), keeper.authenticate, pace=None)
     allowed = ServerLimits(**limits)
     sockets = listen_on("127.0.0.1", 0)
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()
