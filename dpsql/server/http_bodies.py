@@ -96,7 +96,8 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price."""
+    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price;
+    `promise` says why what is promised can be believed."""
 
     name: str
     budget: str
@@ -105,6 +106,7 @@ class OwnAccount(BaseModel):
     policy: str
     price: str | None
     notes: list[str]
+    promise: list[str]
     limits: ToldLimits
 
 
@@ -178,8 +180,17 @@ class ExpectedError(BaseModel):
     words: str
 
 
+class PlanBranch(BaseModel):
+    """A line of a plan, why it is so, and the lines that hang below it."""
+
+    words: str
+    because: str
+    children: list[PlanBranch]
+
+
 class ToldPrice(BaseModel):
-    """What EXPLAIN tells. `left_after` is what would be left of each account, in words; `plan` has its lines."""
+    """What EXPLAIN tells. `left_after` is what would be left of each account, in words; `plan` has its lines, and `tree` the same
+    for programs."""
 
     cost: str
     left_after: str
@@ -188,6 +199,7 @@ class ToldPrice(BaseModel):
     errors: list[ExpectedError]
     notes: list[str]
     plan: list[str]
+    tree: list[PlanBranch]
 
 
 class AnsweredColumn(BaseModel):

@@ -10,13 +10,15 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.console_files import console_files
 from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_guard import HEAD_BYTES, Guard
+from dpsql.server.http_errors import refused
+from dpsql.server.http_guard import CLOSING, HEAD_BYTES, Guard, protecting
 from dpsql.server.http_routes import application
 from dpsql.server.listening import TlsFiles, tls_terms
 from dpsql.server.server_limits import ServerLimits
@@ -145,6 +147,16 @@ class TimedProtocol(H11Protocol):
             self._request.stop()
         else:
             self._request.start(self._limits.request_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is answered as other mistakes are; the library would say what it found."""
+        refusal = refused(400, "http", "this is no request of HTTP/1.1")
+        headers = {**protecting(self.scheme or ""), **CLOSING, "Cache-Control": "no-store", "Content-Type": "application/json"}
+        head = h11.Response(status_code=refusal.status, reason=b"Bad Request",
+                            headers=[(name.encode(), value.encode()) for name, value in headers.items()])
+        for event in (head, h11.Data(data=refusal.as_bytes()), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()

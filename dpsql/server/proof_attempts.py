@@ -1,10 +1,10 @@
 """How often passwords may be guessed, whatever becomes of the front: proofs that failed delay others of the same name.
 
 The front delays the logins of an address (`login_delays`), which a front in other hands need not do; and what it says of
-addresses is not believed here. So proofs are counted by the name that they are for: of one name, FREE at once and then one each GAP; of all
-names together, more. Whoever comes earlier waits for their turn; who would wait for longer than LONGEST is refused, and can try
-again: there is no lock that outlasts an attack. A proof that succeeds is not counted. From one address no more fail than are
-allowed here, so that an outsider needs several to make a user wait.
+addresses is not believed here. So proofs are counted by the name that they are for: of one name, 40 may fail at once, and then
+two a second; of all names together, more. Whoever comes earlier waits for their turn; who would wait for longer than LONGEST is
+refused, and can try again: no lock outlasts an attack. A proof that succeeds is not counted. From one address fewer fail, as the
+front delays them, so that an outsider needs several to make a user wait.
 
 Names that are nobody's are counted like others. What is kept of a name is forgotten when it says nothing any more; as all names
 together are limited too, there are never many of them.
