@@ -98,23 +98,24 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], policy=policy.name,
                              tls=tls, needs_tls=needs_tls[0], limits=limits or ServerLimits())
     be_unreadable()
-    with contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder:
+    accepts = threading.Event()
+    with (contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder,
+          _stopping(accepts) as running):
         if user is not None:
             os.chown(folder, *user)
         with theirs:
             front = start_front(FRONT, theirs, folder=Path(folder), readable=[] if tls is None else tls.paths, user=user,
                                 handles=tuple(numbers), input=subprocess.PIPE)
+        running.append(front)
         for sock in sockets:
             sock.close()
         assert front.stdin is not None
         with front.stdin as pipe:
             pipe.write(settings.as_json().encode())
-        accepts = threading.Event()
         threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
-        with _stopping(front, accepts):
-            if _has_begun(front, accepts):
-                ready(*reached)
-            return front.wait()
+        if _has_begun(front, accepts):
+            ready(*reached)
+        return front.wait()
 
 
 def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event) -> bool:
@@ -145,22 +146,27 @@ def _numbers_of(name: str) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _stopping(front: subprocess.Popen[bytes], accepts: threading.Event) -> Iterator[None]:
-    """A context in which SIGTERM and SIGINT end the front, which answers its clients first, as soon as it knows of signals."""
+def _stopping(accepts: threading.Event) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A context in which SIGTERM and SIGINT end the front that is put in a list, as soon as it knows of signals: it answers its
+    clients first."""
+    running: list[subprocess.Popen[bytes]] = []
+
     def stop(*told: Any) -> None:
         def end() -> None:
             accepts.wait(BEGINNING)
-            with contextlib.suppress(OSError):
-                front.terminate()
+            for front in running:
+                with contextlib.suppress(OSError):
+                    front.terminate()
 
         threading.Thread(target=end, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield running
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if front.poll() is None:
-            front.kill()
-            print("the front was still running, and was ended", file=sys.stderr)
+        for front in running:
+            if front.poll() is None:
+                front.kill()
+                print("the front was still running, and was ended", file=sys.stderr)
