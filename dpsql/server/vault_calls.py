@@ -159,7 +159,7 @@ CONSTANT: Mapping[str, Callable[[], BaseException]] = {
 SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "role", "cancelled", "too-large", "naming",
                                   "data-changed"})
 """Codes of errors about files, users and the like whose words name nothing of the owner's machine."""
-NAMING: Mapping[type[Error], str] = {
+ABOUT: Mapping[type[Error], str] = {
     errors.LedgerError: "the ledger", errors.PolicyError: "the policy", errors.OptionError: "the policy",
     errors.IntegrityError: "the data", errors.OperationalError: "the data, or a file of the owner's,",
     errors.InterfaceError: "the server"}
@@ -182,9 +182,9 @@ def told(fault: BaseException) -> Fault:
             return Fault("InvalidPlan", (str(fault),))
         case _ if name in CONSTANT and type(fault) in CONSTANT.values():
             return Fault(name)
-        case Error() if KNOWN.get(name) is type(fault) and fault.code not in SAID and isinstance(fault, (*NAMING,)):
+        case Error() if KNOWN.get(name) is type(fault) and fault.code not in SAID and isinstance(fault, (*ABOUT,)):
             LOG.warning("an analyst was refused: %s", fault)
-            about = next(words for kind, words in NAMING.items() if isinstance(fault, kind))
+            about = next(words for kind, words in ABOUT.items() if isinstance(fault, kind))
             return Fault(name, (f"{about} cannot be used at present; the log of the server says why", fault.code,
                                 "telling the owner of the data", None, "", "", "SQL"))
         case Error() if KNOWN.get(name) is type(fault):
