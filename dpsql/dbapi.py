@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -240,13 +241,20 @@ class Connection:
         Before its charge it ends with an OperationalError. After it, its queries of the database are stopped: it fails as any
         statement that fails after its charge, and the charge is kept. What was read already is still answered.
         """
-        with self._state:
-            session, number = self._session, self._asked
-            if not self._running or session is None:
-                return
-            session.interrupted.set()
-        while self._running and self._asked == number:
-            session.kernel.interrupt()  # again and again: a statement makes several queries, one after the other
+        self.interrupting()()
+
+    def interrupting(self) -> Callable[[], None]:
+        """What does so, now or later, to the statement that runs now, and to no other one."""
+        return functools.partial(self._interrupt, self._asked)
+
+    def _interrupt(self, number: int) -> None:
+        while True:  # again and again: a statement makes several queries, one after the other
+            with self._state:  # so that no other statement begins meanwhile
+                session = self._session
+                if session is None or not self._running or self._asked != number:
+                    return
+                session.interrupted.set()
+                session.kernel.interrupt()
             time.sleep(0.02)
 
     @guarded

@@ -73,7 +73,7 @@ def bounds_of(column: Column) -> str:
 def listed_releases(entries: Sequence[Entry]) -> Listing:
     """The statements that were charged, oldest first."""
     rows = tuple((entry.seq, entry.at, entry.account.analyst, price_in_words(entry.charge),
-                  "answered" if entry.body else "failed", entry.sql) for entry in entries)
+                  entry.outcome, entry.sql) for entry in entries)
     return Listing(columns=(("number", Type.BIGINT), ("at", Type.VARCHAR), ("analyst", Type.VARCHAR), ("charge", Type.VARCHAR),
                             ("outcome", Type.VARCHAR), ("statement", Type.VARCHAR)), rows=rows)
 

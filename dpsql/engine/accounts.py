@@ -43,5 +43,5 @@ def left_in_budget(session: Session) -> list[str]:
 
 
 def releases_of(session: Session) -> list[Entry]:
-    """The statements this analyst was charged for, with their answers."""
+    """The statements this analyst was charged for."""
     return session.ledger.entries(session.budget.name, session.analyst)

@@ -117,10 +117,10 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
 
 
 def open_session(database: str | Path | None, policy: str | Path | None, ledger: str | Path | None, terms: ConnectionTerms, *,
-                 make_store: MakeStore | None = None) -> Session:
+                 make_store: MakeStore | None = None, places: bool = True) -> Session:
     """Open the policy, the database and the ledger. `make_store` is called where the data are large and no store of them is in
-    force, unless the policy says otherwise; if it says that there may be one now, the data are opened again. Raises PolicyError,
-    OptionError, OperationalError or LedgerError."""
+    force, unless the policy says otherwise; if it says that there may be one now, the data are opened again. Without `places`,
+    the session's notes do not say where files are. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     first, confidence = terms.price, terms.exact_confidence
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
@@ -131,7 +131,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
-    notes, fresh = noticed(declared, database, book, budget.name, there)
+    notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
@@ -230,11 +230,12 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 
 
 def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str,
-            there: Mapping[str, tuple[Path, ...]] | None = None) -> tuple[list[str], bool]:
+            there: Mapping[str, tuple[Path, ...]] | None = None, *, places: bool = True) -> tuple[list[str], bool]:
     """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before.
-    `there` are the files of its tables, where they were found already."""
+    `there` are the files of its tables, where they were found already; without `places`, the ledgers are not named."""
     gone = [name for name in book.budgets if name not in declared.budgets]
-    notes = [f"the ledger {book.place} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
+    named = f" {book.place}" if places else ""
+    notes = [f"the ledger{named} holds charges to {', '.join(gone)}, which the policy does not name; they are not counted "
              "in its budgets, so if a budget was renamed, give it its old name again"] if gone else []
     there = _files_there(declared) if there is None else there
     now = Served(data=marks(_private_files(declared, database, there), _private_places(declared)),
@@ -243,8 +244,8 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
                  policy=str(Path(declared.path).resolve()))
     for old in others(now):
         if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
-            notes.append(f"these data were served before under {old.told()}, to protect each {old.entity}; what was spent there "
-                         "is not counted here, and both together protect less than either promises")
+            notes.append(f"these data were served before under {old.told(places=places)}, to protect each {old.entity}; what was "
+                         "spent there is not counted here, and both together protect less than either promises")
     return notes, note(now)
 
 

@@ -31,8 +31,9 @@ class Served:
     place: str
     policy: str
 
-    def told(self) -> str:
-        return f"ledger {self.place}, budget {self.budget}"
+    def told(self, *, places: bool = True) -> str:
+        """In words; without `places`, these say nothing of where it is."""
+        return f"{f'ledger {self.place}' if places else 'a ledger that the log of the server names'}, budget {self.budget}"
 
 
 def marks(files: Sequence[Path], places: Sequence[str] = ()) -> tuple[str, ...]:

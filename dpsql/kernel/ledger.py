@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import random
 import secrets
@@ -72,7 +73,7 @@ UNWRITABLE = "the right to write it, room on its disk, and no other program that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One statement that was charged. `body` is its stored answer, None where it failed after the charge."""
+    """One statement that was charged. `body` is its stored answer; None where it failed after the charge, or is running."""
 
     seq: int
     at: str
@@ -80,6 +81,11 @@ class Entry:
     sql: str
     charge: Charge
     body: str | None
+    running: bool = False
+
+    @property
+    def outcome(self) -> str:
+        return "running" if self.running else "failed" if self.body is None else "answered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +253,9 @@ class Ledger:
                             digest)
 
     @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError where that cannot be.
+    def alone(self, name: str, seconds: float = math.inf) -> Iterator[None]:
+        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError where that cannot be, and
+        TimeoutError where others are in it for more than some seconds.
 
         What is charged inside is committed by the session that keeps others out, or not at all: so it is there before another one
         gets in, also where the session ends in between.
@@ -256,7 +263,9 @@ class Ledger:
         self._ready()
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(self._running.alone(name))
+                held.enter_context(self._running.alone(name, seconds))
+            except TimeoutError:
+                raise
             except OSError:
                 raise self._no_file() from None
             except StoreFault as fault:
@@ -267,10 +276,10 @@ class Ledger:
             finally:
                 self._held, self._alone = self._held - 1, self._alone - 1
 
-    def naming(self, account: Account, name: str) -> contextlib.AbstractContextManager[None]:
+    def naming(self, account: Account, name: str, seconds: float = math.inf) -> contextlib.AbstractContextManager[None]:
         """A context in which nobody else gives something of an account this name; see `alone`."""
         told = f"{account.named.budget}\n{account.named.analyst}\n{name.lower()}"
-        return self.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}")
+        return self.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}", seconds)
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
@@ -301,9 +310,11 @@ class Ledger:
             found = self._events(f"{LISTS} AND {whose} ORDER BY seq", budget, *names)
             if len(found) != chain.listed(budget, account):
                 raise self._damaged()
+            with self._asking():
+                over = {event.answers for event in found if event.kind == "answer"} | chain.all_failed(budget) | chain.forgiven
         bodies = {event.answers: event.body for event in found if event.kind == "answer"}
         return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
-                      body=bodies.get(event.seq)) for event in found if event.kind == "charge"]
+                      body=bodies.get(event.seq), running=event.seq not in over) for event in found if event.kind == "charge"]
 
     def texts(self, account: Account, word: str, most: int) -> list[str]:
         """The different statements with a word, in letters of either case, that an account was charged for: the newest ones,

@@ -347,9 +347,11 @@ class SessionLocks:
             self.end(seq)
 
     @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        number = self._store.number(f"alone {name}")
+    def alone(self, name: str, seconds: float) -> Iterator[None]:
+        number, end = self._store.number(f"alone {name}"), time.monotonic() + seconds
         while not self._store.rows("SELECT pg_try_advisory_lock($1)", number)[0][0]:
+            if time.monotonic() > end:
+                raise TimeoutError
             time.sleep(0.05)
         try:
             yield

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,12 +75,17 @@ class Running:
         return False
 
     @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time; others wait. Raises OSError where no lock is possible."""
+    def alone(self, name: str, seconds: float) -> Iterator[None]:
+        """A context that one process, and one thread, is in at a time; others wait, and raise TimeoutError after some seconds.
+        Raises OSError where no lock is possible."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            end = time.monotonic() + seconds
+            while not _locked(handle):
+                if time.monotonic() > end:
+                    raise TimeoutError
+                time.sleep(0.02)
             yield
         finally:
             os.close(handle)
@@ -96,3 +102,11 @@ class Running:
 
     def _file(self, seq: int) -> Path:
         return self._folder / str(seq)
+
+
+def _locked(handle: int) -> bool:
+    """Whether the lock of a file is taken now. Raises OSError where no lock is possible."""
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -60,7 +60,8 @@ class RefusedOnWire(Exception):
 
 
 class Seat(Protocol):
-    """One analyst's connection. Its methods run in threads, one at a time; `cancel` alone comes from another thread meanwhile.
+    """One analyst's connection. Its methods run in threads, one at a time; `cancel` alone comes from another thread meanwhile,
+    and returns at once.
 
     All of them raise RefusedOnWire.
     """

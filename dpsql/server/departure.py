@@ -7,9 +7,10 @@ Claim: until an outcome leaves, nothing that another call can see depends on whe
 the beginning and of k. Proof: the kernel waits here before it writes an answer or a failure (`kernel.run`), so until then the
 ledger has a charge without either, as for a statement that runs, and the lock that keeps its slot; the channel, the front's
 thread and the slot of the account are waiting for it, too. An interruption that comes before the step has the statement fail,
-whether it was over or not. A vault that ends meanwhile writes nothing, so both count as failed. From the step on only what is
-released is worked on, and nothing of the statement runs any more. So how exactly a thread is woken, and how long the answer takes
-to be written, is decided by what else the machine does, but for traces in its caches and in the accounts of its scheduler.
+whether it was over or not; it names its statement by number, so one that comes later meets no other. A vault that ends meanwhile
+writes nothing, so both count as failed. From the step on only what is released is worked on, and nothing of the statement runs
+any more. So how exactly a thread is woken, and how long the answer takes to be written, is decided by what else the machine does,
+but for traces in its caches and in the accounts of its scheduler.
 
 Intermediate releases of a script are not held: the front sees when they come, and its analyst sees only what follows from the
 outcome. What a machine shows of its load, a grid does not hide; the guide to the promise says what remains.

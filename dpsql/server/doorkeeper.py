@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dpsql.errors import OperationalError
 from dpsql.server import logins
 from dpsql.server.doors import MALFORMED, WRONG, FirstProof
 from dpsql.server.passwords import User, Verifier, WatchedUsers
+from dpsql.server.proof_attempts import ProofAttempts
 from dpsql.server.vault import Say
 
 
@@ -25,6 +26,7 @@ class Doorkeeper:
     policy: Path
     users: WatchedUsers
     certificate: str | None = None
+    attempts: ProofAttempts = field(default_factory=ProofAttempts)
 
     def authenticate(self, name: str, say: Say) -> Callable[[], str]:
         """Let a client prove that it knows the password of a name. Returned is what tells the role of the user, and raises
@@ -35,9 +37,10 @@ class Doorkeeper:
             first = FirstProof.of_bytes(say(b"first"))
             exchange = logins.Exchange(verifier, mechanism=first.mechanism, certificate=self.certificate if first.bound else None)
             final = say(exchange.challenge(first.message))
-            last = exchange.proven(final)
-            if not known:
-                raise logins.NotProven
+            with self.attempts.one(name):
+                last = exchange.proven(final)
+                if not known:
+                    raise logins.NotProven
         except logins.NotProven as fault:
             raise OperationalError("the name or the password is wrong", code=MALFORMED if fault.malformed else WRONG) from None
         say(last)
@@ -61,9 +64,9 @@ class Doorkeeper:
         user = self._user(name)
         price: dict[str, Any] = dict(user.price)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the session's notes say it
+            warnings.simplefilter("ignore", UserWarning)  # the session's notes say it, and the log
             return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
-                                make_store=make_store)
+                                make_store=make_store, places=False)
 
 
 def _removed() -> OperationalError:

@@ -41,10 +41,15 @@ class Control:
             raise OperationalError("too many analysts are connected", code="busy", try_="connecting later")
         return VaultChannel(socket.socket(fileno=handles[0]), functools.partial(self._interrupt, number))
 
-    def _interrupt(self, number: int) -> None:
-        """Have the statement that a channel runs stop, without waiting for that."""
+    def ready(self) -> None:
+        """Say that clients are accepted, and that SIGTERM is waited for."""
         with self._turn:
-            self._vault.send(json.dumps({"interrupt": number}).encode())
+            self._vault.send(json.dumps({"ready": None}).encode())
+
+    def _interrupt(self, number: int, statement: int) -> None:
+        """Have a statement of a channel stop, by its number, if it runs, without waiting for that."""
+        with self._turn:
+            self._vault.send(json.dumps({"interrupt": [number, statement]}).encode())
 
 
 def main(arguments: list[str]) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dpsql
@@ -60,19 +60,22 @@ def _installed() -> list[str]:
                    *places, *programs})
 
 
-def serve_control(front: socket.socket, vault: Vault) -> None:
-    """In the vault: answer what the front asks on the control socket, until it goes. What is no message ends it."""
+def serve_control(front: socket.socket, vault: Vault, ready: Callable[[], None] = lambda: None) -> None:
+    """In the vault: answer what the front asks on the control socket, until it goes. What is no message ends it. `ready` is
+    called when the front says that it accepts clients."""
     with front:
         while data := front.recv(MOST_ASKED):
             try:
-                asked = json.loads(data)
-                what, number = next(iter(asked.items()))
-            except (ValueError, AttributeError, StopIteration, RecursionError):
+                (what, which), = json.loads(data).items()
+            except (ValueError, AttributeError, RecursionError):
                 return
-            if what == "channel":
-                _hand_over(front, vault)
-            elif what == "interrupt" and type(number) is int:
-                threading.Thread(target=vault.interrupt, args=(number,), daemon=True).start()
+            match what, which:
+                case "channel", None:
+                    _hand_over(front, vault)
+                case "interrupt", [int(), int()]:
+                    threading.Thread(target=vault.interrupt, args=which, daemon=True).start()
+                case "ready", None:
+                    ready()
 
 
 def _hand_over(front: socket.socket, vault: Vault) -> None:

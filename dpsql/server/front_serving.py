@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpsql.server.doors import VaultDoor
@@ -21,17 +21,17 @@ def serve_front(control: Control) -> None:
     """Serve clients until SIGTERM or SIGINT. What it is told is on its input; see `serving`."""
     settings = json.loads(sys.stdin.read())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    asyncio.run(_served(VaultDoor(control), settings))
+    asyncio.run(_served(VaultDoor(control), settings, control.ready))
 
 
-async def _served(door: VaultDoor, settings: Mapping[str, Any]) -> None:
+async def _served(door: VaultDoor, settings: Mapping[str, Any], ready: Callable[[], None]) -> None:
     tls = None if settings["tls"] is None else TlsFiles(**settings["tls"])
     server = ListeningServer(door=door, tls=None if tls is None else tls_terms(tls), needs_tls=settings["needs_tls"],
                              limits=ServerLimits(**settings["limits"]))
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    serving = [server.serve(_sockets(settings["sockets"]), stop)]
+    serving, accepting = [server.serve(_sockets(settings["sockets"]), stop)], [server.accepting]
     if settings["http_sockets"]:
         from dpsql.server.http_desk import HttpDesk  # FastAPI takes a while, and many servers have no need of it
         from dpsql.server.http_listening import HttpServer
@@ -39,7 +39,14 @@ async def _served(door: VaultDoor, settings: Mapping[str, Any]) -> None:
         desk = HttpDesk(door=door, limits=server.limits, use=server.use, failed=server.failed, policy=settings["policy"])
         http = HttpServer(desk, tls=tls, names=frozenset(settings["http_names"]))
         serving.append(http.serve(_sockets(settings["http_sockets"]), stop))
-    await asyncio.gather(*serving)
+        accepting.append(http.accepting)
+    await asyncio.gather(*serving, _told_when(accepting, ready))
+
+
+async def _told_when(accepting: Sequence[asyncio.Event], ready: Callable[[], None]) -> None:
+    for each in accepting:
+        await each.wait()
+    ready()
 
 
 def _sockets(numbers: list[int]) -> list[socket.socket]:

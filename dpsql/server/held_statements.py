@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.server_limits import ServerLimits
@@ -27,7 +28,7 @@ class PreparedOnWire:
 class PortalOnWire:
     """A statement with its parameters, and its outcome as far as it was taken: None before it is executed.
 
-    Only the connection's own task changes it. `size` is in bytes.
+    Only the connection's own task changes it. `size` is in bytes; `suspended` is closed when no rows wait any more.
     """
 
     statement: PreparedOnWire
@@ -35,6 +36,7 @@ class PortalOnWire:
     formats: tuple[int, ...]
     size: int
     outcome: Outcome | None = None
+    suspended: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
 
 class HeldStatements:
@@ -57,7 +59,7 @@ class HeldStatements:
         """Raises RefusedOnWire as `hold_statement` does."""
         if name and name in self._portals:
             raise RefusedOnWire(f"portal \"{name}\" already exists", sqlstate="42P03")
-        self._portals.pop(name, None)
+        self.drop_portal(name)
         self._check(len(self._portals), portal.size)
         self._portals[name] = portal
 
@@ -78,11 +80,13 @@ class HeldStatements:
         self._statements.clear()
 
     def drop_portal(self, name: str) -> None:
-        self._portals.pop(name, None)
+        if name in self._portals:
+            self._portals.pop(name).suspended.close()
 
     def end_of_transaction(self) -> None:
         """Portals last until then."""
-        self._portals.clear()
+        for name in [*self._portals]:
+            self.drop_portal(name)
 
     def _check(self, number: int, size: int) -> None:
         held = sum(statement.size for statement in self._statements.values()) + sum(

@@ -10,11 +10,13 @@ import datetime as dt
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from dpsql import guides
 from dpsql.answers.answer import Answer
 from dpsql.answers.listings import described_column, price_in_words
 from dpsql.answers.spending import ALL, BudgetLine, Spending
@@ -24,7 +26,7 @@ from dpsql.engine.accounts import accounts_of, releases_of
 from dpsql.engine.answering import charge_of
 from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import beside
-from dpsql.errors import Error
+from dpsql.errors import Error, OperationalError
 from dpsql.extras import extra
 from dpsql.server.described import describe_with
 from dpsql.server.http_charts import charts_of
@@ -47,6 +49,7 @@ def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dic
     return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
             "confidence": float(session.confidence), "policy": policy,
             "price": None if session.price is None else str(session.price), "notes": list(session.notes),
+            "promise": guides.points("promise"),
             "limits": {"text_bytes": limits.text_bytes, "statements_a_minute": limits.statements_a_minute,
                        "statements_at_once": limits.statements_of_account, "idle_seconds": limits.session_idle_seconds,
                        "session_seconds": limits.session_seconds}}
@@ -93,7 +96,7 @@ def budget_of_analyst(connection: Connection) -> dict[str, Any]:
     entries = releases_of(connection.session)[-MOST_TOLD:]
     return {"budget": spending.budget, "words": spending.about, "accounts": [_line(account) for account in spending.accounts],
             "history": [{"at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge),
-                         "answered": entry.body is not None} for entry in entries]}
+                         "outcome": entry.outcome} for entry in entries]}
 
 
 def _line(account: BudgetLine) -> dict[str, Any]:
@@ -140,7 +143,21 @@ def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any
     left = "; ".join(f"{account.whose or ALL}: {account.left()}" for account in (short or after))
     return {"cost": made.cost, "left_after": f"not enough is left: {left}" if short else left, "affordable": not short,
             "stored": made.stored, "errors": [_expected(item) for item in made.expected], "notes": list(made.notes),
-            "plan": str(made).splitlines()}
+            "plan": str(made).splitlines(), "tree": tree_of(str(made).splitlines())}
+
+
+def tree_of(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Lines as a tree: what is indented hangs below the line before it. What stands behind a gap in a line says why."""
+    root: list[dict[str, Any]] = []
+    path = [(-1, root)]
+    for line in filter(str.strip, lines):
+        depth, (words, *why) = len(line) - len(line.lstrip()), re.split(r" {2,}", line.strip())
+        while path[-1][0] >= depth:
+            path.pop()
+        below: list[dict[str, Any]] = []
+        path[-1][1].append({"words": words, "because": " ".join(why), "children": below})
+        path.append((depth, below))
+    return root
 
 
 def _expected(item: Expected) -> dict[str, Any]:
@@ -152,8 +169,9 @@ def _expected(item: Expected) -> dict[str, Any]:
 # -- answers
 
 
-def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, *, charts: bool) -> bytes:
-    """The answer of a statement, which is charged; with its charts where they are asked for."""
+def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, most: int, *, charts: bool) -> bytes:
+    """The answer of a statement, which is charged; with its charts where they are asked for. Raises OperationalError where that
+    would have more than `most` bytes."""
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
     columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for title, kind, *_ in cursor.description or ()]
@@ -163,8 +181,14 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     cells = ([_cell(value) for value in row] for row in rows)
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
     drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
-    return b"".join((as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1], b',"rows":[',
-                     *_in_pieces(cells), b'],"errors":[', *_in_pieces(errors), b"]}"))
+    made = bytearray()
+    for piece in chain((as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1], b',"rows":['), _in_pieces(cells),
+                       (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
+        made += piece
+        if len(made) > most:
+            raise OperationalError(f"an answer in JSON has {most} bytes at most", code="answer-size",
+                                   try_="Accept: application/vnd.apache.arrow.stream; the answer is kept, and again it is free")
+    return bytes(made)
 
 
 def as_json(value: Any) -> bytes:

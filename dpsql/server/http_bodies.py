@@ -98,7 +98,8 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price."""
+    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price;
+    `promise` says why what is promised can be believed."""
 
     name: str
     budget: str
@@ -107,6 +108,7 @@ class OwnAccount(BaseModel):
     policy: str
     price: str | None
     notes: list[str]
+    promise: list[str]
     limits: ToldLimits
 
 
@@ -148,7 +150,7 @@ class ChargedStatement(BaseModel):
     at: str
     sql: str
     cost: str
-    answered: bool
+    outcome: Literal["answered", "failed", "running"]
 
 
 class ToldBudget(BaseModel):
@@ -180,8 +182,17 @@ class ExpectedError(BaseModel):
     words: str
 
 
+class PlanBranch(BaseModel):
+    """A line of a plan, why it is so, and the lines that hang below it."""
+
+    words: str
+    because: str
+    children: list[PlanBranch]
+
+
 class ToldPrice(BaseModel):
-    """What EXPLAIN tells. `left_after` is what would be left of each account, in words; `plan` has its lines."""
+    """What EXPLAIN tells. `left_after` is what would be left of each account, in words; `plan` has its lines, and `tree` the same
+    for programs."""
 
     cost: str
     left_after: str
@@ -190,6 +201,7 @@ class ToldPrice(BaseModel):
     errors: list[ExpectedError]
     notes: list[str]
     plan: list[str]
+    tree: list[PlanBranch]
 
 
 class AnsweredColumn(BaseModel):

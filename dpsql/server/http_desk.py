@@ -176,7 +176,7 @@ class HttpDesk:
         """Have the statement that runs stop; whether one runs."""
         if session.working:
             session.cancelled = True
-            asyncio.get_running_loop().run_in_executor(None, _quietly, session.connection.interrupt)
+            asyncio.get_running_loop().run_in_executor(None, _quietly, session.connection.interrupting())
         return session.working
 
 

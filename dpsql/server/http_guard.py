@@ -32,17 +32,30 @@ from dpsql.server.http_errors import HttpRefusal, fault_of_server, limited, refu
 from dpsql.server.http_sessions import HttpSession
 
 LOG = logging.getLogger("dpsql.server")
-COOKIE, MARK = "dpsql", "x-dpsql"
+MARK = "x-dpsql"
 HEAD_BYTES = 16_384  # of the first line and the headers of a request
 CLOSING: Mapping[str, str] = {"Connection": "close"}
 DEPTH = 10  # of nested lists and objects
 READING = ("GET", "HEAD", "OPTIONS")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
+ENCRYPTED: Mapping[str, str] = {"Strict-Transport-Security": "max-age=31536000"}
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy":
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"}
+
+
+def cookie_of(scope: Scope) -> str:
+    """The name of the cookie. A browser sends cookies to all ports of a host, so it has that of the server; with TLS, the browser
+    takes it from nobody else (`__Host-`)."""
+    _, port = scope["server"] or ("", None)
+    return f"{'__Host-' if scope['scheme'] == 'https' else ''}dpsql-{port}"
+
+
+def protecting(scheme: str) -> Mapping[str, str]:
+    """The headers of every answer by HTTP or HTTPS."""
+    return {**HEADERS, **ENCRYPTED} if scheme == "https" else HEADERS
 
 
 class _Left(Exception):
@@ -66,7 +79,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 begun = True
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in protecting(scope["scheme"]).items():
                     headers[name] = value
                 headers["Cache-Control"] = "no-cache" if told else "no-store"
             await send(message)
@@ -94,7 +107,7 @@ class Guard:
         if sum(map(len, (scope["raw_path"], scope["query_string"], *chain(*headers.raw)))) > HEAD_BYTES:
             raise refused(431, "too-large", f"the head of a request has {HEAD_BYTES} bytes at most", headers=CLOSING)
         host = self._host(scope, headers)
-        session, by_cookie = self._session(headers)
+        session, by_cookie = self._session(headers, cookie_of(scope))
         scope.setdefault("state", {})["session"] = session
         _check_origin(scope, headers, host, by_cookie=by_cookie)
         limits = self._desk.limits
@@ -130,13 +143,13 @@ class Guard:
             return host
         raise refused(403, "host", "the server is not reached by this name", try_="its address, or dpsql serve --http-name NAME")
 
-    def _session(self, headers: Headers) -> tuple[HttpSession | None, bool]:
+    def _session(self, headers: Headers, name: str) -> tuple[HttpSession | None, bool]:
         """The session of a request, if it has one, and whether it is that of a cookie."""
         now, given = time.monotonic(), headers.get("authorization")
         if given is not None:
             scheme, _, token = given.partition(" ")
             return (self._desk.sessions.find(token.strip(), now) if scheme.lower() == "bearer" else None), False
-        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE)
+        cookie = cookie_parser(headers.get("cookie", "")).get(name)
         found = None if cookie is None else self._desk.sessions.find(cookie, now)
         return found, found is not None
 

@@ -10,13 +10,15 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.console_files import console_files
 from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_guard import HEAD_BYTES, Guard
+from dpsql.server.http_errors import refused
+from dpsql.server.http_guard import CLOSING, HEAD_BYTES, Guard, protecting
 from dpsql.server.http_routes import application
 from dpsql.server.listening import TlsFiles, tls_terms
 from dpsql.server.server_limits import ServerLimits
@@ -29,13 +31,13 @@ class HttpServer:
     """HTTP over listening sockets. `names` are those under which it is reached, beside its address."""
 
     def __init__(self, desk: HttpDesk, *, tls: TlsFiles | None, names: frozenset[str] = frozenset()) -> None:
-        self._desk = desk
+        self._desk, self.accepting = desk, asyncio.Event()
         app = Guard(application(desk, console_files()), desk, names=names)
         self._server = AcceptingServer(desk, uvicorn.Config(
             app, http=H11Protocol, ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
             proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEAD_BYTES, timeout_keep_alive=KEPT_SECONDS,
             timeout_graceful_shutdown=max(1, round(desk.limits.stop_seconds))),
-            None if tls is None else tls_terms(tls, "http/1.1").context)
+            None if tls is None else tls_terms(tls, "http/1.1").context, self.accepting)
 
     async def serve(self, sockets: list[socket.socket], stop: asyncio.Event) -> None:
         """Serve clients until `stop` is set; then statements that run are finished, for as long as the limits say."""
@@ -58,9 +60,10 @@ class HttpServer:
 class AcceptingServer(uvicorn.Server):
     """Accepts connections itself, as these are counted before TLS begins; signals are the front's."""
 
-    def __init__(self, desk: HttpDesk, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, desk: HttpDesk, config: uvicorn.Config, tls: ssl.SSLContext | None, accepting: asyncio.Event) -> None:
+        """`accepting` is set when it accepts."""
         super().__init__(config)
-        self._desk, self._tls = desk, tls
+        self._desk, self._tls, self._are_accepted = desk, tls, accepting
         self._accepting: set[asyncio.Task[None]] = set()
         self._beginning: set[asyncio.Task[None]] = set()
 
@@ -70,6 +73,7 @@ class AcceptingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])
         self._accepting = {asyncio.create_task(self._accept(sock)) for sock in sockets or []}
+        self._are_accepted.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._accepting | self._beginning:
@@ -143,6 +147,16 @@ class TimedProtocol(H11Protocol):
             self._request.stop()
         else:
             self._request.start(self._limits.request_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is answered as other mistakes are; the library would say what it found."""
+        refusal = refused(400, "http", "this is no request of HTTP/1.1")
+        headers = {**protecting(self.scheme or ""), **CLOSING, "Cache-Control": "no-store", "Content-Type": "application/json"}
+        head = h11.Response(status_code=refusal.status, reason=b"Bad Request",
+                            headers=[(name.encode(), value.encode()) for name, value in headers.items()])
+        for event in (head, h11.Data(data=refusal.as_bytes()), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -19,7 +19,7 @@ from dpsql.server import http_bodies as bodies
 from dpsql.server.console_files import ConsoleFile
 from dpsql.server.http_desk import HttpDesk
 from dpsql.server.http_errors import HttpRefusal, fault_of_server, not_logged_in, refused
-from dpsql.server.http_guard import COOKIE
+from dpsql.server.http_guard import cookie_of
 from dpsql.server.http_sessions import HttpSession
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -35,7 +35,8 @@ OF_ARROW: Any = {200: {"content": {ARROW: {"schema": {"type": "string", "format"
                        "is in the metadata `dpsql` of the schema."}}
 OF_GUIDE: Any = {200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}}
 _BEARER = HTTPBearer(auto_error=False, description="The token of a login")
-_COOKIE = APIKeyCookie(name=COOKIE, auto_error=False, description="The same token, as browsers send it")
+_COOKIE = APIKeyCookie(name="dpsql-8433", auto_error=False, description="The same token, as browsers send it: 8433 stands for "
+                       "the port of the server, and with TLS the name begins with __Host-")
 
 api = APIRouter(prefix="/api", responses=ERRORS)
 
@@ -59,7 +60,7 @@ async def login(given: bodies.Credentials, request: Request) -> Response:
     address = request.client.host if request.client is not None else ""
     token, session = await desk_of(request).log_in(given.name, given.password, address)
     response = _json({"token": token, "name": session.name, "budget": session.connection.session.budget.name})
-    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/")
+    response.set_cookie(cookie_of(request.scope), token, **_kept(request))
     return response
 
 
@@ -68,7 +69,7 @@ async def logout(request: Request, session: HttpSession = Depends(session_of_req
     """End the session; a statement that runs is interrupted."""
     await desk_of(request).end(session)
     response = _json({})
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    response.delete_cookie(cookie_of(request.scope), **_kept(request))
     return response
 
 
@@ -124,7 +125,7 @@ async def query(asked: bodies.AskedQuery, request: Request, session: HttpSession
 
     if ARROW not in request.headers.get("accept", ""):
         body = await desk.ask(session, asked.sql, lambda connection: answers.answered_json(
-            connection, asked.sql, values, asked.name, charts=asked.charts), gone)
+            connection, asked.sql, values, asked.name, desk.limits.json_bytes, charts=asked.charts), gone)
         return Response(body, media_type="application/json")
     body, about = await desk.ask(session, asked.sql, lambda connection: answers.answered_arrow(
         connection, asked.sql, values, errors=errors), gone)
@@ -157,6 +158,11 @@ async def guide(name: str) -> Response:
 async def _told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
     return Response(await desk_of(request).ask(session, sql, lambda connection: answers.as_json(work(connection))),
                     media_type="application/json")
+
+
+def _kept(request: Request) -> Any:
+    """How a browser keeps the cookie."""
+    return {"path": "/", "httponly": True, "samesite": "strict", "secure": request.url.scheme == "https"}
 
 
 def _json(body: Mapping[str, Any]) -> Response:

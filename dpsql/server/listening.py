@@ -92,6 +92,7 @@ class ListeningServer:
         self.limits, self.door, self.needs_tls = limits, door, needs_tls
         self.certificate = tls.certificate if tls is not None else None
         self.use, self.failed = AccountUse(limits), FailedLogins()
+        self.accepting = asyncio.Event()
         self._tls = tls.context if tls is not None else None
         self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="seat")
         self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="login")  # they wait for clients
@@ -111,6 +112,7 @@ class ListeningServer:
         """Serve clients of listening sockets until `stop` is set; then those that wait are told so, and statements that run are
         finished, for as long as the limits say."""
         accepting = [asyncio.create_task(self._accept(sock)) for sock in sockets]
+        self.accepting.set()
         try:
             await stop.wait()
         finally:

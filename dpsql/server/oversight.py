@@ -42,7 +42,7 @@ def rows_of(listing: str, connection: Connection) -> Sequence[tuple[Any, ...]]:
         raise Unsupported("there are roles on a server alone", code="role", try_="SHOW RELEASES, or dpsql budget")
     if listing == "SPENDING":
         return [(entry.seq, entry.at, entry.account.analyst, *_price(entry.charge),
-                 "failed" if entry.body is None else "answered", entry.sql) for entry in ledger.everything()]
+                 entry.outcome, entry.sql) for entry in ledger.everything()]
     return [(state.analyst, state.statements, *_price(state.spent), *_limit(state),
              *((None, None) if state.analyst is None else (state.failed, state.incidents))) for state in ledger.accounts()]
 

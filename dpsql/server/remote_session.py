@@ -23,6 +23,7 @@ from dpsql.measurements import ComparisonResult, Comparisons
 from dpsql.plan.node import Node
 from dpsql.server.plain_values import encoded
 from dpsql.server.vault_calls import (
+    STATEMENTS,
     AccountState,
     Fault,
     LoginMessage,
@@ -42,10 +43,15 @@ FAILED = ("failed",)  # a step of a script that raised
 class VaultChannel:
     """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
 
-    def __init__(self, vault: socket.socket, interrupt: Callable[[], None] = lambda: None) -> None:
-        """`interrupt` has the statement stop that the channel runs."""
-        self._vault, self.interrupt, self.asked = vault, interrupt, 0  # how often something was asked
+    def __init__(self, vault: socket.socket, interrupt: Callable[[int], None] = lambda number: None) -> None:
+        """`interrupt` has the statement of a number stop, if the channel runs it."""
+        self._vault, self._interrupt, self.asked = vault, interrupt, 0  # how often something was asked
+        self._number = 0  # of the statement that was sent last, as the vault counts them too
         self._tables: Mapping[str, Table] = {}
+
+    def interrupt(self) -> None:
+        """Have the statement stop that was sent last, if it runs, without waiting for that."""
+        self._interrupt(self._number)
 
     def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
         """Bind the channel to the account of a user; `answer` gives what the client answers to a message of the one who checks
@@ -82,6 +88,7 @@ class VaultChannel:
 
     def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
         self.asked += 1
+        self._number += name in STATEMENTS
         try:
             send_frame(self._vault, name.encode() + b"\n" + data)
             return receive_answer(self._vault)
@@ -193,6 +200,7 @@ class RemoteLedger:
         return found
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
+        """Without the answers: the body of an entry tells that there is one."""
         found: list[Entry] = self._channel.call("entries")
         return found
 

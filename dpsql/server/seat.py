@@ -113,7 +113,7 @@ class ConnectionSeat:
         """Interrupt the statement that runs, if one does."""
         if self._busy.locked():
             self._was_cancelled.set()
-            threading.Thread(target=self._connection.interrupt, daemon=True).start()  # it waits until the statement is over
+            threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
 
     def close(self) -> None:
         """Give back what the connection holds."""

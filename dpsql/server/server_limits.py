@@ -29,6 +29,8 @@ class ServerLimits:
     statements_a_minute: int = 1_200  # of one account; preparing counts as well
     prepared: int = 500  # statements, and as many portals, of a connection
     held_bytes: int = 4_194_304  # of the texts of these statements and the parameters of these portals
+    suspended_bytes: int = 67_108_864  # about, of the rows that wait in portals of an account, of which some were fetched
+    json_bytes: int = 33_554_432  # over HTTP: of an answer in JSON
     threads: int = 32
     request_seconds: float = 20.0  # over HTTP: what a client takes to send the head of a request, or its body
     turn_seconds: float = 5.0  # over HTTP: how long a request waits for the one before it of the same session
@@ -44,6 +46,7 @@ class AccountUse:
         self._connected: Counter[str] = Counter()
         self._unproven: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
+        self._suspended: Counter[str] = Counter()
         self._begun: dict[str, deque[float]] = {}
 
     def unproven(self, address: str) -> contextlib.AbstractContextManager[None]:
@@ -56,6 +59,12 @@ class AccountUse:
         return _counted(self._connected, account, self._limits.connections_of_account, RefusedOnWire(
             f"too many connections for role \"{account}\"", sqlstate="53300", severity="FATAL",
             hint=f"an account has {self._limits.connections_of_account} at most"))
+
+    def suspended(self, account: str, size: int) -> contextlib.AbstractContextManager[None]:
+        """A context for rows that an account fetches some at a time; `size` is in bytes. Raises RefusedOnWire."""
+        return _counted(self._suspended, account, self._limits.suspended_bytes, RefusedOnWire(
+            "too many rows of this account wait to be fetched", sqlstate="53400", hint="fetch all of them at once, or close "
+            "other portals; the answer is kept, and asking for it again costs nothing"), size)
 
     def running(self, account: str, now: float) -> contextlib.AbstractContextManager[None]:
         """A context for a statement of an account. Raises RefusedOnWire."""
@@ -74,13 +83,13 @@ class AccountUse:
 
 
 @contextlib.contextmanager
-def _counted(counts: Counter[str], key: str, most: int, refusal: RefusedOnWire) -> Iterator[None]:
-    if counts[key] >= most:
+def _counted(counts: Counter[str], key: str, most: int, refusal: RefusedOnWire, number: int = 1) -> Iterator[None]:
+    if counts[key] + number > most:
         raise refusal
-    counts[key] += 1
+    counts[key] += number
     try:
         yield
     finally:
-        counts[key] -= 1
+        counts[key] -= number
         if not counts[key]:
             del counts[key]

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.policy import read_policy
-from dpsql.engine.opening import find_ledger
+from dpsql.engine.opening import find_ledger, noticed
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server.doorkeeper import Doorkeeper
@@ -37,7 +39,9 @@ from dpsql.server.server_limits import ServerLimits
 from dpsql.server.shut_in import be_unreadable
 from dpsql.server.vault import Vault
 
+LOG = logging.getLogger("dpsql.server")
 FRONT = "dpsql.server.front_serving:serve_front"
+BEGINNING = 60.0  # seconds that the front may take until it accepts clients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,9 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     user = None if front_user is None else _numbers_of(front_user)
     declared = read_policy(policy)
-    Ledger(*find_ledger(declared)).close()  # or each analyst would be told what is wrong, and the owner not
+    with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:  # or what is wrong would first be noticed by an analyst
+        for note in {text: None for budget in declared.budgets for text in noticed(declared, None, ledger, budget)[0]}:
+            LOG.warning("%s", note)
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
     listening = [listen_on(host, port) for host, port in addresses]
@@ -92,21 +98,36 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], policy=policy.name,
                              tls=tls, needs_tls=needs_tls[0], limits=limits or ServerLimits())
     be_unreadable()
-    with contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder:
+    accepts = threading.Event()
+    with (contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder,
+          _stopping(accepts) as running):
         if user is not None:
             os.chown(folder, *user)
         with theirs:
             front = start_front(FRONT, theirs, folder=Path(folder), readable=[] if tls is None else tls.paths, user=user,
                                 handles=tuple(numbers), input=subprocess.PIPE)
+        running.append(front)
         for sock in sockets:
             sock.close()
         assert front.stdin is not None
         with front.stdin as pipe:
             pipe.write(settings.as_json().encode())
-        threading.Thread(target=serve_control, args=(ours, vault), daemon=True).start()
-        with _stopping(front):
+        threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
+        if _has_begun(front, accepts):
             ready(*reached)
-            return front.wait()
+        return front.wait()
+
+
+def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event) -> bool:
+    """Whether the front accepts clients; it has ended otherwise, or was asked to. Raises OperationalError where it takes too
+    long."""
+    end = time.monotonic() + BEGINNING
+    while not accepts.wait(0.02):
+        if front.poll() is not None:
+            return False
+        if time.monotonic() > end:
+            raise OperationalError("the process that serves clients has not begun in time", code="front")
+    return True
 
 
 def _numbers_of(name: str) -> tuple[int, int]:
@@ -125,18 +146,27 @@ def _numbers_of(name: str) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _stopping(front: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A context in which SIGTERM and SIGINT end the front, which answers its clients first."""
+def _stopping(accepts: threading.Event) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A context in which SIGTERM and SIGINT end the front that is put in a list, as soon as it knows of signals: it answers its
+    clients first."""
+    running: list[subprocess.Popen[bytes]] = []
+
     def stop(*told: Any) -> None:
-        with contextlib.suppress(OSError):
-            front.terminate()
+        def end() -> None:
+            accepts.wait(BEGINNING)
+            for front in running:
+                with contextlib.suppress(OSError):
+                    front.terminate()
+
+        threading.Thread(target=end, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield running
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if front.poll() is None:
-            front.kill()
-            print("the front was still running, and was ended", file=sys.stderr)
+        for front in running:
+            if front.poll() is None:
+                front.kill()
+                print("the front was still running, and was ended", file=sys.stderr)

@@ -19,7 +19,7 @@ BY_CODE: Mapping[str, str] = {
     "parameter": "42P02", "parameters": "42P02", "alias": "42712", "interrupted": "57014", "cancelled": "57014",
     "closed": "08003",
     "unknown-setting": "42704", "user": "28000", "bad-setting": "22023", "data-changed": "55000", "account-busy": "53300",
-    "role": "42501",
+    "role": "42501", "naming": "55006", "login-busy": "53300", "answer-size": "54000",
 }
 BY_CLASS: tuple[tuple[type[Error], str], ...] = (
     (errors.BudgetExhausted, "53400"), (errors.LedgerError, "58000"), (errors.Incident, "XX000"),

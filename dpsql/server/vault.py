@@ -38,6 +38,7 @@ from dpsql.server.plain_values import decoded, encoded
 from dpsql.server.vault_calls import (
     ANSWERED,
     OTHER,
+    STATEMENTS,
     AccountState,
     Fault,
     LoginMessage,
@@ -68,11 +69,11 @@ MOST_NAMED = 100  # names that a statement gives
 MOST_TEXT = 2**20  # characters of a statement
 MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
+NAMING = 60.0  # seconds to wait for a name that another connection gives
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
                    "texts", "entries", "spent", "prices", "failed", "refresh", "enter", "leave",
                    "everything", "accounts"})
-STATEMENTS = frozenset({"run", "compare"})  # calls that read private rows
 OVERSEEING = frozenset({"everything", "accounts"})
 ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner": CALLS}
 """The calls of each role: who may spend, and who may see what others asked and spent."""
@@ -104,12 +105,12 @@ class Vault:
         threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
         return number, theirs
 
-    def interrupt(self, number: int) -> None:
-        """Interrupt the statement that a channel runs, if it runs one."""
+    def interrupt(self, number: int, statement: int) -> None:
+        """Interrupt a statement of a channel, by its number, if it is the one that runs."""
         with self._turn:
             found = self._channels.get(number)
         if found is not None:
-            found.interrupt()
+            found.interrupt(statement)
 
     def close(self) -> None:
         """End all channels; statements that run fail."""
@@ -143,9 +144,9 @@ class Channel:
                 if self._account is not None:
                     self._account.close()
 
-    def interrupt(self) -> None:
+    def interrupt(self, statement: int) -> None:
         if self._account is not None:
-            self._account.interrupt()
+            self._account.interrupt(statement)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -201,6 +202,7 @@ class ServedAccount:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
         self._session, self._front, self._role, self._pace = session, front, role, pace
         self._departure = Leaving(pace)  # of the statement that runs, or ran last
+        self._number = 0  # of that statement, as the front counts those that it sends
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
@@ -228,18 +230,22 @@ class ServedAccount:
             inside.close()
         self._session.close()
 
-    def interrupt(self) -> None:
-        """From another thread: have the statement that runs, if there is one, stop as soon as it can. Returns when it is over.
+    def interrupt(self, statement: int) -> None:
+        """From another thread: have the statement of this number, if it runs, stop as soon as it can. Returns when it is over.
 
         One that is over and has not left fails all the same: when it was over, its analyst is not to find out by interrupting.
+        No other one is met: none begins while a thread has the turn, and looks which it is.
         """
         with self._turn:
-            if self._idle.is_set() or self._stopping.is_set():
+            if self._number != statement or self._idle.is_set() or self._stopping.is_set():
                 return
             self._stopping.set()
             self._departure.interrupt()
         while not self._idle.wait(PATIENCE):
-            self._session.kernel.interrupt()
+            with self._turn:
+                if self._number != statement:
+                    return
+                self._session.kernel.interrupt()
 
     def _send(self, answer: Made | ReleasedStep | Fault) -> None:
         try:
@@ -253,7 +259,8 @@ class ServedAccount:
         """The answer to a call, when it may be sent: that to a statement at a step, refusals too."""
         if name not in STATEMENTS:
             return self._outcome(name, data)
-        self._departure = Leaving(self._pace)
+        with self._turn:
+            self._departure, self._number = Leaving(self._pace), self._number + 1
         answer = self._outcome(name, data)
         self._departure.hold()  # at once, where the kernel has waited
         return answer
@@ -416,7 +423,8 @@ class ServedAccount:
         return self._session.ledger.texts(self._session.account, word, most)
 
     def _entries(self) -> list[Entry]:
-        return self._session.ledger.entries(self._session.budget.name, self._session.analyst)
+        """The statements that the account was charged for, without their answers, which may be large."""
+        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
 
     def _spent(self) -> Spent:
         session = self._session
@@ -439,8 +447,7 @@ class ServedAccount:
         """The statements that were charged, without their answers: who asked what is not hidden from a role that may call this,
         and what was answered is."""
         self._session.ledger.refresh()
-        found = self._session.ledger.entries(self._session.budget.name)
-        return [dataclasses.replace(entry, body=None if entry.body is None else ANSWERED) for entry in found]
+        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name))]
 
     def _accounts(self) -> list[AccountState]:
         """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
@@ -456,11 +463,16 @@ class ServedAccount:
     # -- names
 
     def _enter(self, name: str) -> None:
-        """Wait until nobody else gives something of this account a name."""
+        """Wait until nobody else gives something of this account a name: not for ever, as two connections may each wait for a
+        name that the other one has. Raises OperationalError."""
         if not _short(name) or name.lower() in self._naming or len(self._naming) >= MOST_NAMED:
             raise ValueError("a name is given once at a time")
         inside = contextlib.ExitStack()
-        inside.enter_context(self._session.ledger.naming(self._session.account, name))
+        try:
+            inside.enter_context(self._session.ledger.naming(self._session.account, name, NAMING))
+        except TimeoutError:
+            raise OperationalError("another connection of this account gives something this name, and takes long", code="naming",
+                                   try_="again, when it is done; nothing was charged") from None
         self._naming[name.lower()] = inside
 
     def _leave(self, name: str) -> None:
@@ -507,6 +519,10 @@ def _received(front: socket.socket) -> tuple[str, bytes]:
         raise _Gone
     name, _, data = frame.partition(b"\n")
     return name[:MOST_NAME].decode("ascii", "replace"), data
+
+
+def _without_answer(entry: Entry) -> Entry:
+    return dataclasses.replace(entry, body=None if entry.body is None else ANSWERED)
 
 
 def _no_table(name: str, columns: Sequence[Column] | None) -> Table:

@@ -6,6 +6,7 @@ front believes the vault, and never the other way round. Faults cross as the nam
 
 from __future__ import annotations
 
+import logging
 import pickle
 import socket
 import struct
@@ -25,8 +26,10 @@ from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan
 from dpsql.server.plain_values import MOST_BYTES
 
+LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
+STATEMENTS = frozenset({"run", "compare"})  # calls that read private rows; both sides number them
 ANSWERED = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
 
@@ -153,11 +156,20 @@ KNOWN: Mapping[str, type[Error]] = {kind.__name__: kind for kind in vars(errors)
 CONSTANT: Mapping[str, Callable[[], BaseException]] = {
     "Incident": errors.Incident, "Interrupted": errors.Interrupted, "Disagreement": Disagreement,
     "KeyboardInterrupt": KeyboardInterrupt}
+SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "role", "cancelled", "too-large", "naming",
+                                  "data-changed"})
+"""Codes of errors about files, users and the like whose words name nothing of the owner's machine."""
+ABOUT: Mapping[type[Error], str] = {
+    errors.LedgerError: "the ledger", errors.PolicyError: "the policy", errors.OptionError: "the policy",
+    errors.IntegrityError: "the data", errors.OperationalError: "the data, or a file of the owner's,",
+    errors.InterfaceError: "the server"}
+"""Errors whose words may name files and machines, and what they are about; the first class counts."""
 OTHER = Fault("Other")  # which says nothing: in the front it becomes a fault of dpsql itself
 
 
 def told(fault: BaseException) -> Fault:
-    """A fault as the front is told of it. Of one that is not listed here only that there was one."""
+    """A fault as the front is told of it. Of one that is not listed here only that there was one; and of what may name a file or
+    a machine of the owner's only what it is about, as analysts are shown it: the log says the rest."""
     name = type(fault).__name__
     match fault:
         case Refused():
@@ -170,6 +182,11 @@ def told(fault: BaseException) -> Fault:
             return Fault("InvalidPlan", (str(fault),))
         case _ if name in CONSTANT and type(fault) in CONSTANT.values():
             return Fault(name)
+        case Error() if KNOWN.get(name) is type(fault) and fault.code not in SAID and isinstance(fault, (*ABOUT,)):
+            LOG.warning("an analyst was refused: %s", fault)
+            about = next(words for kind, words in ABOUT.items() if isinstance(fault, kind))
+            return Fault(name, (f"{about} cannot be used at present; the log of the server says why", fault.code,
+                                "telling the owner of the data", None, "", "", "SQL"))
         case Error() if KNOWN.get(name) is type(fault):
             return Fault(name, (fault.reason, fault.code, fault.try_, fault.span, fault.subject, fault.text, fault.source))
     return OTHER

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import operator
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -58,6 +59,7 @@ from dpsql.server.held_statements import HeldStatements, PortalOnWire, PreparedO
 from dpsql.server.login_delays import FailedLogins
 from dpsql.server.packets import Gone, clean, error_of, notices_of, violated
 from dpsql.server.server_limits import AccountUse, ServerLimits
+from dpsql.server.shown_answers import CELL
 from dpsql.server.startup import Startup
 from dpsql.server.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
 
@@ -108,10 +110,9 @@ class Client:
     # -- from other tasks
 
     def cancel(self) -> None:
-        """Interrupt the statement that runs, if one does. It may end by itself before; the next one is never meant, unless it has
-        just begun, as with PostgreSQL."""
+        """Interrupt the statement that runs, if one does. It may end by itself before; the next one is never meant."""
         if self._working and self._seat is not None:
-            asyncio.get_running_loop().run_in_executor(None, _quietly, self._seat.cancel)
+            _quietly(self._seat.cancel)
 
     def stop(self) -> None:
         """Tell the client that the server stops: now, or when its statement is answered."""
@@ -141,6 +142,7 @@ class Client:
             LOG.error("a connection ended by a fault of the server")
             self._say_last(_fault("FATAL"))
         finally:
+            self._held.end_of_transaction()
             if self._seat is not None:
                 await asyncio.shield(self._serving.run(self._seat.close))
             await self._packets.close()
@@ -404,13 +406,25 @@ class Client:
         """Send the next rows of a portal; whether there were as many as asked for, so that more may follow."""
         if portal.outcome is None:
             outcome, rows = await self._outcome(portal.statement.text, portal.parameters, portal, most)
+            if most is not None and not rows.last:
+                self._suspend(portal, rows.waiting(outcome))
         else:
             outcome, rows = portal.outcome, await self._rows(portal.outcome, portal.formats, _least(most))
         sent = rows.number
         while await self._send(rows) and (most is None or sent < most):
             rows = await self._rows(outcome, portal.formats, _least(None if most is None else most - sent))
             sent += rows.number
+        if rows.last:
+            portal.suspended.close()
         return most is not None and sent >= most
+
+    def _suspend(self, portal: PortalOnWire, size: int) -> None:
+        """Count the rows of a portal, of which some may wait. Raises RefusedOnWire; then none do."""
+        try:
+            portal.suspended.enter_context(self._serving.use.suspended(self._name, size))
+        except RefusedOnWire:
+            portal.outcome = None
+            raise
 
     def _close(self, message: Close) -> None:
         match message.kind:
@@ -494,6 +508,11 @@ class _Rows:
     encoded: bytes
     number: int
     last: bool
+
+    def waiting(self, outcome: Outcome) -> int:
+        """Bytes, about, that an outcome holds of which these are the first rows: its rows stay until the last one is taken."""
+        number = self.number + operator.length_hint(outcome.rows)
+        return number * (CELL * len(outcome.columns or ()) + len(self.encoded) // max(self.number, 1))
 
 
 def _encoded(outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:

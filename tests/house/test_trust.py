@@ -171,19 +171,19 @@ ROOMS = {
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1218),
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 535),
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
-        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1147),
+        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1166),
     "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 290),
     "measurements": (below("dpsql.measurements"), 2551),
     "extensions": (below("dpsql.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 807),
-    "all that the kernel can run": (sorted(KERNEL), 12104),
+    "all that the kernel can run": (sorted(KERNEL), 12126),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2326),
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
-        "departure", "doorkeeper", "front_process", "logins", "passwords", "plain_values", "serving", "shut_in", "vault",
-        "vault_calls")], 1287),
+        "departure", "doorkeeper", "front_process", "logins", "passwords", "plain_values", "proof_attempts", "serving", "shut_in",
+        "vault", "vault_calls")], 1342),
 }
 
 

@@ -258,7 +258,7 @@ def test_what_is_over_and_interrupted_before_it_leaves_has_failed(ada: Session, 
 def interrupt(vault: Vault) -> None:
     """Interrupt the statement that the one channel runs, from another thread, which goes on until the statement is over."""
     account: Any = next(iter(vault._channels.values()))._account
-    threading.Thread(target=account.interrupt, daemon=True).start()
+    threading.Thread(target=account.interrupt, args=(account._number,), daemon=True).start()
     for _ in range(10_000):
         if account._departure._interrupted:
             return
@@ -286,11 +286,12 @@ def test_the_slot_and_the_failures_of_an_account_change_when_it_leaves(ada: Sess
     def look() -> None:
         other.refresh()
         account = Account(budget="person", analyst="ada")
-        seen.append((other.failed(account), other.entries("person")[0].body, books._running.is_running(1)))
+        entry, = other.entries("person")
+        seen.append((other.failed(account), entry.body, entry.outcome, books._running.is_running(1)))
 
     hands.meanwhile = look
     answer(TEXT, ada)
-    assert seen == [([], None, True)] and other.entries("person")[0].body is not None
+    assert seen == [([], None, "running", True)] and other.entries("person")[0].body is not None
     other.close()
 
 

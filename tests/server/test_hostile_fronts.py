@@ -21,7 +21,7 @@ from dpsql.accounting.cost import Cost, pure
 from dpsql.catalog.model import Table
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.errors import Error, Incident, OperationalError
+from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
 from dpsql.kernel.ledger import Account, Ledger, Refused
 from dpsql.kernel.taken import MADE
 from dpsql.measurements import DiscreteLaplace, NoisySums
@@ -34,8 +34,8 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.vault import CALLS, ServedAccount, Vault
-from dpsql.server.vault_calls import Fault, Made, ReleasedStep, receive_answer, send_frame
-from dpsql.types import Type
+from dpsql.server.vault_calls import Fault, Made, ReleasedStep, raised, receive_answer, send_frame, told
+from dpsql.types import Span, Type
 
 LIMITED = POLICY.replace('[budgets.person]\nentity = "person"\n', '[budgets.person]\nentity = "person"\nincidents = 1000\n'
                          "per_analyst = { epsilon = 2, delta = 1e-3 }\n")
@@ -104,6 +104,55 @@ def run(session: Session, request: Any, cost: Cost = pure(Fraction(1, 20)), dige
 def test_the_front_of_these_tests_can_ask(eve: Session) -> None:
     assert run(eve, counting(eve)) is not None
     assert len(eve.ledger.entries("person", "eve")) == 1
+
+
+# -- what analysts are told
+
+def test_no_error_names_a_file_of_the_owner(eve: Session, book: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+    book.path.rename(book.path.with_suffix(".away"))
+    with pytest.raises(LedgerError) as caught:
+        answer("SELECT COUNT(*) FROM people", eve)
+    assert caught.value.code == "ledger-missing" and str(book.path.parent) not in repr(caught.value.as_dict()) + str(caught.value)
+    assert str(book.path) in caplog.text
+    book.path.with_suffix(".away").rename(book.path)
+
+
+@pytest.mark.parametrize("fault", [
+    PolicyError("no table /srv/x", text="secret = 1", source="/srv/dpsql.toml", span=Span(start=0, end=3), try_="/srv/y"),
+    OperationalError("there is no database /srv/x", code="no-database", subject="/srv/x", try_="/srv/y"),
+    OptionError("the policy does not list eve", code="analyst", try_="ada"), IntegrityError("table t in /srv/x has rows", subject="/srv/x")])
+def test_faults_of_the_owners_side_are_told_without_their_words(fault: Error) -> None:
+    shown = raised(told(fault))
+    assert isinstance(shown, Error) and type(shown) is type(fault) and shown.code == fault.code
+    assert not any(word in f"{shown} {shown.as_dict()}" for word in ("/srv", "secret", "ada"))
+
+
+def test_what_analysts_can_mend_is_told_as_it_is() -> None:
+    for fault in (SqlError("no column x", code="unknown-column"), OperationalError("the role", code="role", try_="the owner")):
+        shown = raised(told(fault))
+        assert isinstance(shown, Error) and shown.as_dict() == fault.as_dict()
+
+
+def test_two_connections_that_wait_for_each_other_are_told_so(vault: Vault, eve: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.server.vault.NAMING", 0.1)
+    other = remote(vault, "eve")
+    with eve.ledger.naming(eve.account, "a"), other.ledger.naming(other.account, "b"):
+        with pytest.raises(OperationalError, match="gives something this name") as caught, eve.ledger.naming(eve.account, "B"):
+            pass
+        assert caught.value.code == "naming"
+        with pytest.raises(OperationalError, match="gives something this name"), other.ledger.naming(other.account, "a"):
+            pass
+    with other.ledger.naming(other.account, "a"):
+        pass
+    other.close()
+
+
+def test_statements_are_listed_without_their_answers(eve: Session, book: Ledger) -> None:
+    text = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+    answer(text, eve)
+    entry, = eve.ledger.entries("person", "eve")
+    assert (entry.body, entry.outcome, entry.sql) == ("answered", "answered", text)
+    assert len(book.entries("person", "eve")[0].body or "") > 100
 
 
 # -- logins
@@ -408,7 +457,7 @@ def test_a_script_runs_no_other_script(eve: Session) -> None:
     assert eve.kernel.fanout(Scan(table=eve.catalog.tables["clinics"], columns=(("c", "clinic"),)), ()) > 0
     with pytest.raises(StopIteration):
         steps.send(("made", "{}"))
-    assert [entry.body for entry in eve.ledger.entries("person", "eve")] == ["{}"]
+    assert [entry.body for entry in eve.ledger.entries("person", "eve")] == ["answered"]
 
 
 def test_lengths_that_are_announced_take_no_memory(vault: Vault) -> None:

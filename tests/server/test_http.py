@@ -38,6 +38,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.demo import folder
 from dpsql.server import passwords
+from dpsql.server.http_answers import tree_of
 from dpsql.server.http_bodies import ToldAnswer
 
 COUNTS = "SELECT sex, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY sex"
@@ -117,7 +118,7 @@ def test_what_was_answered_is_free_and_listed(server: HttpRunning) -> None:
     assert first["cost"].startswith("ε = 0.01") and "bob" in first["left"] + "all analysts bob" and first["name"] == "a name"
     assert [found["sql"] for found in bob.get("/api/releases").body["answers"]] == [COUNTS]
     made = bob.get("/api/budget").body
-    assert [(entry["sql"], entry["answered"]) for entry in made["history"]] == [(COUNTS, True)]
+    assert [(entry["sql"], entry["outcome"]) for entry in made["history"]] == [(COUNTS, "answered")]
     assert all(0 < account["share"] < 1 for account in made["accounts"])
     assert bob.query("CREATE SYNTHETIC TABLE syn AS SELECT sex, active FROM people").status == 200
     assert bob.get("/api/releases").body["tables"] == [{"name": "syn", "columns": ["sex", "active"]}]
@@ -142,6 +143,7 @@ def test_charts_are_sent_where_they_are_asked_for(ada: HttpClient) -> None:
 def test_account_and_tables(ada: HttpClient) -> None:
     account = ada.get("/api/account").body
     assert (account["name"], account["budget"], account["policy"], account["confidence"]) == ("ada", "person", "dpsql.toml", 0.95)
+    assert account["promise"] == guides.points("promise") and any("never taken back" in point for point in account["promise"])
     assert "each person" in account["unit"] and account["limits"]["text_bytes"] == 262_144
     tables = {table["name"]: table for table in ada.get("/api/tables").body["tables"]}
     assert tables["clinics"]["public"] and not tables["people"]["public"]
@@ -159,6 +161,8 @@ def test_describing_and_pricing_cost_nothing(ada: HttpClient) -> None:
     price = ada.post("/api/price", {"sql": asked, "parameters": values}).body
     assert price["affordable"] and not price["stored"] and price["cost"].startswith("ε = 0.01")
     assert price["errors"][0]["column"] == "COUNT(*)" and price["errors"][0]["error"] > 0 and price["plan"][0].startswith("plan")
+    plan = price["tree"][0]
+    assert plan["words"] == price["plan"][0] and plan["children"][0]["because"] and plan["children"][0]["children"]
     dear = ada.post("/api/price", {"sql": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) FROM people"}).body
     assert not dear["affordable"] and "not enough" in dear["left_after"]
     assert ada.get("/api/budget").body["accounts"] == before
@@ -222,6 +226,22 @@ def test_arrow_without_its_library_costs_nothing(ada: HttpClient, monkeypatch: p
     assert ada.get("/api/budget").body["accounts"] == before
 
 
+def test_an_answer_that_is_too_large_for_json_is_one_of_arrow(tmp_path: Path) -> None:
+    with http_running(tmp_path, json_bytes=700, description=False) as server:
+        eve = server.logged_in("ada")
+        refused = eve.query(COUNTS)
+        assert (refused.status, refused.code) == (406, "answer-size") and "arrow" in refused.body["error"]["try"]
+        plain = eve.post("/api/query", {"sql": COUNTS}, Accept=ARROW)
+        assert plain.status == 200 and json.loads(plain.headers["Dpsql-Answer"])["stored"], "it was kept"
+
+
+def test_lines_as_a_tree() -> None:
+    leaf: dict[str, Any] = {"words": "c", "because": "", "children": []}
+    assert tree_of(["a", "", "  b  why   it is", "      c", "  d", "e"]) == [
+        {"words": "a", "because": "", "children": [{"words": "b", "because": "why it is", "children": [leaf]}, {**leaf, "words": "d"}]},
+        {**leaf, "words": "e"}]
+
+
 def test_names_cannot_make_headers(ada: HttpClient) -> None:
     made = ada.post("/api/query", {"sql": COUNTS, "name": "a\r\nSet-Cookie: x=1\n\"ä;"}, Accept=ARROW)
     assert made.headers["Content-Disposition"] == "attachment; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20x%3D1%0A%22%C3%A4%3B.arrows"
@@ -250,14 +270,14 @@ def test_a_statement_is_cancelled_by_request_and_by_leaving(tmp_path: Path) -> N
         assert ada.post("/api/cancel").body == {"interrupting": True}
         thread.join(30)
         assert (replies[0].status, replies[0].code, replies[0].body["error"]["type"]) == (409, "interrupted", "Interrupted")
-        assert [entry["answered"] for entry in ada.get("/api/budget").body["history"]] == [False]
+        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["failed"]
         slow.begun.clear()
         with contextlib.closing(ada.connection()) as connection:
             connection.request("POST", "/api/query", json.dumps({"sql": "SELECT COUNT(*), 1 FROM people"}), {
                 "Content-Type": "application/json", "Authorization": f"Bearer {ada.token}"})
             assert slow.begun.wait(30)
         wait_until(lambda: ada.get("/api/budget").status == 200)
-        assert [entry["answered"] for entry in ada.get("/api/budget").body["history"]] == [False, False]
+        assert [entry["outcome"] for entry in ada.get("/api/budget").body["history"]] == ["failed", "failed"]
         slow.begun.clear()
         thread = threading.Thread(target=lambda: replies.append(ada.query("SELECT COUNT(*), 2 FROM people")))
         thread.start()

@@ -60,7 +60,8 @@ def test_logins(server: HttpRunning) -> None:
     made = client.post("/api/login", LOGIN)
     assert re.fullmatch(r"[-\w]{43}", made.body["token"]) and (made.body["name"], made.body["budget"]) == ("ada", "person")
     cookie = made.headers["Set-Cookie"]
-    assert cookie == f"dpsql={made.body['token']}; HttpOnly; Path=/; SameSite=strict"
+    assert cookie == f"dpsql-{server.port}={made.body['token']}; HttpOnly; Path=/; SameSite=strict"
+    assert "Strict-Transport-Security" not in made.headers
     assert client.post("/api/login", {"name": "ADA", "password": PASSWORD}).body["name"] == "ada"
     wrong = [client.post("/api/login", {"name": name, "password": password}) for name, password in (
         ("ada", "wrong horse"), ("nobody", PASSWORD), ("", PASSWORD), ("ada", ""), ("ada", "\x07bell"), ("a\nb", "x\r\ny"))]
@@ -87,7 +88,7 @@ def test_tokens_are_needed(server: HttpRunning, ada: HttpClient) -> None:
     for wrong in (f"Bearer {token}x", f"Bearer {token[:-1]}", "Bearer", f"Basic {token}", token, f"Bearer {token.lower()}", "Bearer \xff"):
         assert server.client().get("/api/account", Authorization=wrong).status == 401
     assert server.client().get("/api/account", Authorization=f"bearer  {token} ").status == 200
-    assert server.client().get("/api/account", Authorization="Bearer x", Cookie=f"dpsql={token}").status == 401
+    assert server.client().get("/api/account", Authorization="Bearer x", Cookie=f"dpsql-{server.port}={token}").status == 401
 
 
 def test_logging_out_ends_one_session(server: HttpRunning) -> None:
@@ -108,7 +109,7 @@ def test_sessions_are_of_one_account(server: HttpRunning, ada: HttpClient) -> No
 
 
 def test_cookies_need_this_servers_own_pages(server: HttpRunning, ada: HttpClient) -> None:
-    page, cookie = server.client(), f"dpsql={ada.token}"
+    page, cookie = server.client(), f"dpsql-{server.port}={ada.token}"
     own = f"http://127.0.0.1:{server.port}"
     asked = {"sql": "SELECT COUNT(*) FROM people"}
     assert page.get("/api/account", Cookie=cookie).status == 200
@@ -120,7 +121,7 @@ def test_cookies_need_this_servers_own_pages(server: HttpRunning, ada: HttpClien
         for path in ("query", "price", "describe", "cancel", "logout"):
             assert page.post(f"/api/{path}", asked, Cookie=cookie, **more).status == 403, (path, more)
     assert ada.get("/api/account").status == 200
-    assert page.post("/api/login", LOGIN, Cookie="dpsql=of-before").status == 200
+    assert page.post("/api/login", LOGIN, Cookie=f"dpsql-{server.port}=of-before").status == 200
     for site in ("cross-site", "same-site"):
         assert page.get("/api/account", Cookie=cookie, Sec_Fetch_Site=site).code == "origin"
     assert page.post("/api/login", LOGIN, Origin="http://evil.example").code == "origin"
@@ -296,10 +297,10 @@ def _connections(server: HttpRunning) -> int:
 def test_tls(tmp_path: Path) -> None:
     with http_running(tmp_path, tls=certificate(tmp_path)) as server:
         made = server.client().post("/api/login", LOGIN)
-        assert made.headers["Set-Cookie"].endswith("SameSite=strict; Secure")
+        assert made.headers["Set-Cookie"].endswith("SameSite=strict; Secure") and made.headers["Strict-Transport-Security"]
         ada = server.client(made.body["token"])
         assert ada.get("/api/account").status == 200
-        cookie, own = f"dpsql={ada.token}", f"https://127.0.0.1:{server.port}"
+        cookie, own = f"__Host-dpsql-{server.port}={ada.token}", f"https://127.0.0.1:{server.port}"
         assert server.client().post("/api/cancel", Cookie=cookie, Origin=own, X_Dpsql="1").status == 200
         assert server.client().post("/api/cancel", Cookie=cookie, Origin=own.replace("https", "http"), X_Dpsql="1").status == 403
         assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""  # in the clear
@@ -319,6 +320,18 @@ def test_those_who_do_not_begin_tls_are_cut_off(tmp_path: Path, monkeypatch: pyt
             assert silent.recv(1) == b""
         wait_until(lambda: not server.desk.use._unproven)
         assert server.client().get("/api/guides").status == 200
+
+
+def test_what_is_no_http_is_answered_like_other_mistakes(server: HttpRunning) -> None:
+    head, _, body = raw(server, b"GET / HTTP/1.1\r\nHost : a\r\n<secret>\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400") and json.loads(body)["error"]["code"] == "http" and b"secret" not in body
+    assert b"nosniff" in head and b"no-store" in head and b"frame-ancestors 'none'" in head
+
+
+def test_a_cookie_of_another_port_is_none(server: HttpRunning, ada: HttpClient) -> None:
+    other = server.client()
+    assert other.get("/api/account", Cookie=f"dpsql-{server.port + 1}={ada.token}").status == 401
+    assert other.get("/api/account", Cookie=f"dpsql-{server.port + 1}=x; dpsql-{server.port}={ada.token}").status == 200
 
 
 def test_errors_are_json(ada: HttpClient) -> None:

@@ -17,6 +17,7 @@ from support.worlds import world
 from dpsql.accounting.cost import pure
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.reader import ReaderFault
+from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Incident, Interrupted, OperationalError
@@ -76,7 +77,7 @@ def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
 
     def cancel() -> None:
         slow.begun.wait(60)
-        vault.interrupt(number)
+        vault.interrupt(number, 1)
 
     thread = threading.Thread(target=cancel)
     thread.start()
@@ -86,7 +87,7 @@ def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
     assert not thread.is_alive() and isinstance(caught.value, Incident)
     entry, = session.ledger.entries("person", "ada")
     assert entry.body is None and session.ledger.failed(session.account) == [entry.seq]
-    vault.interrupt(number)  # when nothing runs, it does nothing
+    vault.interrupt(number, 1)  # when nothing runs, it does nothing
     assert answer("SELECT city, SUM(beds) FROM clinics GROUP BY city", session).rows  # type: ignore[union-attr]
     session.close()
 
@@ -108,9 +109,71 @@ def test_before_the_charge_nothing_is_charged(vault: Vault, monkeypatch: pytest.
     session.close()
 
 
-def test_other_channels_are_not_interrupted(vault: Vault) -> None:
-    vault.interrupt(999)
+def test_one_that_comes_late_does_not_meet_the_next_statement(vault: Vault, slow: Slowly) -> None:
     number, session = connected(vault)
-    vault.interrupt(number + 1)
+    account = vault._channels[number]._account
+    assert isinstance(account, ServedAccount)
+    with pytest.raises(Interrupted):
+        interrupting(vault, number, 1, slow, session, "SELECT COUNT(*) FROM people")
+    assert session.kernel._channel._number == account._number == 1  # type: ignore[attr-defined]
+
+    def meanwhile() -> None:
+        slow.begun.wait(60)
+        vault.interrupt(number, 1)
+        vault.interrupt(number, 3)
+        assert not account._stopping.is_set() and not account._departure._interrupted
+        vault.interrupt(number, 2)
+
+    thread = threading.Thread(target=meanwhile)
+    thread.start()
+    with pytest.raises(Interrupted):
+        answer("SELECT sex, COUNT(*) FROM people GROUP BY sex", session)
+    thread.join(20)
+    assert not thread.is_alive() and account._number == 2
+    session.close()
+
+
+def interrupting(vault: Vault, number: int, statement: int, slow: Slowly, session: Session, text: str) -> None:
+    """Ask a statement, and interrupt it while it reads."""
+    def cancel() -> None:
+        slow.begun.wait(60)
+        vault.interrupt(number, statement)
+
+    slow.begun.clear()
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    try:
+        answer(text, session)
+    finally:
+        thread.join(20)
+        slow.begun.clear()
+
+
+def test_what_interrupts_a_statement_of_a_connection_meets_no_later_one(tmp_path: Path) -> None:
+    connection = Connection(session_of(tmp_path))
+    late = connection.interrupting()
+    met = []
+    explain = connection.session.kernel.interrupt
+
+    def interrupt() -> None:
+        met.append(1)
+        explain()
+
+    connection.session.kernel.interrupt = interrupt  # type: ignore[method-assign]
+    with connection._used():
+        late()  # of the statement before: there was none
+        assert met == [] and not connection.session.interrupted.is_set()
+        own = threading.Thread(target=connection.interrupting())
+        own.start()
+        connection.session.interrupted.wait(20)
+    own.join(20)
+    assert not own.is_alive() and met
+    connection.close()
+
+
+def test_other_channels_are_not_interrupted(vault: Vault) -> None:
+    vault.interrupt(999, 1)
+    number, session = connected(vault)
+    vault.interrupt(number + 1, 1)
     assert session.ledger.failed(session.account) == []
     session.close()

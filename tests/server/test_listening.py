@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -11,9 +12,11 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -24,8 +27,10 @@ from support.seats import ScriptedSeat, wait_until
 from support.standalone_spark import children
 from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds, packet, running, served, startup
 
+import dpsql
 from dpsql.demo import folder
 from dpsql.errors import LedgerError, OperationalError, PolicyError
+from dpsql.kernel.ledger import Ledger
 from dpsql.server import listening, passwords
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.login_delays import FailedLogins
@@ -305,6 +310,39 @@ def test_sigterm_stops_both_processes(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert code(raw.until("")) == "57P01"
         assert server.process.wait(20) == 0 and not Path(f"/proc/{front[0]}").exists()
+
+
+def test_sigterm_is_heard_as_soon_as_the_server_says_that_it_serves(tmp_path: Path) -> None:
+    policy = folder.export(tmp_path / "demo")
+    with served(policy, budget="study", terms=("--http", "127.0.0.1:0")) as server:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+    early = subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"],
+                             stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
+    wait_until(lambda: children(early.pid), 60)  # the front has begun, and knows of no signals
+    early.send_signal(signal.SIGTERM)
+    assert early.wait(60) == 0
+
+
+def test_the_log_names_what_analysts_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSQL_STATE", str(tmp_path / "state"))
+    policy = folder.export(tmp_path / "demo")
+    Ledger.create(tmp_path / "other.ledger").close()
+    with dpsql.connect(policy=policy, budget="study", analyst="ada", ledger=tmp_path / "other.ledger") as elsewhere:
+        elsewhere.execute("SHOW TABLES")
+    with served(policy, budget="study", terms=("--http", "127.0.0.1:0")) as server, Raw(server.port) as raw:
+        assert any(str(tmp_path / "other.ledger") in line for line in server.log)
+        assert raw.login(database="study")[-1][0] == "Z"
+        login = Request(f"http://127.0.0.1:{server.http_port}/api/login", json.dumps({"name": "ada", "password": PASSWORD}).encode(),
+                        {"Content-Type": "application/json"})
+        token = json.load(urlopen(login))["token"]
+        told = urlopen(Request(f"http://127.0.0.1:{server.http_port}/api/account", headers={"Authorization": f"Bearer {token}"})).read()
+        assert b"served before under a ledger that the log of the server names" in told and str(tmp_path).encode() not in told
+        (policy.parent / "dpsql.ledger").rename(tmp_path / "away")
+        raw.send(query("SELECT COUNT(*) FROM people"))
+        refused = raw.until("Z")
+        assert code(refused) == "58000" and str(tmp_path).encode() not in b"".join(body for _, body in refused)
+        wait_until(lambda: any("was removed or replaced" in line and str(policy.parent) in line for line in server.log))
 
 
 def test_the_vault_ends_with_its_front(tmp_path: Path) -> None:

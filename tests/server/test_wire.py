@@ -154,6 +154,27 @@ def test_portals_are_suspended_and_go_on(raw: Raw) -> None:
     assert errors(raw.until("Z")) == ["34000"]
 
 
+def test_rows_that_wait_to_be_fetched_are_bounded_for_an_account(tmp_path: Path) -> None:
+    with running(tmp_path, suspended_bytes=100_000) as found, Raw(found.port) as one, Raw(found.port) as two:
+        for raw in (one, two):
+            raw.login()
+            raw.send(query("BEGIN"), parse("ROWS 1000", "s"), bind(portal="p", name="s"), FLUSH)
+            raw.until("2")
+        one.send(execute("p", 1), FLUSH)
+        assert kinds(one.until("s")) == "Ds"
+        two.send(execute("p", 1), SYNC)
+        assert errors(two.until("Z")) == ["53400"], "before a row was sent"
+        assert found.server.use._suspended.total() < 100_000
+        one.send(execute("p"), SYNC)  # all of them
+        assert kinds(one.until("Z")) == "D" * 999 + "CZ" and not found.server.use._suspended
+        two.send(query("ROLLBACK"), query("BEGIN"), bind(portal="q", name="s"), execute("q", 1), FLUSH)
+        assert kinds(two.until("s")).endswith("2Ds") and found.server.use._suspended
+        one.send(query("COMMIT"), bind(name="s"), execute("", 1), SYNC)
+        assert errors(one.until("E")) == ["53400"]
+        two.close()
+        wait_until(lambda: not found.server.use._suspended)
+
+
 def test_after_an_error_all_is_skipped_until_sync(raw: Raw) -> None:
     raw.send(parse("BOGUS"), bind(), execute(), parse("ROWS 1", "never"), SYNC, parse("ROWS 1"), bind(), execute(), SYNC)
     assert kinds(raw.until("Z")) == "EZ"

@@ -43,7 +43,8 @@ class ControlHere:
 
     def channel(self) -> VaultChannel:
         number, socket = cast(Any, self.vault.channel())
-        return VaultChannel(socket, lambda: threading.Thread(target=self.vault.interrupt, args=(number,), daemon=True).start())
+        return VaultChannel(socket, lambda statement: threading.Thread(
+            target=self.vault.interrupt, args=(number, statement), daemon=True).start())
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ class Served:
     http_port: int
     users: Path
     process: subprocess.Popen[str]
+    log: list[str]
 
     @property
     def dsn(self) -> str:
@@ -114,12 +115,14 @@ def served(policy: Path, *, budget: str, user: str = "ada", terms: Sequence[str]
     with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0", *terms],
                           text=True, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}) as process:
         assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.match(r"serving at 127.0.0.1:(\d+);(?:.*https?://127.0.0.1:(\d+)/)?", line)
-        assert found is not None, line + process.stderr.read()
-        threading.Thread(target=process.stderr.read, daemon=True).start()
+        found, log = None, list[str]()
+        while found is None:
+            log.append(process.stderr.readline())
+            assert log[-1], "".join(log)
+            found = re.match(r"serving at 127.0.0.1:(\d+);(?:.*https?://127.0.0.1:(\d+)/)?", log[-1])
+        threading.Thread(target=lambda: log.extend(process.stderr or ()), daemon=True).start()
         try:
-            yield Served(port=int(found[1]), http_port=int(found[2] or 0), users=users, process=process)
+            yield Served(port=int(found[1]), http_port=int(found[2] or 0), users=users, process=process, log=log)
         finally:
             process.terminate()
 

@@ -93,7 +93,7 @@ function meaningOf({columns, rows, errors, confidence}) {
 async function fillPlan(place, sql) {
   if (place.childElementCount > 0) return;
   try {
-    show(place, planOf((await inTurn(() => post("/api/price", {sql}))).plan));
+    show(place, planOf((await inTurn(() => post("/api/price", {sql}))).tree));
   } catch (refused) {
     show(place, ...refusal(refused));
   }

@@ -46,14 +46,14 @@ function accountOf({whose, limit, spent, left, share}) {
 function historyOf(history) {
   const rows = history
     .toReversed()
-    .map(({at, sql, cost, answered}) =>
+    .map(({at, sql, cost, outcome}) =>
       element(
         "tr",
         {},
         element("td", {class: "when"}, at ? moment(at) : ""),
         element("td", {class: "sql"}, sql),
         element("td", {class: "number"}, cost || "free"),
-        element("td", {}, answered ? "answered" : element("span", {class: "fault"}, "not answered")),
+        element("td", {}, outcome === "failed" ? element("span", {class: "fault"}, "not answered") : outcome),
       ),
     );
   return element(

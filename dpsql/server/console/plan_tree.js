@@ -1,29 +1,16 @@
-/** The lines of EXPLAIN as a tree: what is indented hangs below the line before it. */
+/** The plan of a statement as a tree, as the server tells it. */
 
 import {element} from "./elements.js";
 
 const MECHANISMS_LEFT = /^not [a-z]/;
 
-/** @typedef {{text: string, below: Branch[]}} Branch */
+/** @typedef {{words: string, because: string, children: Branch[]}} Branch */
 
-/** @param {string[]} lines */
-export const planOf = (lines) => element("div", {class: "plan-tree"}, listOf(treeOf(lines)));
-
-/** @param {string[]} lines @returns {Branch[]} */
-function treeOf(lines) {
-  const root = {depth: -1, below: []};
-  const path = [root];
-  for (const line of lines.filter((each) => each.trim() !== "")) {
-    const branch = {depth: line.length - line.trimStart().length, text: line.trim(), below: []};
-    while (path.at(-1).depth >= branch.depth) path.pop();
-    path.at(-1).below.push(branch);
-    path.push(branch);
-  }
-  return root.below;
-}
+/** @param {Branch[]} tree */
+export const planOf = (tree) => element("div", {class: "plan-tree"}, listOf(tree));
 
 function listOf(branches) {
-  const left = branches.filter(({text}) => MECHANISMS_LEFT.test(text));
+  const left = branches.filter(({words}) => MECHANISMS_LEFT.test(words));
   const others = branches.filter((branch) => !left.includes(branch));
   return element(
     "ul",
@@ -43,14 +30,12 @@ function listOf(branches) {
   );
 }
 
-/** A line; its second part, behind a gap, says why. */
-function itemOf({text, below}) {
-  const [first, ...rest] = text.split(/ {2,}/);
+function itemOf({words, because, children}) {
   return element(
     "li",
     {},
-    element("span", {}, first),
-    rest.length > 0 && element("span", {class: "quiet"}, rest.join(" ")),
-    below.length > 0 && listOf(below),
+    element("span", {}, words),
+    because !== "" && element("span", {class: "quiet"}, because),
+    children.length > 0 && listOf(children),
   );
 }

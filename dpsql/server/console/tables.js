@@ -4,13 +4,6 @@ import {get} from "./api.js";
 import {element, show} from "./elements.js";
 import {refusal} from "./price.js";
 
-const PROMISE = [
-  "Whether one of them is in the data, with all rows that hang on them, changes what you see by no more than the budget allows.",
-  "This holds for any SQL, and for analysts who know everybody else.",
-  "A statement is charged before a row is read, and a charge is never taken back.",
-  "Bounds and limits are enforced on the data: a wrong one costs accuracy, never privacy.",
-];
-
 /** @param {HTMLElement} place @param {(sql: string, how: {run: boolean}) => void} again */
 export async function showTables(place, again) {
   try {
@@ -18,7 +11,7 @@ export async function showTables(place, again) {
     show(
       place,
       policyOf(account),
-      promiseOf(),
+      promiseOf(account),
       element("h2", {}, "Tables"),
       ...tables.map((table, at) => tableOf(table, again, at === tables.findIndex((each) => !each.public))),
     );
@@ -47,12 +40,12 @@ function policyOf({unit, confidence, policy, budget, price, notes = []}) {
   );
 }
 
-const promiseOf = () =>
+const promiseOf = ({promise}) =>
   element(
     "details",
     {class: "card"},
-    element("summary", {}, "The promise"),
-    element("ol", {class: "measure"}, ...PROMISE.map((line) => element("li", {}, line))),
+    element("summary", {}, "The promise, and why to believe it"),
+    element("ul", {class: "measure"}, ...promise.map((line) => element("li", {}, line))),
   );
 
 function tableOf({name, public: isPublic, columns, notes = []}, again, open) {
