@@ -98,7 +98,8 @@ async def releases(request: Request, session: HttpSession = Depends(session_of_r
 
 
 @api.post("/describe", response_model=bodies.ToldShape)
-async def describe(asked: bodies.AskedStatement, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+async def describe(asked: bodies.AskedStatement, request: Request,
+                   session: HttpSession = Depends(session_of_request)) -> Response:
     """The columns and parameters of a statement; no charge. Without values, the types of the parameters are found."""
     values = _parameters(asked)
     return await _told(request, session, lambda connection: answers.shape_of(connection, asked.sql, values), asked.sql)

@@ -149,7 +149,7 @@ def test_what_the_front_is_told_has_no_secret(vault: Vault, book: Ledger) -> Non
 
 
 def test_comparisons_of_others_and_secret_noise_are_not_told(eve: Session, book: Ledger) -> None:
-    series = [digest for digest, in book._connection.execute("SELECT DISTINCT digest FROM events")  # type: ignore[union-attr]
+    series = [digest for digest, in book._store.connection.execute("SELECT DISTINCT digest FROM events")  # type: ignore[union-attr]
               if digest.startswith("comparisons of ")]
     assert series
     for name in ("answers", "answered", "stored"):
@@ -387,7 +387,7 @@ def test_what_a_role_may_see_holds_within_a_script_too(eve: Session) -> None:
 
 
 def test_a_role_that_is_none_may_do_nothing(tmp_path: Path, book: Ledger) -> None:
-    made = Vault(lambda user, database: opened(tmp_path, book, user), lambda user, say: lambda: "administrator")
+    made = Vault(lambda user, database: opened(tmp_path, book, user), lambda user, say: lambda: "administrator", pace=None)
     session = remote(made, "eve")
     for name in ("check", "everything", "entries"):
         with pytest.raises(RuntimeError):
