@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Error, InternalError, OperationalError
 from dpsql.kernel.checker import Checked, Known, check, known
+from dpsql.kernel.plan_size import check_size
 from dpsql.kernel.shapes import components, ends_of, size
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, splits, stabilities
@@ -38,10 +39,16 @@ class Claims:
     def __init__(self, reader: Reader, public: PublicFacts, printing: Printing) -> None:
         self._public, self._meets = public, Meets(reader, printing)
 
+    def size(self, plan: Node) -> None:
+        """Raises OperationalError where a plan is too large, before anything walks it as a tree."""
+        with _refused():
+            check_size(plan)
+
     def relation(self, node: Node, rows: int | None = None) -> None:
         """Raises Disagreement where a relation, or one below it, claims more than is derived, or where more than `rows` rows
         can move.
         """
+        self.size(node)
         found: dict[int, Known] = {}
         with _refused():
             derived = known(node, self._meets, found)

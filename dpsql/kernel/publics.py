@@ -12,6 +12,7 @@ from typing import Any
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.catalog.model import Table
 from dpsql.errors import OperationalError
+from dpsql.kernel.plan_size import check_size
 from dpsql.kernel.shapes import RELATIONS, Columns, Malformed, check_statistics, columns_of, inputs
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.printing import all_readable, quote, settled
@@ -71,6 +72,7 @@ class Publics:
         self._fanouts.clear()
 
     def _sql(self, relation: Node) -> str:
+        check_size(relation)
         if not reads_public_tables(relation) or not stability(relation, self).public:
             raise ValueError("the relation is not public")
         try:

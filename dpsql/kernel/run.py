@@ -224,6 +224,7 @@ class Kernel:
 
     def _borne_out(self, plan: Summary) -> Certificate:
         """The certificate of a plan, after all its claims have been derived again."""
+        self._claims.size(plan)
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
         if isinstance(plan, JoinSum):

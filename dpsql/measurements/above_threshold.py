@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
@@ -18,6 +19,7 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 SUM_GRAIN = 2**16  # sums are compared in units of 1 / SUM_GRAIN of the most that an entity adds
+MOST_STEPS = 2**16  # of one ladder: each has noise of its own, which is drawn without a pause
 MOST_WIDTHS = 20  # different scales that the noise of a comparison may have
 
 
@@ -46,6 +48,8 @@ class AboveThresholdOfCounts(OfOnePlan):
         if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
                 type(limit) is not int for limit in self.limits):
             raise ValueError("the rungs and the limits of a ladder must be whole numbers")
+        if len(self.limits) > MOST_STEPS:
+            raise ValueError(f"a ladder has {MOST_STEPS} rungs at most")
         check_scale(self.scale_limit)
         check_scale(self.scale_query)
         if rows == 0:
@@ -59,7 +63,7 @@ class AboveThresholdOfCounts(OfOnePlan):
         for key, count in context.rows(self.plan):
             if key is not None and 0 <= key <= rungs:
                 counts[key] += count
-        above = [sum(counts[rung + 1:]) - limit for rung, limit in enumerate(self.limits)]
+        above = [rows - limit for rows, limit in zip([*accumulate(counts[:0:-1])][::-1], self.limits, strict=True)]
         stopped = first_small(above, self.scale_limit, self.scale_query, context.noise)
         return Rung(rung=rungs if stopped is None else stopped)
 
@@ -107,6 +111,8 @@ class AboveThresholdOfSums(OfOnePlan):
             raise ValueError("thresholds need counts or sums without groups, and a bound on the rows that an entity changes")
         if not self.steps or any(type(step.at) is not int or not 0 <= step.at < len(self.plan.summands) for step in self.steps):
             raise ValueError("each step must refer to one of the sums, and there must be one step or more")
+        if len(self.steps) > MOST_STEPS:
+            raise ValueError(f"there are {MOST_STEPS} steps at most")
         check_scale(self.scale_limit)
         check_scale(self.scale_query)
         if certificate.below.rows == 0:

@@ -22,7 +22,9 @@ from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
 from dpsql.workload.matrices import Exact
 
-LARGEST = 10**8  # cells of a marginal, or answers of a block
+LARGEST = 2**26  # cells of a marginal
+MOST_ANSWERS = 10**7  # of all blocks together: each is a number of Python, with noise
+MOST_READ = 2**32  # cells of the marginals of all blocks together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +132,9 @@ class Blocks:
         parts = self.parts
         if any(not part.scale <= WIDEST for part in parts):
             raise ValueError("the scale of noise is too large for 64 bits")
-        if any(max(part.rows, self._cells(part)) > LARGEST for part in parts):
-            raise ValueError(f"a block has more than {LARGEST} cells or answers")
+        cells = [self._cells(part) for part in parts]
+        if max(cells, default=0) > LARGEST or sum(cells) > MOST_READ or sum(part.rows for part in parts) > MOST_ANSWERS:
+            raise ValueError("the blocks have too many cells or answers")
         worst = sensitivity_of(parts, self.noise).value
         if certificate.below.public:
             return FREE

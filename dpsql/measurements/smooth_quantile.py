@@ -110,8 +110,10 @@ def smooth_sensitivity(ordered: NDArray[np.int64], middle: int, top: int, rows: 
     right, and the maximum over all pairs is found by divide and conquer (their Section 3.1).
     """
     rate = beta / rows
-    steps = np.arange(rows + 1)
-    near = float((at(ordered, middle + steps, top) - at(ordered, middle + steps - rows, top)).max())
+    near = float(top)  # where a window of `rows` holds all of them; there may be far fewer rows than `rows`
+    if rows <= len(ordered):
+        steps = np.arange(rows + 1)
+        near = float((at(ordered, middle + steps, top) - at(ordered, middle + steps - rows, top)).max())
     sure = max(near, math.exp(beta - rate * (len(ordered) + 1)) * top, LEAST)  # the whole range is a window too
     reach = min(len(ordered) + 1, math.ceil((beta + math.log(max(1.0, top / sure))) / rate) + 1)
     lefts = np.arange(max(0, middle - reach), middle + 1)

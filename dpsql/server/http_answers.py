@@ -182,8 +182,8 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
     drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
     made = bytearray()
-    for piece in chain((as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1], b',"rows":['), _in_pieces(cells),
-                       (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
+    head = as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1]
+    for piece in chain((head, b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
         made += piece
         if len(made) > most:
             raise OperationalError(f"an answer in JSON has {most} bytes at most", code="answer-size",

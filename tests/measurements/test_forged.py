@@ -15,6 +15,7 @@ from bench.bench_cells import VIEW
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements import (
     CHOICE_ROUNDING,
+    AboveThresholdOfCounts,
     Axis,
     Blocks,
     ConvexInformation,
@@ -31,10 +32,14 @@ from dpsql.measurements import (
 from dpsql.measurements.buckets import height
 from dpsql.noise.integer import WIDEST
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.node import Field, Stability
+from dpsql.plan.operators.constants import Constants
+from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.strategies.strategy import Block
+from dpsql.types import Type
 from dpsql.workload.factors import Dense, Identity, Total
 
 
@@ -278,3 +283,19 @@ def test_an_axis_is_not_made_of_equal_values(values: tuple[Any, ...]) -> None:
 def test_a_certificate_of_something_else_is_none(request_: Any, summands: tuple[Sensitivity, ...]) -> None:
     with pytest.raises(ValueError):
         request_.cost(Certificate(below=Stability(rows=1), summands=summands))
+
+
+def test_what_would_take_long_has_no_cost() -> None:
+    """Each number of an answer, and each comparison, is drawn by itself: a request of millions would keep the vault busy."""
+    cells = tuple(Axis(column=f"a{i}", values=tuple(range(500))) for i in range(3))
+    every = Block(axes=(0, 1, 2), factors=(Identity(500),) * 3, scale=2.0)
+    with pytest.raises(ValueError, match="too many cells"):
+        replace(BLOCKS, axes=cells, blocks=(every,)).cost(certificate())
+    with pytest.raises(ValueError, match="too many cells"):
+        replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), factors=every.factors[:2]),) * 41).cost(certificate())
+    read = Constants(columns=(Field(id="n", name="n", facts=Facts(type=Type.BIGINT)),), rows=((1,),))
+    rungs = GroupedSums(input=read, keys=("n",), summands=(Count(),))
+    ladder = AboveThresholdOfCounts(plan=rungs, limits=(1,) * 2**16, scale_limit=2.0, scale_query=2.0)
+    assert ladder.cost(certificate()).epsilon == Fraction(1)
+    with pytest.raises(ValueError, match="rungs at most"):
+        replace(ladder, limits=(1,) * (2**16 + 1)).cost(certificate())

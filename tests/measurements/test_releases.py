@@ -443,6 +443,14 @@ def test_smooth_sensitivity_is_the_largest_window(k: int, effort: float) -> None
         assert smoothed(rows, fraction, top, k, beta) == pytest.approx(every_window(rows, middle, top, k, beta), rel=1e-12)
 
 
+@pytest.mark.parametrize("k", [3, 4, 5, 10, 10**13])
+def test_smooth_sensitivity_where_an_entity_may_have_more_rows_than_there_are(k: int) -> None:
+    """In memory for the rows that there are."""
+    for rows in ([], [5], [1, 5, 9], [0, 0, 100, 100]):
+        middle = smooth_quantile.quantile_index(len(rows), Fraction(1, 2))
+        assert smoothed(rows, Fraction(1, 2), 100, k, 0.1) == pytest.approx(every_window(rows, middle, 100, k, 0.1), rel=1e-12)
+
+
 def test_smooth_sensitivity_of_many_rows(effort: float) -> None:
     """The same by a plain search over long arrays, and where every row has one value."""
     draw = random.Random(20)

@@ -85,6 +85,23 @@ def test_who_signs_in_wrongly_is_told_in_words_and_who_signs_out_is_out(place: t
     made.page.context.close()
 
 
+def test_pages_of_one_browser_are_of_one_analyst(place: tuple[Any, str, dict[str, Any]]) -> None:
+    """They have one cookie: a page that still named another analyst would ask, and pay, as the one who signed in last."""
+    chromium, address, _ = place
+    made = opened(chromium, address)
+    made.sign_in()
+    made.page.locator("#console").wait_for()
+    other = made.page.context.new_page()
+    other.goto(address)
+    other.get_by_role("button", name="Sign out").click()
+    made.page.get_by_role("heading", name="Sign in").wait_for()
+    other.get_by_role("heading", name="Sign in").wait_for()
+    ConsolePage(page=other).sign_in()
+    made.page.locator("#console").wait_for()
+    assert made.page.locator("#who").inner_text() == f"ada · {BUDGET}"
+    made.page.context.close()
+
+
 @pytest.mark.parametrize(("begun", "offered"), [
     ("SELECT COUNT(*) FROM pers", "person_years"), ("SELECT AVG(p.inc) FROM people p", None), ("SELECT strip_ac", "strip_accents"),
     ("SELECT COUNT(*) FROM people WHERE health = 'ex", "excellent"), ("SELECT educ", "education_years"), ("sel", "SELECT")])

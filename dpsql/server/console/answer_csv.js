@@ -18,6 +18,6 @@ export function asCsv({columns, rows, errors}) {
 function field(value) {
   if (value === null || value === undefined) return "";
   const text =
-    typeof value === "string" && /^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value)) ? `'${value}` : String(value);
+    typeof value === "string" && /^\s*[=+\-@]/.test(value) && Number.isNaN(Number(value)) ? `'${value}` : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -13,6 +13,7 @@ const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who 
 const PAGES = ["ask", "budget", "releases", "tables"];
 
 let ask = null;
+let shownFor = null; // the name of who is signed in on this page
 
 async function begin() {
   if (localStorage.getItem(KNOWN) === null) return outside();
@@ -26,13 +27,15 @@ async function begin() {
 function outside(reason = "") {
   localStorage.removeItem(KNOWN);
   ask = null;
+  shownFor = null;
   for (const id of ["answers", "price", "budget", "releases", "tables"]) show(byId(id)); // of an analyst who is out
   byId("console").hidden = true;
   signIn(reason, async () => inside(await get("/api/account")));
 }
 
 async function inside(account) {
-  localStorage.setItem(KNOWN, "yes");
+  shownFor = account.name;
+  localStorage.setItem(KNOWN, account.name);
   const {tables, words} = await get("/api/tables");
   byId("sign-in").hidden = true;
   byId("console").hidden = false;
@@ -68,6 +71,10 @@ function again(sql, {run}) {
 }
 
 addEventListener("hashchange", turn);
+addEventListener("storage", ({key, newValue}) => {
+  // somebody else signed in, or out, on another page: the cookie of both is one, so this page would ask, and pay, as they
+  if (key === KNOWN && newValue !== shownFor) location.reload();
+});
 document.addEventListener(SIGNED_OUT, () => outside("The session is over. Sign in again; what you were answered is kept."));
 byId("sign-out").addEventListener("click", async () => {
   localStorage.removeItem(KNOWN);

@@ -1,0 +1,141 @@
+"""How large a plan is for an engine, counted before the charge: no statement may fill the memory of the vault.
+
+A plan is printed as a tree: what stands in several places is written for each, and functions write some of their arguments
+several times. An optimizer then puts the expression that a column stands for in its place, in order to test conditions below;
+so short texts can become very long ones: where each of n queries doubles the column of the one below, 2^n parts. It takes each
+part of a conjunction by itself, and compares what is equated with each other. That memory is under no limit of the engine, and
+none of that can be interrupted.
+
+Counted are, with everything as often as it would stand there in the end: relations, parts of one expression, and over all
+conditions together the parts of their conjunctions and those of them that equate two expressions. All are functions of
+the plan alone. Each value is visited once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from dpsql.errors import OperationalError
+from dpsql.kernel.shapes import inputs
+from dpsql.plan.expr.functions import overload
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, children
+from dpsql.plan.node import Node
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.union import UnionAll
+
+MOST_RELATIONS = 10_000
+MOST_PARTS = 100_000  # of an expression
+MOST_CONJUNCTS = 1000
+MOST_EQUATED = 200
+EQUALITIES = ("=", "is not distinct from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExprSize:
+    """Parts of an expression as it is printed, those of its conjunction if it is one, and how many of these equate two others."""
+
+    parts: int = 1
+    conjuncts: int = 1
+    equated: int = 0
+
+
+ONE = ExprSize()  # of a column of a table, or of what is made of several rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelationSize:
+    """Relations, conjuncts and equalities of a relation with those below it; and its columns that stand for expressions."""
+
+    relations: int
+    conjuncts: int
+    equated: int
+    columns: Mapping[str, ExprSize]
+
+
+def check_size(plan: Node) -> None:
+    """Raises OperationalError for a plan that is too large."""
+    _relation(plan, {})
+
+
+def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
+    """`found` holds what was counted, by the identity of relations."""
+    if id(node) not in found:
+        made = _counted(node, [_relation(part, found) for part in inputs(node)])
+        if made.relations > MOST_RELATIONS or made.conjuncts > MOST_CONJUNCTS or made.equated > MOST_EQUATED:
+            raise _too_large()
+        found[id(node)] = made
+    return found[id(node)]
+
+
+def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
+    """Conditions come together in a join, and go into each part of a union by itself."""
+    columns = {name: size for part in below for name, size in part.columns.items()}
+    known: dict[int, ExprSize] = {}
+    own = [_size(expr, columns, known) for item in fields(node) for expr in _expressions(getattr(node, item.name))]
+    conditions = [] if isinstance(node, Project) else own
+    together = max if isinstance(node, UnionAll | SetOperation) else sum
+    return RelationSize(
+        relations=1 + sum(part.relations for part in below),
+        conjuncts=together([0, *(part.conjuncts for part in below)]) + sum(size.conjuncts for size in conditions),
+        equated=together([0, *(part.equated for part in below)]) + sum(size.equated for size in conditions),
+        columns=_shown(node, columns, known))
+
+
+def _shown(node: Node, columns: Mapping[str, ExprSize], known: dict[int, ExprSize]) -> Mapping[str, ExprSize]:
+    match node:
+        case Project():
+            return {name: _size(expr, columns, known) for name, _, expr in node.columns}
+        case UnionAll() | SetOperation():  # each column as the largest that it may be one of
+            return {name: _largest([ONE, *columns.values()]) for name, _ in node.columns}
+        case Join():
+            return {**columns, **{made.id: _largest([columns.get(made.left, ONE), columns.get(made.right, ONE)], 2)
+                                  for made in node.merged}}
+    return columns
+
+
+def _largest(sizes: Sequence[ExprSize], times: int = 1) -> ExprSize:
+    return ExprSize(parts=1 + times * max(size.parts for size in sizes), conjuncts=max(size.conjuncts for size in sizes),
+                    equated=max(size.equated for size in sizes))
+
+
+def _expressions(value: object) -> Iterator[Expr]:
+    """The expressions in a field, those inside tuples too."""
+    if isinstance(value, Expr):
+        yield value
+    for part in value if isinstance(value, tuple) else ():
+        yield from _expressions(part)
+
+
+def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize]) -> ExprSize:
+    """Raises OperationalError where it has too many parts."""
+    if isinstance(expr, Ref):
+        return columns.get(expr.column, ONE)
+    if id(expr) not in known:
+        below = [_size(part, columns, known) for part in children(expr)]
+        parts = 1 + sum(times * part.parts for times, part in zip(_times(expr), below, strict=True))
+        if parts > MOST_PARTS:
+            raise _too_large()
+        if isinstance(expr, Call) and expr.function == "and":
+            known[id(expr)] = ExprSize(parts=parts, conjuncts=sum(part.conjuncts for part in below),
+                                       equated=sum(part.equated for part in below))
+        else:
+            known[id(expr)] = ExprSize(parts=parts, equated=int(_equates(expr)))
+    return known[id(expr)]
+
+
+def _times(expr: Expr) -> list[int]:
+    """How often each part below is printed."""
+    row = overload(expr.function, [part.type for part in expr.args]) if isinstance(expr, Call) else None
+    return [1 if row is None else max(1, row.sql.count(f"{{{i}}}")) for i in range(len(children(expr)))]
+
+
+def _equates(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.function in EQUALITIES and not any(isinstance(part, Literal) for part in expr.args)
+
+
+def _too_large() -> OperationalError:
+    return OperationalError("the statement is too large once columns are written out as what they stand for: it is not charged",
+                            code="too-large", try_="fewer conditions, and fewer queries inside others that repeat a column")
