@@ -47,7 +47,7 @@ import json, sys
 from pathlib import Path
 from dpsql.server.server_limits import ServerLimits
 from dpsql.server.serving import serve
-serve(Path(sys.argv[1]), "127.0.0.1:0", limits=ServerLimits(**json.loads(sys.argv[2])), ready=lambda *at: print(*at, flush=True))
+serve(Path(sys.argv[1]), "127.0.0.1:0", limits=ServerLimits(**json.loads(sys.argv[2])), ready=lambda at: print(at[1], flush=True))
 """
 HEADS = ("", "answers", "a second", "p50 ms", "p99 ms", "max ms", "front ms", "vault ms", "client ms", "commits", "refused")
 
@@ -84,15 +84,20 @@ def _memory(process: int) -> float:
 
 
 def _child(process: int) -> int:
-    return int(Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()[0])
+    """The process that this one started."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # of a process that is gone
+            if int(status.read_text(encoding="ascii").rpartition(")")[2].split()[1]) == process:
+                return int(status.parent.name)
+    raise LookupError("the server has no front")
 
 
 @contextlib.contextmanager
-def served(path: Path, folder: Path, limits: ServerLimits) -> Iterator[Server]:
-    """A server of a database, with a new ledger."""
+def served(path: Path, folder: Path, limits: ServerLimits, pace: str) -> Iterator[Server]:
+    """A server of a database, with a new ledger; its answers leave at steps of `pace`, as a policy says."""
     folder.mkdir()
     policy = folder / "policy.toml"
-    policy.write_text(f"database = \"{path}\"\n" + POLICY.format(visit_limit="rows_per_entity = 1000", claim_limit=""),
+    policy.write_text(f"database = \"{path}\"\npace = \"{pace}\"\n" + POLICY.format(visit_limit="rows_per_entity = 1000", claim_limit=""),
                       encoding="utf-8")
     Ledger.create(folder / "policy.ledger").close()
     proven = passwords.verifier(PASSWORD)
@@ -101,9 +106,9 @@ def served(path: Path, folder: Path, limits: ServerLimits) -> Iterator[Server]:
             name=account, verifier=proven, budget="person", price={"rho": Decimal("0.0001"), "delta": Decimal("0.00000001")}))
     with subprocess.Popen([sys.executable, "-c", PROGRAM, policy, json.dumps(asdict(limits))], stdout=subprocess.PIPE,
                           text=True) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().split()[1])
         try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
             yield Server(port=port, vault=process.pid, front=_child(process.pid), ledger=folder / "policy.ledger")
         finally:
             process.terminate()
@@ -207,18 +212,19 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=50, help="new statements of each client in each line")
     parser.add_argument("--overload", type=int, default=256, help="how many clients are too many")
     parser.add_argument("--soak", type=int, default=0, help="go on with so many new statements")
+    parser.add_argument("--pace", default="none", help="of the grid of times at which answers leave")
     parser.add_argument("--data", type=Path, default=Path("/var/tmp"), help="a folder on the disk that is meant")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpsql-bench-", dir=given.data) as made:
         folder = Path(made)
         path = database(given.rows, folder / "data")
         found: list[list[str]] = []
-        with served(path, folder / "many", MANY) as server:
+        with served(path, folder / "many", MANY, given.pace) as server:
             found += lines(server, given.clients, given.each)
             if given.soak:
                 soaked = [*soak(server, given.clients, given.soak)]
         if given.overload:
-            with served(path, folder / "usual", replace(ServerLimits(), statements_a_minute=10**9)) as server:
+            with served(path, folder / "usual", replace(ServerLimits(), statements_a_minute=10**9), given.pace) as server:
                 found += overload(server, given.overload, given.each // 2 or 1)
         print(table(f"{given.clients} clients, {given.rows} rows; CPU milliseconds and commits of each statement", HEADS, found))
         if given.soak:
