@@ -41,6 +41,7 @@ ACCOUNTS = 16
 COUNT = "SELECT COUNT(*) FROM visits WHERE weight < $1"
 SUMS = "SELECT year, COUNT(*), SUM(points) FROM visits WHERE weight < $1 GROUP BY year"
 AVERAGE = "SELECT AVG(cost) FROM visits WHERE weight < $1"
+LOGIN_SECONDS, OVERLOAD_SECONDS = 120, 20  # what so many logins, one after the other, and statements may take
 MANY = ServerLimits(statements_of_account=1000, statements_a_minute=10**9, connections_of_account=1000)
 PROGRAM = """
 import json, sys
@@ -97,8 +98,8 @@ def served(path: Path, folder: Path, limits: ServerLimits, pace: str) -> Iterato
     """A server of a database, with a new ledger; its answers leave at steps of `pace`, as a policy says."""
     folder.mkdir()
     policy = folder / "policy.toml"
-    policy.write_text(f"database = \"{path}\"\npace = \"{pace}\"\n" + POLICY.format(visit_limit="rows_per_entity = 1000", claim_limit=""),
-                      encoding="utf-8")
+    declared = POLICY.format(visit_limit="rows_per_entity = 1000", claim_limit="")
+    policy.write_text(f"database = \"{path}\"\npace = \"{pace}\"\n{declared}", encoding="utf-8")
     Ledger.create(folder / "policy.ledger").close()
     proven = passwords.verifier(PASSWORD)
     for account in accounts(ACCOUNTS):
@@ -125,7 +126,8 @@ class Clients:
         self._server, self.number = server, number
         self._process = subprocess.Popen([sys.executable, Path(__file__).with_name("server_client.py")], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True)
-        self.turned_away = self._told({"connect": accounts(number), "port": server.port, "password": PASSWORD})["refused"]
+        self.turned_away = self._told({"connect": accounts(number), "port": server.port, "password": PASSWORD,
+                                       "seconds": LOGIN_SECONDS})["refused"]
 
     def _told(self, task: dict[str, Any]) -> dict[str, Any]:
         to, back = self._process.stdin, self._process.stdout
@@ -134,20 +136,21 @@ class Clients:
         said: dict[str, Any] = json.loads(back.readline())
         return said
 
-    def ask(self, name: str, sql: Sequence[str], numbers: Sequence[int], mode: str) -> list[str]:
-        """A line: each client asks the statements of these numbers."""
+    def ask(self, name: str, sql: Sequence[str], numbers: Sequence[int], mode: str, seconds: float = 3600) -> list[str]:
+        """A line: each client asks the statements of these numbers, as far as it gets in so many seconds."""
         before, commits = self._server.cpu(), self._server.commits()
-        met = self._told({"sql": sql, "numbers": list(numbers), "mode": mode})
+        met = self._told({"sql": sql, "numbers": list(numbers), "mode": mode, "seconds": seconds})
         front, vault = (after - at for after, at in zip(self._server.cpu(), before, strict=True))
         waits, refused = met["waits"], {**met["refused"]}
         for state, times in self.turned_away.items():
             refused[f"{state} at login"] = times
-        print(name, len(waits), "answers", file=sys.stderr)  # as it may take long until the table is there
         all_asked = len(waits) + sum(met["refused"].values()) or 1
-        return [name, str(len(waits)), f"{len(waits) / met['wall']:.0f}", *(f"{1000 * _at(waits, part):.1f}" for part in (0.5, 0.99, 1)),
+        line = [name, str(len(waits)), f"{len(waits) / met['wall']:.0f}", *(f"{1000 * _at(waits, part):.1f}" for part in (0.5, 0.99, 1)),
                 *(f"{1000 * each / all_asked:.2f}" for each in (front, vault, met["cpu"])),
                 f"{(self._server.commits() - commits) / all_asked:.2f}",
                 ", ".join(f"{times} x {state}" for state, times in sorted(refused.items()))]
+        print(*line, sep="; ", file=sys.stderr)  # as it may take long until the table is there
+        return line
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -184,9 +187,9 @@ def lines(server: Server, number: int, each: int) -> Iterator[list[str]]:
 
 
 def overload(server: Server, number: int, each: int) -> Iterator[list[str]]:
-    """More clients than a server takes by its own limits."""
+    """More clients than a server takes by its own limits; none of them waits before it asks again, answered or refused."""
     clients = Clients(server, number)
-    yield clients.ask(f"overload: {number} clients", [COUNT], range(each), "simple")
+    yield clients.ask(f"overload: {number} clients", [COUNT], range(each), "simple", OVERLOAD_SECONDS)
     clients.close()
 
 
@@ -219,13 +222,14 @@ def main() -> None:
         folder = Path(made)
         path = database(given.rows, folder / "data")
         found: list[list[str]] = []
-        with served(path, folder / "many", MANY, given.pace) as server:
-            found += lines(server, given.clients, given.each)
-            if given.soak:
-                soaked = [*soak(server, given.clients, given.soak)]
+        if given.each:
+            with served(path, folder / "many", MANY, given.pace) as server:
+                found += lines(server, given.clients, given.each)
+                if given.soak:
+                    soaked = [*soak(server, given.clients, given.soak)]
         if given.overload:
             with served(path, folder / "usual", replace(ServerLimits(), statements_a_minute=10**9), given.pace) as server:
-                found += overload(server, given.overload, given.each // 2 or 1)
+                found += overload(server, given.overload, given.each // 2 or 5)
         print(table(f"{given.clients} clients, {given.rows} rows; CPU milliseconds and commits of each statement", HEADS, found))
         if given.soak:
             print(table("Soak", ("answers", "seconds", "a second", "p99 ms", "front ms", "vault ms", "front MB", "vault MB", "ledger MB",
