@@ -136,7 +136,8 @@ class ListeningServer:
                 sock.close()
                 continue
             serving = self._connection(sock, address[0]) if number < self.limits.connections else _turned_away(
-                sock, RefusedOnWire("sorry, too many clients already", sqlstate="53300", severity="FATAL"))
+                sock, RefusedOnWire("sorry, too many clients already", sqlstate="53300", severity="FATAL",
+                                    hint=f"connect again later; the server takes {self.limits.connections} connections"))
             task = asyncio.create_task(serving)
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)

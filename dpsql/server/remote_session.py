@@ -67,9 +67,9 @@ class VaultChannel:
         """The outcome of a call. Raises what it raises in the vault, and TypeError where something cannot be sent."""
         return self._outcome(self._asked(name, given))
 
-    def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, None]:
-        """A call to which the vault answers with releases, each of which wants the next step; there, one that cannot be sent
-        failed."""
+    def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
+        """A call to which the vault answers with releases, each of which wants the next step, and at last with its outcome, which
+        is returned; there, a step that cannot be sent failed."""
         reply = self._asked(name, given)
         while isinstance(reply, ReleasedStep):
             step = yield reply.value
@@ -78,7 +78,7 @@ class VaultChannel:
             except (TypeError, ValueError, RecursionError):
                 data = encoded(FAILED, self._tables)
             reply = self._exchanged("step", data)
-        self._outcome(reply)
+        return self._outcome(reply)
 
     def close(self) -> None:
         self._vault.close()
@@ -108,8 +108,9 @@ class VaultChannel:
 class RemoteKernel:
     """See `kernel.run.Kernel`. The account, the limits and the noise are the vault's."""
 
-    def __init__(self, channel: VaultChannel, version: str) -> None:
-        self._channel, self.version = channel, version
+    def __init__(self, channel: VaultChannel, version: str, told: Callable[[Spent], object]) -> None:
+        """`told` is called with what is spent when a statement is over."""
+        self._channel, self.version, self._told = channel, version, told
 
     def check(self) -> None:
         self.version = self._channel.call("check")
@@ -130,7 +131,9 @@ class RemoteKernel:
                 released = replies.send(step) if begun else next(replies)
                 step, made = _stepped(functools.partial(script.send, released), encode, begun=True)
                 begun = True
-        except StopIteration:
+        except StopIteration as over:
+            if over.value is not None:
+                self._told(over.value)
             return made
         finally:
             script.close()
@@ -175,6 +178,7 @@ class RemoteLedger:
     def __init__(self, channel: VaultChannel) -> None:
         self._channel = channel
         self._spent: tuple[int, Spent] | None = None  # as of which question
+        self._fresh = False  # it was told by the statement that has just ended
 
     def close(self) -> None:
         self._channel.close()
@@ -220,7 +224,11 @@ class RemoteLedger:
         return found
 
     def refresh(self) -> None:
-        self._keep(self._channel.call("refresh"))
+        """Nothing is asked where the end of a statement has just told it, and nothing was asked since. Once, as others
+        may spend while the client waits."""
+        if self._spent is None or self._spent[0] != self._channel.asked or not self._fresh:
+            self._keep(self._channel.call("refresh"))
+        self._fresh = False
 
     def _told(self) -> Spent:
         """What was spent: as it was told before, where nothing was asked since that might have changed it."""
@@ -228,8 +236,13 @@ class RemoteLedger:
             return self._keep(self._channel.call("spent"))
         return self._spent[1]
 
+    def told_at_end(self, told: Spent) -> None:
+        """Take what the end of a statement told for what is spent now; one `refresh` asks nothing then."""
+        self._keep(told)
+        self._fresh = True
+
     def _keep(self, told: Spent) -> Spent:
-        self._spent = self._channel.asked, told
+        self._spent, self._fresh = (self._channel.asked, told), False
         return told
 
     def everything(self) -> list[Entry]:
@@ -253,7 +266,8 @@ class RemoteLedger:
 
 def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
     """The session of an account in the vault, as `engine` knows sessions."""
+    ledger = RemoteLedger(channel)
     return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
-                   kernel=cast(Kernel, RemoteKernel(channel, opening.version)), ledger=cast(Ledger, RemoteLedger(channel)),
+                   kernel=cast(Kernel, RemoteKernel(channel, opening.version, ledger.told_at_end)), ledger=cast(Ledger, ledger),
                    scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,
                    notes=opening.notes)

@@ -52,7 +52,8 @@ class AccountUse:
     def unproven(self, address: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection from an address, until its password is proven. Raises RefusedOnWire."""
         return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(
-            "too many connections of this address are logging in", sqlstate="53300", severity="FATAL"))
+            "too many connections of this address are logging in", sqlstate="53300", severity="FATAL",
+            hint="connect again in a moment, when others have logged in"))
 
     def connected(self, account: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection of an account. Raises RefusedOnWire."""

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 from dpsql.accounting.cost import NOTHING, Cost
 from dpsql.catalog.model import Column, Table
 from dpsql.engine.session import Session
-from dpsql.errors import Incident, Interrupted, OperationalError
+from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.kernel.ledger import Account, Entry
 from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
@@ -70,6 +70,7 @@ MOST_TEXT = 2**20  # characters of a statement
 MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 NAMING = 60.0  # seconds to wait for a name that another connection gives
+LAST_SECONDS = 10.0  # what channels get to end in when the vault does
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
 CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
                    "texts", "entries", "spent", "prices", "failed", "refresh", "enter", "leave",
@@ -90,7 +91,7 @@ class Vault:
         self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
         self._numbers = count(1)
         self._channels: dict[int, Channel] = {}
-        self._turn = threading.Lock()
+        self._turn = threading.Condition()
 
     def channel(self) -> tuple[int, socket.socket] | None:
         """A new channel: its number and the front's end. None where there are too many."""
@@ -113,11 +114,15 @@ class Vault:
             found.interrupt(statement)
 
     def close(self) -> None:
-        """End all channels; statements that run fail."""
+        """End all channels; statements that run fail. Waits a while until all are over, as a process that ends in the middle of a
+        query of the engine is aborted."""
         with self._turn:
             channels = [*self._channels.values()]
         for channel in channels:
             channel.close()
+            threading.Thread(target=channel.interrupt, daemon=True).start()
+        with self._turn:
+            self._turn.wait_for(lambda: not self._channels, LAST_SECONDS)
 
     def _serve(self, number: int, channel: Channel) -> None:
         try:
@@ -125,6 +130,7 @@ class Vault:
         finally:
             with self._turn:
                 self._channels.pop(number, None)
+                self._turn.notify_all()
 
 
 class Channel:
@@ -344,14 +350,18 @@ class ServedAccount:
             raise ValueError("rows of a relation are counted by its columns")
         return self._session.kernel.fanout(relation, columns)
 
-    def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...]) -> None:
-        """Run a script of the front: `step` is its first one. Nothing is returned but that its answer was stored."""
+    def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...]) -> Spent | None:
+        """Run a script of the front: `step` is its first one. Returned is what is spent when its answer is stored, which
+        most clients are told next; None where that cannot be told, as the answer is paid for."""
         _check_cost(cost)
         if not _short(digest) or type(sql) is not str or len(sql) > MOST_TEXT or type(views) is not tuple:
             raise ValueError("this is no statement")
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
                                  sql=sql, encode=_written, views=views, leave=self._departure.hold)
+        with contextlib.suppress(Error):
+            return self._spent()
+        return None
 
     def _script(self, step: Any) -> Generator[Any, Any, str]:
         """The script that the front runs: its requests, and at the end the text of its answer.

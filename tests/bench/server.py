@@ -41,13 +41,14 @@ ACCOUNTS = 16
 COUNT = "SELECT COUNT(*) FROM visits WHERE weight < $1"
 SUMS = "SELECT year, COUNT(*), SUM(points) FROM visits WHERE weight < $1 GROUP BY year"
 AVERAGE = "SELECT AVG(cost) FROM visits WHERE weight < $1"
+LOGIN_SECONDS, OVERLOAD_SECONDS = 120, 20  # what so many logins, one after the other, and statements may take
 MANY = ServerLimits(statements_of_account=1000, statements_a_minute=10**9, connections_of_account=1000)
 PROGRAM = """
 import json, sys
 from pathlib import Path
 from dpsql.server.server_limits import ServerLimits
 from dpsql.server.serving import serve
-serve(Path(sys.argv[1]), "127.0.0.1:0", limits=ServerLimits(**json.loads(sys.argv[2])), ready=lambda *at: print(*at, flush=True))
+serve(Path(sys.argv[1]), "127.0.0.1:0", limits=ServerLimits(**json.loads(sys.argv[2])), ready=lambda at: print(at[1], flush=True))
 """
 HEADS = ("", "answers", "a second", "p50 ms", "p99 ms", "max ms", "front ms", "vault ms", "client ms", "commits", "refused")
 
@@ -84,16 +85,21 @@ def _memory(process: int) -> float:
 
 
 def _child(process: int) -> int:
-    return int(Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()[0])
+    """The process that this one started."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # of a process that is gone
+            if int(status.read_text(encoding="ascii").rpartition(")")[2].split()[1]) == process:
+                return int(status.parent.name)
+    raise LookupError("the server has no front")
 
 
 @contextlib.contextmanager
-def served(path: Path, folder: Path, limits: ServerLimits) -> Iterator[Server]:
-    """A server of a database, with a new ledger."""
+def served(path: Path, folder: Path, limits: ServerLimits, pace: str) -> Iterator[Server]:
+    """A server of a database, with a new ledger; its answers leave at steps of `pace`, as a policy says."""
     folder.mkdir()
     policy = folder / "policy.toml"
-    policy.write_text(f"database = \"{path}\"\n" + POLICY.format(visit_limit="rows_per_entity = 1000", claim_limit=""),
-                      encoding="utf-8")
+    declared = POLICY.format(visit_limit="rows_per_entity = 1000", claim_limit="")
+    policy.write_text(f"database = \"{path}\"\npace = \"{pace}\"\n{declared}", encoding="utf-8")
     Ledger.create(folder / "policy.ledger").close()
     proven = passwords.verifier(PASSWORD)
     for account in accounts(ACCOUNTS):
@@ -101,9 +107,9 @@ def served(path: Path, folder: Path, limits: ServerLimits) -> Iterator[Server]:
             name=account, verifier=proven, budget="person", price={"rho": Decimal("0.0001"), "delta": Decimal("0.00000001")}))
     with subprocess.Popen([sys.executable, "-c", PROGRAM, policy, json.dumps(asdict(limits))], stdout=subprocess.PIPE,
                           text=True) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().split()[1])
         try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
             yield Server(port=port, vault=process.pid, front=_child(process.pid), ledger=folder / "policy.ledger")
         finally:
             process.terminate()
@@ -120,7 +126,8 @@ class Clients:
         self._server, self.number = server, number
         self._process = subprocess.Popen([sys.executable, Path(__file__).with_name("server_client.py")], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True)
-        self.turned_away = self._told({"connect": accounts(number), "port": server.port, "password": PASSWORD})["refused"]
+        self.turned_away = self._told({"connect": accounts(number), "port": server.port, "password": PASSWORD,
+                                       "seconds": LOGIN_SECONDS})["refused"]
 
     def _told(self, task: dict[str, Any]) -> dict[str, Any]:
         to, back = self._process.stdin, self._process.stdout
@@ -129,20 +136,21 @@ class Clients:
         said: dict[str, Any] = json.loads(back.readline())
         return said
 
-    def ask(self, name: str, sql: Sequence[str], numbers: Sequence[int], mode: str) -> list[str]:
-        """A line: each client asks the statements of these numbers."""
+    def ask(self, name: str, sql: Sequence[str], numbers: Sequence[int], mode: str, seconds: float = 3600) -> list[str]:
+        """A line: each client asks the statements of these numbers, as far as it gets in so many seconds."""
         before, commits = self._server.cpu(), self._server.commits()
-        met = self._told({"sql": sql, "numbers": list(numbers), "mode": mode})
+        met = self._told({"sql": sql, "numbers": list(numbers), "mode": mode, "seconds": seconds})
         front, vault = (after - at for after, at in zip(self._server.cpu(), before, strict=True))
         waits, refused = met["waits"], {**met["refused"]}
         for state, times in self.turned_away.items():
             refused[f"{state} at login"] = times
-        print(name, len(waits), "answers", file=sys.stderr)  # as it may take long until the table is there
         all_asked = len(waits) + sum(met["refused"].values()) or 1
-        return [name, str(len(waits)), f"{len(waits) / met['wall']:.0f}", *(f"{1000 * _at(waits, part):.1f}" for part in (0.5, 0.99, 1)),
+        line = [name, str(len(waits)), f"{len(waits) / met['wall']:.0f}", *(f"{1000 * _at(waits, part):.1f}" for part in (0.5, 0.99, 1)),
                 *(f"{1000 * each / all_asked:.2f}" for each in (front, vault, met["cpu"])),
                 f"{(self._server.commits() - commits) / all_asked:.2f}",
                 ", ".join(f"{times} x {state}" for state, times in sorted(refused.items()))]
+        print(*line, sep="; ", file=sys.stderr)  # as it may take long until the table is there
+        return line
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -179,9 +187,9 @@ def lines(server: Server, number: int, each: int) -> Iterator[list[str]]:
 
 
 def overload(server: Server, number: int, each: int) -> Iterator[list[str]]:
-    """More clients than a server takes by its own limits."""
+    """More clients than a server takes by its own limits; none of them waits before it asks again, answered or refused."""
     clients = Clients(server, number)
-    yield clients.ask(f"overload: {number} clients", [COUNT], range(each), "simple")
+    yield clients.ask(f"overload: {number} clients", [COUNT], range(each), "simple", OVERLOAD_SECONDS)
     clients.close()
 
 
@@ -207,19 +215,21 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=50, help="new statements of each client in each line")
     parser.add_argument("--overload", type=int, default=256, help="how many clients are too many")
     parser.add_argument("--soak", type=int, default=0, help="go on with so many new statements")
+    parser.add_argument("--pace", default="none", help="of the grid of times at which answers leave")
     parser.add_argument("--data", type=Path, default=Path("/var/tmp"), help="a folder on the disk that is meant")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpsql-bench-", dir=given.data) as made:
         folder = Path(made)
         path = database(given.rows, folder / "data")
         found: list[list[str]] = []
-        with served(path, folder / "many", MANY) as server:
-            found += lines(server, given.clients, given.each)
-            if given.soak:
-                soaked = [*soak(server, given.clients, given.soak)]
+        if given.each:
+            with served(path, folder / "many", MANY, given.pace) as server:
+                found += lines(server, given.clients, given.each)
+                if given.soak:
+                    soaked = [*soak(server, given.clients, given.soak)]
         if given.overload:
-            with served(path, folder / "usual", replace(ServerLimits(), statements_a_minute=10**9)) as server:
-                found += overload(server, given.overload, given.each // 2 or 1)
+            with served(path, folder / "usual", replace(ServerLimits(), statements_a_minute=10**9), given.pace) as server:
+                found += overload(server, given.overload, given.each // 2 or 5)
         print(table(f"{given.clients} clients, {given.rows} rows; CPU milliseconds and commits of each statement", HEADS, found))
         if given.soak:
             print(table("Soak", ("answers", "seconds", "a second", "p99 ms", "front ms", "vault ms", "front MB", "vault MB", "ledger MB",

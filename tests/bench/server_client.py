@@ -143,8 +143,8 @@ def jobs(client: OneClient, at: int, task: dict[str, Any]) -> Any:
 
 
 def together(clients: list[OneClient], task: dict[str, Any]) -> dict[str, Any]:
-    """Ask, all at the same time, and say what was met."""
-    met, waiting = Met(), selectors.DefaultSelector()
+    """Ask, all at the same time, for so many seconds at most, and say what was met."""
+    met, waiting, until = Met(), selectors.DefaultSelector(), time.perf_counter() + task["seconds"]
     for at, client in enumerate(clients):
         client.jobs = jobs(client, at, task)
         waiting.register(client.socket, selectors.EVENT_READ, client)
@@ -152,7 +152,7 @@ def together(clients: list[OneClient], task: dict[str, Any]) -> dict[str, Any]:
     busy = sum([client.ask() for client in clients])
     while busy:
         for key, _ in waiting.select():
-            if key.data.take(met) and not key.data.ask():
+            if key.data.take(met) and not (time.perf_counter() < until and key.data.ask()):
                 busy -= 1
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "waits": sorted(met.waits), "refused": met.refused}
 
@@ -162,7 +162,11 @@ def main() -> None:
     for line in sys.stdin:
         task, refused = json.loads(line), Counter[str]()
         if "connect" in task:
+            until = time.perf_counter() + task["seconds"]
             for account in task["connect"]:
+                if time.perf_counter() > until:
+                    refused["no time"] += 1
+                    continue
                 try:
                     clients.append(OneClient(task["port"], account, task["password"]))
                 except ConnectionRefusedError as fault:

@@ -174,11 +174,11 @@ ROOMS = {
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1166),
     "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 290),
-    "measurements": (below("dpsql.measurements"), 2562),
+    "measurements": (below("dpsql.measurements"), 2568),
     "extensions": (below("dpsql.extensions"), 1055),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 807),
-    "all that the kernel can run": (sorted(KERNEL), 12211),
+    "all that the kernel can run": (sorted(KERNEL), 12230),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2326),
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),

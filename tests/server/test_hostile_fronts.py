@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import random
@@ -195,6 +196,20 @@ def test_what_the_front_is_told_has_no_secret(vault: Vault, book: Ledger) -> Non
 
 
 # -- other accounts, the ledger
+
+
+def test_what_is_spent_is_told_with_the_end_of_a_statement(vault: Vault, eve: Session, book: Ledger) -> None:
+    answer("SELECT COUNT(*) FROM people", eve)
+    channel = eve.kernel._channel  # type: ignore[attr-defined]
+    asked = channel.asked
+    eve.ledger.refresh()
+    book.refresh()
+    assert eve.ledger.spent("person", "eve") == book.spent("person", "eve") and channel.asked == asked
+    with contextlib.closing(remote(vault, "bob")) as bob:
+        answer("SELECT COUNT(*) FROM people", bob)
+    eve.ledger.refresh()
+    book.refresh()
+    assert eve.ledger.spent("person") == book.spent("person"), "what others spend meanwhile is found"
 
 
 def test_comparisons_of_others_and_secret_noise_are_not_told(eve: Session, book: Ledger) -> None:

@@ -20,7 +20,7 @@ from dpsql.backends.reader import ReaderFault
 from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.errors import Incident, Interrupted, OperationalError
+from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.server.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault import ServedAccount, Vault
 
@@ -90,6 +90,25 @@ def test_after_the_charge_it_is_an_incident(vault: Vault, slow: Slowly) -> None:
     vault.interrupt(number, 1)  # when nothing runs, it does nothing
     assert answer("SELECT city, SUM(beds) FROM clinics GROUP BY city", session).rows  # type: ignore[union-attr]
     session.close()
+
+
+def test_a_vault_ends_when_its_statements_have(vault: Vault, slow: Slowly) -> None:
+    _, session = connected(vault)
+    failed: list[str] = []
+
+    def ask() -> None:
+        try:
+            answer("SELECT COUNT(*) FROM people", session)
+        except Error as fault:
+            failed.append(str(fault.code))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert slow.begun.wait(60)
+    vault.close()
+    assert not vault._channels
+    thread.join(20)
+    assert failed == ["closed"]
 
 
 def test_before_the_charge_nothing_is_charged(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
