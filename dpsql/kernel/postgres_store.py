@@ -60,6 +60,7 @@ REACHED = {  # how soon a connection that was cut off is noticed here, unless th
     "connect_timeout": "10", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3",
     "tcp_user_timeout": "30000", "application_name": "dpsql ledger", "client_encoding": "utf8"}
 SESSION = {"lock_timeout": f"{PATIENCE:.0f}s", "statement_timeout": "0", "idle_session_timeout": "0",
+           "idle_in_transaction_session_timeout": "0", "transaction_timeout": "0",
            "standard_conforming_strings": "on", "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5",
            "tcp_keepalives_count": "3", "tcp_user_timeout": "30000"}  # and there
 DURABLE = "current_setting('fsync')::bool AND current_setting('full_page_writes')::bool AND NOT pg_is_in_recovery()"
@@ -239,8 +240,10 @@ class PostgresStore:
         try:
             with self._faults(), self._opened.pipeline():
                 self._execute("SAVEPOINT event")
-                self._execute(f"INSERT INTO events ({COLUMNS}, hash) VALUES ({marks})", *event, link)
+                made = self._execute(f"INSERT INTO events ({COLUMNS}, hash) VALUES ({marks})", *event, link)
                 self._execute("RELEASE event")
+            if made.rowcount != 1:  # as a trigger can have it
+                raise StoreFault
         except StoreFault:
             if self._opened.info.transaction_status == TransactionStatus.INERROR:
                 self.rows_of("ROLLBACK TO event")

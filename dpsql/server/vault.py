@@ -89,7 +89,7 @@ class Vault:
     def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None) -> None:
         """`pace` is in seconds; see `departure`."""
         self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
-        self._numbers = count(1)
+        self.numbers = count(1)
         self._channels: dict[int, Channel] = {}
         self._turn = threading.Condition()
 
@@ -101,7 +101,7 @@ class Vault:
                 ours.close()
                 theirs.close()
                 return None
-            number = next(self._numbers)
+            number = next(self.numbers)
             self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace)
         threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
         return number, theirs
@@ -120,7 +120,7 @@ class Vault:
             channels = [*self._channels.values()]
         for channel in channels:
             channel.close()
-            threading.Thread(target=channel.interrupt, daemon=True).start()
+            threading.Thread(target=channel.stop, daemon=True).start()
         with self._turn:
             self._turn.wait_for(lambda: not self._channels, LAST_SECONDS)
 
@@ -153,6 +153,11 @@ class Channel:
     def interrupt(self, statement: int) -> None:
         if self._account is not None:
             self._account.interrupt(statement)
+
+    def stop(self) -> None:
+        """Interrupt the statement that runs, whichever it is."""
+        if self._account is not None:
+            self._account.interrupt(self._account.number)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -208,7 +213,7 @@ class ServedAccount:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
         self._session, self._front, self._role, self._pace = session, front, role, pace
         self._departure = Leaving(pace)  # of the statement that runs, or ran last
-        self._number = 0  # of that statement, as the front counts those that it sends
+        self.number = 0  # of that statement, as the front counts those that it sends
         self._held: dict[str, HeldTable] = {}
         self._brought: list[int] = []  # how many values there were in each table that the front has brought
         self._models: set[str] = set()  # the names of the comparisons with models of this account
@@ -243,13 +248,13 @@ class ServedAccount:
         No other one is met: none begins while a thread has the turn, and looks which it is.
         """
         with self._turn:
-            if self._number != statement or self._idle.is_set() or self._stopping.is_set():
+            if self.number != statement or self._idle.is_set() or self._stopping.is_set():
                 return
             self._stopping.set()
             self._departure.interrupt()
         while not self._idle.wait(PATIENCE):
             with self._turn:
-                if self._number != statement:
+                if self.number != statement:
                     return
                 self._session.kernel.interrupt()
 
@@ -266,7 +271,7 @@ class ServedAccount:
         if name not in STATEMENTS:
             return self._outcome(name, data)
         with self._turn:
-            self._departure, self._number = Leaving(self._pace), self._number + 1
+            self._departure, self.number = Leaving(self._pace), self.number + 1
         answer = self._outcome(name, data)
         self._departure.hold()  # at once, where the kernel has waited
         return answer

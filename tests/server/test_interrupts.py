@@ -134,7 +134,7 @@ def test_one_that_comes_late_does_not_meet_the_next_statement(vault: Vault, slow
     assert isinstance(account, ServedAccount)
     with pytest.raises(Interrupted):
         interrupting(vault, number, 1, slow, session, "SELECT COUNT(*) FROM people")
-    assert session.kernel._channel._number == account._number == 1  # type: ignore[attr-defined]
+    assert session.kernel._channel._number == account.number == 1  # type: ignore[attr-defined]
 
     def meanwhile() -> None:
         slow.begun.wait(60)
@@ -148,7 +148,7 @@ def test_one_that_comes_late_does_not_meet_the_next_statement(vault: Vault, slow
     with pytest.raises(Interrupted):
         answer("SELECT sex, COUNT(*) FROM people GROUP BY sex", session)
     thread.join(20)
-    assert not thread.is_alive() and account._number == 2
+    assert not thread.is_alive() and account.number == 2
     session.close()
 
 
