@@ -20,7 +20,8 @@ from dpsql.server.http_desk import HttpDesk
 from dpsql.server.http_errors import refused
 from dpsql.server.http_guard import CLOSING, HEAD_BYTES, Guard, protecting
 from dpsql.server.http_routes import application
-from dpsql.server.listening import TlsFiles, tls_terms
+from dpsql.server.listening import TlsFiles, accepted, tls_terms
+from dpsql.server.login_delays import network
 from dpsql.server.server_limits import ServerLimits
 
 KEPT_SECONDS = 10  # a connection without a request
@@ -81,15 +82,8 @@ class AcceptingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, address = await loop.sock_accept(listening)
-            except OSError:  # no more files can be opened, or the client is gone already
-                await asyncio.sleep(0.05)
-                continue
-            sock.setblocking(False)
-            task = loop.create_task(self._begin(sock, address[0]))
+        async for sock, address in accepted(listening):
+            task = asyncio.create_task(self._begin(sock, address))
             self._beginning.add(task)
             task.add_done_callback(self._beginning.discard)
 
@@ -97,7 +91,7 @@ class AcceptingServer(uvicorn.Server):
         """Have a connection served, if there are few of all, and few of its address that have not sent a request yet."""
         with contextlib.ExitStack() as counted:
             try:
-                counted.enter_context(self._desk.use.unproven(address))
+                counted.enter_context(self._desk.use.unproven(network(address)))
                 if len(self.server_state.connections) + len(self._beginning) > self._desk.limits.connections:
                     raise RefusedOnWire("too many connections", sqlstate="53300")
                 seconds = None if self._tls is None else HANDSHAKE_SECONDS

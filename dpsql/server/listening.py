@@ -9,7 +9,7 @@ import logging
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,19 +123,12 @@ class ListeningServer:
             await self._stop()
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, address = await loop.sock_accept(listening)
-            except OSError:  # no more files can be opened, or the client is gone already
-                await asyncio.sleep(0.05)
-                continue
-            sock.setblocking(False)
+        async for sock, address in accepted(listening):
             number = len(self._connections)
             if number >= 2 * self.limits.connections:  # too many even to be told so
                 sock.close()
                 continue
-            serving = self._connection(sock, address[0]) if number < self.limits.connections else _turned_away(
+            serving = self._connection(sock, address) if number < self.limits.connections else _turned_away(
                 sock, RefusedOnWire("sorry, too many clients already", sqlstate="53300", severity="FATAL",
                                     hint=f"connect again later; the server takes {self.limits.connections} connections"))
             task = asyncio.create_task(serving)
@@ -209,6 +202,19 @@ class ListeningServer:
             await asyncio.wait(self._connections, timeout=5.0)
         for pool in (self._pool, self._at_door):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def accepted(listening: socket.socket) -> AsyncIterator[tuple[socket.socket, str]]:
+    """The connections of clients as they come, each with the client's address."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            sock, address = await loop.sock_accept(listening)
+        except OSError:  # no more files can be opened, or the client is gone already
+            await asyncio.sleep(0.05)
+            continue
+        sock.setblocking(False)
+        yield sock, address[0]
 
 
 async def _turned_away(sock: socket.socket, refusal: RefusedOnWire) -> None:
