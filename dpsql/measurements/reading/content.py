@@ -16,8 +16,7 @@ plan would mean another choice, for all entities.)
 scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
 only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
 range.
-(3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`. So does a plan that is printed
-node by node, as where a table has few rows.
+(3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
 (4) *In a store* are the rows of a table that have an owner, with the owners and places that the plan would work out
 (`plan.stored`, `backends.store_writer`), and each bucket has those of a set of entities. So the text gives over all buckets
 what the plan gives, and over each of them what the plan gives over its entities; which is merged where the kernel has found
@@ -46,6 +45,7 @@ from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node, Printing, Summary
+from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
@@ -64,18 +64,15 @@ from dpsql.plan.stored import StoredTable, shape_of
 from dpsql.types import ANY_NUMBER, Interval
 
 Owned: TypeAlias = tuple[str, OwnerPath | None]
-FEW_ROWS = 100_000
 FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """Facts read from the tables of a plan: the largest number of rows of one entity, ranges of columns, and whether there are so
-    few rows that a longer statement takes the engine more time to plan than it saves."""
+    """Facts read from the tables of a plan: the largest number of rows of one entity, and ranges of columns."""
 
     most: Mapping[Owned, int]
     ends: Mapping[tuple[str, str], Interval]
-    few: bool = False
 
     def idle(self, node: Truncate) -> bool:
         """Whether a truncation keeps every row."""
@@ -134,10 +131,8 @@ class Content:
         scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
         ranged = [place for node in _nodes(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
                   for place in _sources(node.input, _clamped(node))]
-        parted = isinstance(plan, GroupedSums) and clipped(plan, lambda node: True) is not None
         return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
-                       ends={(table.name, column): self.ends(table, column) for table, column in ranged},
-                       few=parted and all(self._is_small(table) for table in _private(plan).values()))
+                       ends={(table.name, column): self.ends(table, column) for table, column in ranged})
 
     def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
         """A plan as it is executed on this content: bucket by bucket where a summary is split by entity and all of its private
@@ -167,11 +162,6 @@ class Content:
         """A table in the store, if that was prepared for this very table."""
         found = self._reader.stored.get(table.name)
         return found if found is not None and found.shape == shape_of(table) else None
-
-    def _is_small(self, table: Table) -> bool:
-        """Whether a table, which is in no store, has few rows."""
-        counted = f"SELECT COUNT(*) FROM {quote(table.name)} AS t0"
-        return self._stored(table) is None and int(self._look_up(counted)[0]) <= FEW_ROWS
 
     def most_rows(self, scan: Scan) -> int:
         """The most rows of one entity."""
@@ -205,7 +195,7 @@ def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[in
         rows = printed(plan.input.input, learned, printing, tables)
         whole = _text(plan.input, (rows,), learned, printing)
         return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
-    if isinstance(plan, GroupedSums) and not learned.few and (given := clipped(plan, learned.idle)) is not None:
+    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
         return in_two_parts(plan, printed(given.input, learned, printing, tables), _seen(given, learned, printing))
     return _text(plan, tuple(printed(below, learned, printing, tables) for below in plan.inputs), learned, printing)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import MappingProxyType
 
 import duckdb
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from support.small_tables import ref, visits
 from support.worlds import insert
 
-from dpsql.measurements.reading.content import FEW_ROWS, Content
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
@@ -22,7 +20,6 @@ from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts
-from dpsql.plan.stored import StoredTable
 from dpsql.types import Interval, Type
 
 VISITS = visits("v")
@@ -74,18 +71,6 @@ def test_sums_are_the_same(rows: list[tuple[int | None, str | None, float | None
         one, two = (sorted(connection.execute(f"SELECT {columns} FROM ({text}) AS t").fetchall(), key=repr)
                     for text in (render(plan), parts))
         assert one == two
-
-
-@pytest.mark.parametrize(("rows", "parted"), [(FEW_ROWS, False), (FEW_ROWS + 1, True)])
-def test_few_rows_are_read_in_one_part(rows: int, parted: bool) -> None:
-    class Sized:
-        content, stored = "", MappingProxyType[str, StoredTable]({})
-
-        def rows(self, sql: str) -> list[tuple[int]]:
-            return [(rows,)]
-
-    text, _ = Content(Sized()).query(tally((Count(),), 1, 5), Printing(), lambda plan: ())  # type: ignore[arg-type]
-    assert ("UNION ALL" in text) is parted
 
 
 def test_rows_that_are_dear_to_read_are_read_once() -> None:
