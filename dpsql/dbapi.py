@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
+    from dpsql.accounting.cost import Charge
     from dpsql.answers.answer import Answer
     from dpsql.answers.asked import Asked
     from dpsql.answers.spending import Spending
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from dpsql.engine.session import Session
     from dpsql.kernel.ledger import Failure
     from dpsql.planning.explain import Explanation
-    from dpsql.sql.text.statement import Option, Query
+    from dpsql.sql.text.statement import Explained, Option, Query
     from dpsql.synthesis.online_model import OnlineModel
     from dpsql.synthesis.released_database import ReleasedDatabase
     from dpsql.synthesis.synthetic_table import SyntheticTable
@@ -195,8 +196,6 @@ class Connection:
         """
         from dpsql.engine.answering import explain, seen_by
         from dpsql.engine.together import explain_workload
-        from dpsql.sql.text.parse import parse
-        from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
         if not isinstance(sql, str):
             with self._used() as session:
@@ -205,12 +204,19 @@ class Connection:
         if options:
             raise errors.ProgrammingError("the options of a statement stand in its text", code="options",
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
-        statement = parse(_text(sql))
-        query = statement.query if isinstance(statement, Explain) else statement
-        if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
-            raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
+        query, _ = _explained(sql)
         with self._used() as session:
             return explain(query, session, parameters)
+
+    @guarded
+    def priced(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> tuple[Explanation, Charge | None]:
+        """What `explain` tells of a statement, and what it would be charged now: None where it is free. Spends nothing."""
+        from dpsql.engine.answering import priced
+
+        query, is_asked = _explained(sql)
+        with self._used() as session:
+            told, due = priced(query, session, parameters)
+        return told, due if is_asked else None
 
     @guarded
     def describe(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[str, str]]:
@@ -695,6 +701,18 @@ def _sources(synthetic: Any) -> str:
         return ", ".join(f"{_sources(source)} for {table}" if table else _sources(source) for table, source in synthetic.items())
     return str(synthetic) if isinstance(synthetic, str | Path) else f"{len(synthetic):,} rows, given in Python" if hasattr(
         synthetic, "__len__") else "given in Python"
+
+
+def _explained(sql: str) -> tuple[Explained, bool]:
+    """The query to explain in a text, and whether the text asks it: not where it explains it itself."""
+    from dpsql.sql.text.parse import parse
+    from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
+
+    statement = parse(_text(sql))
+    query = statement.query if isinstance(statement, Explain) else statement
+    if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
+        raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
+    return query, query is statement
 
 
 def _queries(statements: str | Sequence[str]) -> list[Query]:

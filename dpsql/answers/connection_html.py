@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dpsql.answers.bars import BAR_STYLE
 from dpsql.answers.html_page import fragment, paragraph
-from dpsql.answers.listings import bounds_of, values_of_column
+from dpsql.answers.listings import bounds_of, limit_of_rows, values_of_column
 from dpsql.answers.spending import Spending
 from dpsql.catalog.model import Catalog, Table
 from dpsql.catalog.price import Price
@@ -44,8 +44,7 @@ def _kind(table: Table, catalog: Catalog) -> str:
     columns = f"{len(table.columns)} column{'' if len(table.columns) == 1 else 's'}"
     if table.public:
         return f"public, free; {columns}"
-    limit = "any number of rows" if table.rows is None else f"at most {table.rows} row{'' if table.rows == 1 else 's'}"
-    return f"private, {limit} of each {catalog.entity.name} {'count' if table.rows != 1 else 'counts'}; {columns}"
+    return f"private, {limit_of_rows(table, catalog.entity.name)} {'count' if table.rows != 1 else 'counts'}; {columns}"
 
 
 def _role(column: str, table: Table) -> str:

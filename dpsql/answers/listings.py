@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.answers.spending import Spending, percent
-from dpsql.catalog.model import Catalog, Column
+from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.catalog.price import short
 from dpsql.kernel.ledger import Entry, Failure
 from dpsql.plan.expr.nodes import Value
@@ -34,6 +34,12 @@ def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = Mappin
     rows += [(name, "online model", "", ", ".join(columns)) for name, columns in models.items()]
     return Listing(columns=(("table", Type.VARCHAR), ("kind", Type.VARCHAR), (f"rows per {catalog.entity.name}", Type.VARCHAR),
                             ("columns", Type.VARCHAR)), rows=tuple(rows))
+
+
+def limit_of_rows(table: Table, entity: str) -> str:
+    """How many rows of each entity count, in words."""
+    limit = "any number of rows" if table.rows is None else f"at most {table.rows} row{'' if table.rows == 1 else 's'}"
+    return f"{limit} of each {entity}"
 
 
 def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
@@ -91,6 +91,11 @@ class BudgetLine:
                       "delta": self.spent.delta / ATTO},
             "limit": {"epsilon": None if most.epsilon is None else most.epsilon / NANO,
                       "rho": None if most.rho is None else most.rho / NANO, "delta": most.delta / ATTO}}
+
+
+def left_in_words(accounts: Iterable[BudgetLine], everybody: str = ALL) -> str:
+    """What is left in each account, by whose it is."""
+    return "; ".join(f"{account.whose or everybody}: {account.left()}" for account in accounts)
 
 
 def percent(share: Fraction) -> str:

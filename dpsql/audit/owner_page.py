@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import NOTHING, Charge
@@ -35,11 +35,14 @@ MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetBook:
-    """A budget, and what the ledger says of it: `entries` and `failures` are oldest first, `epsilon` is the least known for all
-    that was released, at the delta `at_delta`, and `closed` has the analysts whose accounts incidents closed."""
+    """A budget, and what the ledger says of it: `entries` and `failures` are oldest first, `asked` has the entries of each
+    analyst and `paid` what they spent, `epsilon` is the least known for all that was released, at the delta `at_delta`, and
+    `closed` has the analysts whose accounts incidents closed."""
 
     budget: Budget
     entries: tuple[Entry, ...]
+    asked: Mapping[str, Sequence[Entry]]
+    paid: Mapping[str, Charge]
     failures: tuple[Failure, ...]
     spent: Charge
     epsilon: float | None
@@ -53,11 +56,16 @@ class BudgetBook:
     @property
     def analysts(self) -> list[str]:
         """All who asked or are named in the policy."""
-        asked = [entry.account.analyst for entry in self.entries]
-        return sorted({*asked, *(self.budget.listed or ()), *self.budget.analysts})
+        return sorted({*self.asked, *(self.budget.listed or ()), *self.budget.analysts})
 
-    def of(self, analyst: str) -> list[Entry]:
-        return [entry for entry in self.entries if entry.account.analyst == analyst]
+    def share(self, analyst: str) -> float:
+        """The part of the whole budget that an analyst spent."""
+        return float(share_spent(limit(self.budget.total), self.paid.get(analyst, NOTHING)))
+
+    def own(self, analyst: str) -> BudgetLine | None:
+        """The account of an analyst, where they have a limit of their own."""
+        total = self.budget.of(analyst)
+        return None if total is None else BudgetLine(whose=analyst, total=total, spent=self.paid.get(analyst, NOTHING))
 
 
 def book_of(budget: Budget, ledger: Ledger) -> BudgetBook:
@@ -65,10 +73,13 @@ def book_of(budget: Budget, ledger: Ledger) -> BudgetBook:
     failures = ledger.failures(budget.name)
     entries = ledger.entries(budget.name)
     spent, at = ledger.spent(budget.name), float(budget.total.delta / 2) or REPORT_DELTA
-    asked = {entry.account.analyst for entry in entries}
+    asked = defaultdict[str, list[Entry]](list)
+    for entry in entries:
+        asked[entry.account.analyst].append(entry)
     closed = frozenset(name for name in asked
                        if len(ledger.failed(Account(budget=budget.name, analyst=name))) >= budget.incidents)
-    return BudgetBook(budget=budget, entries=tuple(entries), failures=tuple(failures), spent=spent, at_delta=at, closed=closed,
+    return BudgetBook(budget=budget, entries=tuple(entries), asked=dict(asked), failures=tuple(failures), spent=spent,
+                      paid={name: ledger.spent(budget.name, name) for name in asked}, at_delta=at, closed=closed,
                       epsilon=tight_epsilon(spent, ledger.prices(budget.name), at))
 
 
@@ -115,8 +126,8 @@ def _budget(book: BudgetBook) -> Iterator[str]:
 
 def _over_time(book: BudgetBook) -> Chart:
     """The share of the whole budget that was spent, by time: in all, and by those who spent most."""
-    most = sorted(book.analysts, key=lambda name: -_share(book, book.of(name)))[:MOST_DRAWN]
-    lines = [("all", book.entries), *((name, book.of(name)) for name in most if book.of(name))]
+    most = sorted(book.analysts, key=lambda name: -book.share(name))[:MOST_DRAWN]
+    lines = [("all", book.entries), *((name, book.asked[name]) for name in most if name in book.asked)]
     notes = [f"those of the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
     return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False, cost="",
                  series=tuple(_line(book, name, entries) for name, entries in lines), intervals="", notes=tuple(notes))
@@ -134,30 +145,24 @@ def _line(book: BudgetBook, name: str, entries: Sequence[Entry]) -> Series:
                   values=shares, lows=shares, highs=shares, words=tuple(f"{share:.3g} %" for share in shares))
 
 
-def _share(book: BudgetBook, entries: Sequence[Entry]) -> float:
-    return float(share_spent(limit(book.budget.total), reduce(Charge.__add__, (entry.charge for entry in entries), NOTHING)))
-
-
 def _analyst(book: BudgetBook, name: str) -> tuple[str, ...]:
-    own, entries = book.budget.of(name), book.of(name)
-    spent = reduce(Charge.__add__, (entry.charge for entry in entries), NOTHING)
-    left = "" if own is None else percent(BudgetLine(whose=name, total=own, spent=spent).share_left)
+    own, entries = book.own(name), book.asked.get(name, ())
     failed = sum(failure.account.analyst == name for failure in book.failures)
-    return (name, _state(book, name), f"{len(entries):,}", str(failed), f"{100 * _share(book, entries):.3g} %", left,
+    return (name, _state(book, name), f"{len(entries):,}", str(failed), f"{100 * book.share(name):.3g} %",
+            "" if own is None else percent(own.share_left),
             entries[-1].at[:16].replace("T", " ") if entries else "never")
 
 
 def _state(book: BudgetBook, name: str) -> str:
     """Whether an analyst may go on asking, and why not."""
-    budget, own = book.budget, book.budget.of(name)
+    budget, own = book.budget, book.own(name)
     if budget.listed is not None and name not in budget.listed:
         return "not listed any more"
     if name in book.closed:
         return f"closed after {budget.incidents} incidents"
-    spent = reduce(Charge.__add__, (entry.charge for entry in book.of(name)), NOTHING)
-    if own is not None and not BudgetLine(whose=name, total=own, spent=spent).share_left:
+    if own is not None and not own.share_left:
         return "has spent all"
-    return "open" if book.of(name) else "has not asked yet"
+    return "open" if name in book.asked else "has not asked yet"
 
 
 def _failed(book: BudgetBook) -> Iterator[str]:

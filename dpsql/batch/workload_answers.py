@@ -57,18 +57,19 @@ class Answers:
         """
         if self.asked is None:
             raise ProgrammingError("nobody is known who asked", code="page", try_="con.workload(...).report(...)")
-        cost = "answered before, no cost" if self.stored else self.cost
-        save(workload_page(self.answers, self.asked(), cost=cost, notes=self.notes), target)
+        save(workload_page(self.answers, self.asked(), cost=self.charged, notes=self.notes), target)
 
     def plot(self) -> list[list[Axes]]:
         """Draws the answers with their intervals on a figure; see `plots.plot_together`. Raises ProgrammingError or
         InterfaceError."""
         from dpsql.answers.plots import plot_together
 
-        return plot_together(self.answers, self._price())
+        return plot_together(self.answers, self.charged if self.stored else f"cost {self.charged}, for all together")
 
-    def _price(self) -> str:
-        return "answered before, no cost" if self.stored else f"cost {self.cost}, for all together"
+    @property
+    def charged(self) -> str:
+        """What they cost this time, in words."""
+        return "answered before, no cost" if self.stored else self.cost
 
     def as_json(self) -> str:
         """For the ledger; `of_json` reads it back."""

@@ -37,7 +37,6 @@ def add(commands: Commands) -> None:
 
 def _budget(options: argparse.Namespace) -> None:
     from dpsql.answers.listings import listed_failures, listed_late
-    from dpsql.engine.opening import incidents, late_outcomes
 
     if options.create:
         from dpsql.catalog.policy import read_policy
@@ -59,8 +58,8 @@ def _budget(options: argparse.Namespace) -> None:
         _page(options)
         return
     with connected(options) as connection:
-        where = place_of(options)
-        found = {"failed": listed_failures(incidents(**where)), "late": listed_late(late_outcomes(**where))}
+        ledger, budget = connection.session.ledger, connection.session.budget.name
+        found = {"failed": listed_failures(ledger.failures(budget)), "late": listed_late(ledger.late(budget))}
         state = connection.budget()
         if options.json:
             print(json.dumps(state.as_dict() | {what: [dict(zip((name for name, _ in listing.columns), row, strict=True))

@@ -107,7 +107,7 @@ def _workload(options: argparse.Namespace) -> None:
         for answer in made:
             print_answer(answer, options)
         if not options.json and not options.csv:
-            for note in (*made.notes, f"together: {'answered before, no cost' if made.stored else made.cost}"):
+            for note in (*made.notes, f"together: {made.charged}"):
                 console().print(note, style="dim", markup=False, highlight=False)
         if page is not None:
             made.report(page)

@@ -13,7 +13,7 @@ from dpsql.answers.listings import Listing, described, listed_releases, listed_t
 from dpsql.answers.spending import Spending
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.charging import Bill, Charged
-from dpsql.engine.decide import decide
+from dpsql.engine.decide import Plan, decide
 from dpsql.engine.guard import guarded
 from dpsql.engine.kept_tables import drop
 from dpsql.engine.parameters import Parameters, check_parameters
@@ -114,12 +114,22 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 
 
 @guarded
-def charge_of(text: str, session: Session, parameters: Parameters = ()) -> Charge | None:
+def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
+    """What a statement would do and cost, and what it would be charged now, as `charge_of` tells it; planned once."""
+    plan = decide(query, seen_by(session, query), parameters)
+    return plan.explain(), _due(plan)
+
+
+@guarded
+def charge_of(text: str, session: Session) -> Charge | None:
     """What a statement would be charged now; None where it is free. Spends nothing. Raises a located error if it is wrong."""
     statement = parse(text)
     if not isinstance(statement, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
         return None
-    plan = decide(statement, seen_by(session, statement), parameters)
+    return _due(decide(statement, seen_by(session, statement)))
+
+
+def _due(plan: Plan) -> Charge | None:
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()

@@ -206,14 +206,6 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
         return book.failures(chosen.name)
 
 
-def late_outcomes(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
-                  ledger: str | Path | None = None) -> list[tuple[str, int, int]]:
-    """How many outcomes of statements left a server late: analyst, step of its grid of times, number; for the owner."""
-    chosen, book = _books(database, policy, budget, ledger)
-    with contextlib.closing(book):
-        return book.late(chosen.name)
-
-
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
     """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from dpsql.answers.listings import described_column
+from dpsql.answers.listings import described_column, limit_of_rows
 from dpsql.catalog.model import Catalog, Table
 from dpsql.sql.text.border import PUBLIC
 from dpsql.types import Type
@@ -149,7 +149,7 @@ def _table(at: Placed, catalog: Catalog, database: str) -> Iterator[tuple[str, d
     yield "pg_catalog.pg_class", {
         **relation, "oid": at.oid, "relname": table.name, "relam": HEAP, "relkind": "r", "relnatts": len(table.columns),
         "relhasindex": at.has_key, "relreplident": "d"}
-    limit = "" if table.rows is None else f", at most {table.rows} row{'s' * (table.rows != 1)} of each {catalog.entity.name}"
+    limit = "" if table.rows is None else f", {limit_of_rows(table, catalog.entity.name)}"
     yield "pg_catalog.pg_description", {"objoid": at.oid, "classoid": CLASSES["pg_class"], "objsubid": 0,
                                         "description": "public" if table.public else f"private{limit}"}
     yield "pg_catalog.pg_tables", {"schemaname": PUBLIC, "tablename": table.name, "tableowner": OWNER_NAME,

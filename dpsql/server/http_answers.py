@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql import guides
 from dpsql.answers.answer import Answer
-from dpsql.answers.listings import described_column, price_in_words
-from dpsql.answers.spending import ALL, BudgetLine, Spending
+from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
+from dpsql.answers.spending import ALL, BudgetLine, Spending, left_in_words
 from dpsql.catalog.model import Catalog, Table
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, releases_of
-from dpsql.engine.answering import charge_of
 from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import beside
 from dpsql.errors import Error, OperationalError
@@ -35,7 +34,7 @@ from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
 
 if TYPE_CHECKING:
-    from dpsql.planning.explain import Expected, Explanation
+    from dpsql.planning.explain import Expected
 
 MOST_TOLD = 1000  # of the statements of an analyst, the newest
 PIECE = 1000  # rows
@@ -79,12 +78,7 @@ def tables_of(connection: Connection) -> dict[str, Any]:
 
 
 def _notes_of(table: Table, catalog: Catalog) -> Iterator[str]:
-    if table.public:
-        yield "public: free, and exact"
-    elif table.rows is None:
-        yield f"private; any number of rows of each {catalog.entity.name}"
-    else:
-        yield f"private; at most {table.rows} row{'' if table.rows == 1 else 's'} of each {catalog.entity.name}"
+    yield "public: free, and exact" if table.public else f"private; {limit_of_rows(table, catalog.entity.name)}"
     if table.key:
         yield f"key: {', '.join(table.key)}"
     for key in table.foreign_keys:
@@ -135,12 +129,11 @@ def _kind(value: Any) -> str:
 
 def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
     """What a statement would cost, and how good its answer would be; no charge."""
-    made: Explanation = connection.explain(sql, parameters)
-    due = None if made.stored else charge_of(sql, connection.session, parameters)
+    made, due = connection.priced(sql, parameters)
     accounts = accounts_of(connection.session)
     after = accounts if due is None else [replace(account, spent=account.spent + due) for account in accounts]
     short = [] if due is None else [now for now, then in zip(accounts, after, strict=True) if not then.limit.allows(then.spent)]
-    left = "; ".join(f"{account.whose or ALL}: {account.left()}" for account in (short or after))
+    left = left_in_words(short or after)
     return {"cost": made.cost, "left_after": f"not enough is left: {left}" if short else left, "affordable": not short,
             "stored": made.stored, "errors": [_expected(item) for item in made.expected], "notes": list(made.notes),
             "plan": str(made).splitlines(), "tree": tree_of(str(made).splitlines())}
@@ -242,7 +235,7 @@ def _about(cursor: Cursor) -> dict[str, Any]:
 def _left(connection: Connection) -> str:
     """What is left; nothing where that cannot be told now, as the answer is there and paid for."""
     with contextlib.suppress(Error):
-        return "; ".join(f"{account.whose or ALL}: {account.left()}" for account in accounts_of(connection.session))
+        return left_in_words(accounts_of(connection.session))
     return ""
 
 

@@ -30,6 +30,7 @@ from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.http_desk import HttpDesk
 from dpsql.server.http_errors import HttpRefusal, fault_of_server, limited, refused
 from dpsql.server.http_sessions import HttpSession
+from dpsql.server.listening import is_loopback
 
 LOG = logging.getLogger("dpsql.server")
 MARK = "x-dpsql"
@@ -138,7 +139,7 @@ class Guard:
         name, port = _parted(host)
         address, own_port = scope["server"] or ("", None)
         standard = {"http": 80, "https": 443}[scope["scheme"]]
-        ours = _same(name, address) or (name == "localhost" and _is_loopback(address))
+        ours = _same(name, address) or (name == "localhost" and is_loopback(address))
         if name in self._names or (ours and (port or standard) == own_port):
             return host
         raise refused(403, "host", "the server is not reached by this name", try_="its address, or dpsql serve --http-name NAME")
@@ -179,13 +180,6 @@ def _same(name: str, address: str) -> bool:
     """Whether both are one address of the internet: names are none."""
     try:
         return ipaddress.ip_address(name) == ipaddress.ip_address(address)
-    except ValueError:
-        return False
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
 

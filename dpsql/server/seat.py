@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.listings import price_in_words
+from dpsql.answers.spending import left_in_words
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of
@@ -157,8 +158,7 @@ class ConnectionSeat:
     def _left(self) -> str:
         """What is left of the budget; nothing where that cannot be told now, as the answer is there and paid for."""
         with contextlib.suppress(Exception):
-            return "; left: " + "; ".join(f"{account.whose or 'all'}: {account.left()}"
-                                          for account in accounts_of(self._connection.session))
+            return f"; left: {left_in_words(accounts_of(self._connection.session), 'all')}"
         return ""
 
     def _question(self, text: str) -> exp.Query | None:

@@ -27,6 +27,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dpsql.catalog.model import Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger, noticed
 from dpsql.errors import OperationalError
@@ -83,9 +84,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
     user = None if front_user is None else _numbers_of(front_user)
     declared = read_policy(policy)
-    with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:  # or what is wrong would first be noticed by an analyst
-        for note in {text: None for budget in declared.budgets for text in noticed(declared, None, ledger, budget)[0]}:
-            LOG.warning("%s", note)
+    _check_ledger(declared)
     certificate = None if tls is None else tls_terms(tls).certificate
     keeper = Doorkeeper(policy=policy, users=WatchedUsers(users_file(policy)), certificate=certificate)
     listening = [listen_on(host, port) for host, port in addresses]
@@ -116,6 +115,13 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         if _has_begun(front, accepts):
             ready(*reached)
         return front.wait()
+
+
+def _check_ledger(declared: Policy) -> None:
+    """Open the ledger, and log what is noticed of it: what is wrong would first be noticed by an analyst otherwise."""
+    with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:
+        for note in {text: None for budget in declared.budgets for text in noticed(declared, None, ledger, budget)[0]}:
+            LOG.warning("%s", note)
 
 
 def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event) -> bool:
