@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpsql import cli
+from dpsql.cli.entry import parsed
 from dpsql.cli.inputs import parameters_of
 from dpsql.cli.show import print_listing
 from dpsql.demo import folder
@@ -135,12 +136,27 @@ def test_a_mistake_is_told_and_costs_nothing(study: Path, capsys: pytest.Capture
     (["validate", "--synthetic", "a.csv", "--witin=5"], "there is no option --witin; try --within"),
     (["budget", "--qqqq"], "there is no option --qqqq"),
     (["query", "SELECT", "female", "FROM", "people"], "female is one argument too many; put all of a statement in quotes"),
+    (["user", "add", "ada", "bob"], "bob is one argument too many\n"),
+    (["quary", "SELECT 1"], "there is no command quary; try query"),
+    (["--budget", "study", "query", "SELECT 1"], "the command comes first: dpsql COMMAND --budget"),
 ])
 def test_an_unknown_option_is_told_with_the_one_that_is_meant(capsys: pytest.CaptureFixture[str], arguments: list[str],
                                                               message: str) -> None:
     with pytest.raises(SystemExit) as left:
         run(capsys, *arguments)
     assert left.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [
+    ["user", "add", "--budget", "study", "ada"], ["user", "--budget", "study", "add", "ada"], ["user", "add", "ada", "--budget=study"],
+    ["query", "--budget", "study", "SELECT 1"], ["query", "SELECT 1", "--budget", "study"], ["help", "sql"],
+    ["init", "a.csv", "--to", "x.toml", "b.csv"], ["query", "--json", "--", "--one"],
+])
+def test_options_stand_anywhere_after_the_command(words: list[str]) -> None:
+    options = vars(parsed(words))
+    named = [options.get(name) for name in ("action", "name", "sql", "topic", "database", "budget", "to")]
+    for word in (word for word in words[1:] if not word.startswith("--") or word == "--one"):
+        assert any(word == value or (isinstance(value, list) and word in value) for value in named), word
 
 
 def test_an_error_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

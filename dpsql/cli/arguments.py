@@ -17,7 +17,7 @@ class Commands:
     def add(self, name: str, run: Callable[[Any], int | None], help_: str) -> argparse.ArgumentParser:
         """The parser of a new command; `run` does it, and returns an exit code other than 0 if there is one."""
         made: argparse.ArgumentParser = self.of.add_parser(name, help=help_, description=help_)
-        made.set_defaults(run=run, parser=made)
+        made.set_defaults(run=run)
         return made
 
 

@@ -10,7 +10,7 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dpsql import __version__
 from dpsql.cli import (
@@ -46,32 +46,48 @@ dpsql --help lists all commands, and dpsql COMMAND --help the options of one.\
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Without any, say what to do first."""
-    if not (sys.argv[1:] if arguments is None else arguments):
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words:
         print(FIRST)
         return 0
-    options = parsed(arguments)
+    options = parsed(words)
     return said(lambda: options.run(options), as_json=getattr(options, "json", False))
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options; leaves with exit code 2 where one is unknown, and says which one may be meant."""
-    options, unknown = _parser().parse_known_args(arguments)
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The options, which may stand anywhere after the command; leaves with exit code 2 where one is unknown, and says which one
+    may be meant."""
+    every, parsers = _parser()
+    if words[0].startswith("-"):
+        every.parse_known_args(words[:1])  # which leaves after --help and --version
+        every.error(f"the command comes first: dpsql COMMAND {words[0]}")
+    if words[0] not in parsers:
+        every.error(f"there is no command {words[0]}; {_meant(words[0], parsers) or 'dpsql --help lists them'}")
+    parser = parsers[words[0]]
+    in_order = "--" in words  # argparse loses what follows it where options may stand anywhere
+    options, unknown = (parser.parse_known_args if in_order else parser.parse_known_intermixed_args)(words[1:])
     if unknown:
-        usage = options.parser.format_usage()
         name = next((text for text in unknown if text.startswith("--")), unknown[0]).partition("=")[0]
-        close = difflib.get_close_matches(name, re.findall(r"--[a-z-]+", usage), n=1)
-        options.parser.error(f"there is no option {name}" + (f"; try {close[0]}" if close else "") if name.startswith("-")
-                             else f"{name} is one argument too many; put all of a statement in quotes")
+        usage = parser.format_usage()
+        meant = _meant(name, re.findall(r"--[a-z-]+", usage)) if name.startswith("-") else (
+            "put all of a statement in quotes" if "[sql]" in usage else "")
+        told = f"there is no option {name}" if name.startswith("-") else f"{name} is one argument too many"
+        parser.error("; ".join([told, *filter(None, [meant])]))
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The parser of all commands, in the order in which help lists them."""
+def _meant(word: str, known: Iterable[str]) -> str:
+    """The advice to try what is written in nearly the same way, if anything is."""
+    return "".join(f"try {close}" for close in difflib.get_close_matches(word, known, n=1))
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser of all commands, in the order in which help lists them; and those of each."""
     parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
                                      epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
                                      "(nothing charged), 3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
-    commands = Commands(of=parser.add_subparsers(title="commands", required=True, metavar="command"))
+    commands = Commands(of=parser.add_subparsers(title="commands", metavar="command"))
     for group in GROUPS:
         group.add(commands)
-    return parser
+    return parser, commands.of.choices
