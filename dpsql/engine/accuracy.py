@@ -3,7 +3,8 @@ measurements do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -35,13 +36,15 @@ from dpsql.sql.text.statement import Goal, Option, Query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accurate(Charged[Answers]):
-    """Statements with a required accuracy instead of a price. `given` are the options as written; a price among them is a cap."""
+    """Statements with a required accuracy instead of a price. `given` are the options as written; a price among them is a cap.
+    `cheapest` looks for the cheapest plan, once. It raises a located error."""
 
     queries: Sequence[Query]
     asked: Sequence[LinearStatement]
     goals: Goals
     options: Options
     given: Sequence[Option]
+    cheapest: Callable[[], AccuracyPlan]
 
     @property
     def identity(self) -> str:
@@ -53,9 +56,9 @@ class Accurate(Charged[Answers]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_question(self.asked[0].question)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         with located(self.queries[0].text):
-            made = self._cheapest()
+            made = self.cheapest()
             told = explained_batch(made, self.session.kernel, entity=self.session.catalog.entity.name,
                                    price=str(price_of(made) or "nothing"), left=left_in_budget(self.session))
             return replace(told, first_line=made.told, notes=left_out_of(made, self.session.catalog))
@@ -73,7 +76,7 @@ class Accurate(Charged[Answers]):
 
     def bill(self) -> Bill | Answers:
         """The bill for the cheapest plan, or the answers themselves if earlier measurements suffice."""
-        made = self._cheapest()
+        made = self.cheapest()
         options = replace(self.options, price=price_of(made))
         steps = batch_steps(made, options, self.session)
         if made.free:
@@ -89,9 +92,6 @@ class Accurate(Charged[Answers]):
             left = min(left_of(due.made, most, ledger.spent(budget, name)) for name, most in self.session.limits.items())
             fault.try_ = reachable_accuracy(due.made, left) or fault.try_
         return fault
-
-    def _cheapest(self) -> AccuracyPlan:
-        return cheapest(self.queries, self.asked, self.goals, self.given, self.options, self.session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,8 @@ def accurate(queries: Sequence[Query], questions: Sequence[Question], general: G
     """
     asked, goals = _goals(queries, questions, general, options, session)
     return Accurate(queries=queries, asked=asked, goals=goals, options=options, given=given, session=session,
-                    text=";\n".join(query.text for query in queries))
+                    text=";\n".join(query.text for query in queries),
+                    cheapest=functools.cache(lambda: cheapest(queries, asked, goals, given, options, session)))
 
 
 def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goal | None, options: Options,

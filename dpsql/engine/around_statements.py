@@ -103,12 +103,12 @@ class AroundStatement(Charged[Answer]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_released(self.around)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         session, entity = self.session, self.session.catalog.entity.name
         told = explained(self.program, session.kernel, entity=entity, left=left_in_budget(session))
         node = self.around.rows.node
         return replace(told, steps=tuple(steps(node, stabilities(node, session.kernel), 0, entity)), groups=ROWS,
-                       stored=self.is_stored, notes=self._left_out())
+                       notes=self._left_out())
 
     def _left_out(self) -> tuple[str, ...]:
         notes = [note for _, below in self.program.first for note in left_out(below, self.session.catalog, self.session.kernel)]

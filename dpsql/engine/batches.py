@@ -140,10 +140,10 @@ class WorkloadStatement(Charged[Answers]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_question(self.made.asked[0].question)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         told = explained_batch(self.made, self.session.kernel, entity=self.session.catalog.entity.name,
                                price=str(self.options.price), left=left_in_budget(self.session))
-        return replace(told, stored=self.is_stored, notes=left_out_of(self.made, self.session.catalog))
+        return replace(told, notes=left_out_of(self.made, self.session.catalog))
 
     def answer(self) -> Answer:
         return self.answers()[0]

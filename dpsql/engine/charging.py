@@ -17,10 +17,12 @@ from dpsql.engine.accounts import accounts_of
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
+from dpsql.kernel.plan_size import check_size
 from dpsql.measurements import Request
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan, Node, Stability
 from dpsql.plan.question import Question
+from dpsql.planning.explain import Explanation
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
@@ -78,6 +80,18 @@ class Charged(abc.ABC, Generic[Made]):
     def bill(self) -> Bill | Made:
         """What has to be paid for; or the answer itself, if it is free."""
 
+    @abc.abstractmethod
+    def explanation(self) -> Explanation:
+        """What it would do and cost if it was not answered before; spends nothing."""
+
+    def explain(self) -> Explanation:
+        """What it would do and cost; spends nothing. Raises the located error of a statement that is too large to be asked."""
+        is_stored = self.is_stored
+        if not is_stored:
+            with located(self.text):
+                _check_size(self.bill())
+        return replace(self.explanation(), stored=is_stored)
+
     @property
     def is_stored(self) -> bool:
         return self.stored_form is not None
@@ -113,6 +127,19 @@ class Charged(abc.ABC, Generic[Made]):
     def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
         """The refusal for a charge that would exceed a limit."""
         return refusal(refused, due.options, self.session)
+
+
+def _check_size(due: object) -> None:
+    """Raises the OperationalError with which the kernel refuses, before a charge, relations or a first request that are too
+    large; other faults of that request appear when it is asked."""
+    if not isinstance(due, Bill):
+        return
+    try:
+        first = next(due.steps).plans
+    except Exception:
+        first = ()
+    for plan in (*due.views, *first):
+        check_size(plan)
 
 
 @contextlib.contextmanager

@@ -104,14 +104,14 @@ class OpeningStatement(Charged[OnlineModel]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return columns_of(OF_ONLINE_MODEL)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         plan, session, domain = self.plan, self.session, self.plan.table.domain
         return Explanation(
             entity=session.catalog.entity.name, steps=shortened(plan.table.view, session), rewrites=(), stages=(),
             measurements=(measurement(plan.told[0], plan.name, plan.method, plan.allotted, plan.told[1:]),),
             expected=(plan.expected,),
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=plan.notes)
 
     def answer(self) -> OnlineModel:
         with located(self.text), named_once(self.plan.name, self, self.span):

@@ -87,12 +87,12 @@ class SetBySet(Charged[Answer]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_question(self.question)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         session, entity = self.session, self.session.catalog.entity.name
         told = explained(self.program, session.kernel, entity=entity, left=left_in_budget(session))
         view, sets = self.program.first[-1][1].view, kept_keys(self.question)
         cost = told.cost if self.question.aggregates else "nothing: only declared groups are shown"
-        return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)), stored=self.is_stored,
+        return replace(told, steps=tuple(steps(view, stabilities(view, session.kernel), 0, entity)),
                        groups=f"those of {len(sets)} grouping sets, each released by itself", notes=self._left_out(), cost=cost)
 
     def _left_out(self) -> tuple[str, ...]:

@@ -68,11 +68,11 @@ class SingleStatement(Charged[Answer]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return of_question(self.program.question)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,
                          left=left_in_budget(self.session))
         notes = left_out(self.program, self.session.catalog, self.session.kernel)
-        return replace(told, stored=self.is_stored, notes=notes)
+        return replace(told, notes=notes)
 
     def answer(self) -> Answer:
         with located(self.text):

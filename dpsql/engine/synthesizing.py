@@ -208,15 +208,14 @@ class SynthesisStatement(Charged[SyntheticTable]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return columns_of(OF_SYNTHETIC_TABLE)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         plan, session = self.plan, self.session
         view, domain, entity = plan.task.table.view, plan.task.table.domain, session.catalog.entity.name
         return Explanation(
             entity=entity, steps=shortened(view, session), rewrites=(), stages=(),
             measurements=plan.measurements, expected=plan.expected,
             groups=f"{len(domain.columns)} columns of {domain.cells(domain.columns):,} combinations of listed values",
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored,
-            notes=(*plan.notes, *plan.used))
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=(*plan.notes, *plan.used))
 
     def answer(self) -> SyntheticTable:
         with located(self.text), named_once(self.plan.name, self, self.span):

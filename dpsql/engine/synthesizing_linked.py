@@ -171,7 +171,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return columns_of(OF_SYNTHETIC_TABLES)
 
-    def explain(self) -> Explanation:
+    def explanation(self) -> Explanation:
         plan, session = self.plan, self.session
         return Explanation(
             entity=session.catalog.entity.name, rewrites=(), stages=(), measurements=plan.measurements,
@@ -180,7 +180,7 @@ class LinkedStatement(Charged[ReleasedDatabase]):
             groups="; ".join(f"{of}: {len(view.table.columns)} columns of "
                              f"{view.table.domain.cells(view.table.domain.columns):,} combinations of listed values"
                              for of, view in plan.views),
-            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), stored=self.is_stored, notes=plan.notes)
+            cost=str(plan.terms.options.price), left=tuple(left_in_budget(session)), notes=plan.notes)
 
     def answer(self) -> ReleasedDatabase:
         with located(self.text), contextlib.ExitStack() as names:

@@ -49,10 +49,9 @@ class Checks(Charged[Validation]):
     def columns(self) -> tuple[DescribedColumn, ...]:
         return columns_of(OF_CHECKS)
 
-    def explain(self) -> Explanation:
-        told = explained_validation(self.plan, self.session.kernel, entity=self.session.catalog.entity.name,
+    def explanation(self) -> Explanation:
+        return explained_validation(self.plan, self.session.kernel, entity=self.session.catalog.entity.name,
                                     left=left_in_budget(self.session))
-        return replace(told, stored=self.is_stored)
 
     def answer(self) -> Validation:
         return self.stored_or_paid()

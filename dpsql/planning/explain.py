@@ -97,7 +97,8 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"price   {self.first_line}"] if self.first_line else []
         lines += [line for found in self.first for line in found.lines()]
-        cost = f"nothing, as it was answered before; it was {self.cost}" if self.stored else self.cost
+        was_free = self.cost.startswith("nothing")
+        cost = f"nothing, as it was answered before; it was {self.cost}" if self.stored and not was_free else self.cost
         notes = [note for note in self.notes if not any(note in rewrite for rewrite in self.rewrites)]
         lines += [*self._lines(), *(f"note    {note}" for note in notes), f"cost    {cost}"]
         return "\n".join([*lines, *(f"left    {line}" for line in self.left)])

@@ -38,11 +38,21 @@ LARGE = [doubling("active", "(x AND x)", 12), doubling("age = age", "(x AND x)",
          "SELECT COUNT(*) FROM people WHERE " + " AND ".join(f"(age + {i} = age + {i + 1})" for i in range(MOST_EQUATED + 1))]
 
 
-@pytest.mark.parametrize("text", LARGE)
-def test_a_statement_that_grows_in_the_engine_is_not_charged(text: str, session: Session) -> None:
-    with pytest.raises(OperationalError, match="too large"):
+FROM_LARGE = LARGE[0].replace("COUNT(*)", "{}")
+OF_KINDS = [FROM_LARGE.format("SUM(CASE WHEN x THEN 1 ELSE 0 END)"), FROM_LARGE.format("x, COUNT(*)") + " GROUP BY x",
+            "SELECT COUNT(*) * 2 + MAX(n) FROM (SELECT COUNT(*) AS n FROM (" + LARGE[0] + "))",
+            "CREATE SYNTHETIC TABLE drawn AS " + FROM_LARGE.format("x")]
+
+
+@pytest.mark.parametrize("text", [*LARGE, *OF_KINDS])
+def test_a_statement_that_grows_in_the_engine_is_not_charged_and_has_no_price(text: str, session: Session) -> None:
+    with pytest.raises(OperationalError, match="too large") as refused:
         answer(text, session)
     assert session.ledger.entries("person") == []
+    with pytest.raises(OperationalError) as told:
+        answer(f"EXPLAIN PRIVACY {text}", session)
+    assert (told.value.code, told.value.reason, told.value.try_) == (
+        refused.value.code, refused.value.reason, refused.value.try_)
 
 
 @pytest.mark.parametrize("text", [
