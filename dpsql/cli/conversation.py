@@ -32,6 +32,7 @@ from dpsql.sql.text.split import ends_whole
 if TYPE_CHECKING:
     from dpsql.accounting.cost import Charge
     from dpsql.dbapi import Connection, Cursor
+    from dpsql.engine.answering import Planned
 
 HELP = """\
 SQL is answered when a line ends with a semicolon; it may go over several lines.
@@ -120,19 +121,20 @@ class Conversation:
         for statement, told in each_statement(text, self.options):
             with told:
                 with waiting():
-                    due = charge_of(statement, self.connection.session)
+                    planned = self.connection.planned(statement)
+                    due = charge_of(planned)
                 if due is not None and not self._is_wanted(due):
                     print("not asked; nothing was charged")
                     return
                 with waiting():
-                    cursor = self._stoppable(statement)
+                    cursor = self._stoppable(planned)
             show(cursor, self.options)
 
-    def _stoppable(self, statement: str) -> Cursor:
+    def _stoppable(self, planned: Planned) -> Cursor:
         """A cursor with the answer to a statement, which another thread asks: so Ctrl-C stops it while the engine is busy, which
         would see it only later."""
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(copy_context().run, self.connection.execute, statement)
+            asked = pool.submit(copy_context().run, self.connection.execute, planned)
             try:
                 return asked.result()
             except KeyboardInterrupt:

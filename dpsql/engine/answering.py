@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -44,28 +45,62 @@ from dpsql.validation.findings import Validation
 Result: TypeAlias = Answer | Validation | SyntheticTable | ReleasedDatabase | OnlineModel | Explanation | Spending | Listing
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A statement that was parsed, with the plan of a query, and of what is explained: so that it can be priced first, and then
+    answered as it was priced."""
+
+    text: str
+    parameters: Parameters
+    statement: Statement
+    session: Session
+    plan: Plan | None
+
+
 @guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` if anything is wrong with it."""
+    return _answered(_planned(text, session, parameters))
+
+
+@guarded
+def planned(text: str, session: Session, parameters: Parameters = ()) -> Planned:
+    """A statement with its plan; spends nothing. Raises as `answer` does."""
+    return _planned(text, session, parameters)
+
+
+@guarded
+def answer_planned(made: Planned, session: Session) -> Result:
+    """Answer a statement that was planned for this session. Raises as `answer` does."""
+    return _answered(made)
+
+
+def _planned(text: str, session: Session, parameters: Parameters) -> Planned:
     statement = parse(text)
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)
     if parameters and isinstance(statement, Drop | Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
     session = seen_by(session, statement)
-    match statement:
-        case Query(shows_ends=shows_ends):
-            plan = decide(statement, session, parameters)
-            made = plan.answer()
-            if not isinstance(made, Answer):
-                return made
-            made = as_described(made, plan.columns) if statement.tree.find(exp.Sum) else made  # no others are wide
-            return showing_ends(made, plan.columns) if shows_ends else made
-        case Validate() | Synthesize() | SynthesizeTables() | OpenModel():
-            return decide(statement, session, parameters).answer()
-        case Explain(query=query):
-            return decide(query, session, parameters).explain()
-        case Drop():
+    asked = statement.query if isinstance(statement, Explain) else statement
+    plan = None if isinstance(asked, Drop | Show | Describe) else decide(asked, session, parameters)
+    return Planned(text=text, parameters=parameters, statement=statement, session=session, plan=plan)
+
+
+def _answered(made: Planned) -> Result:
+    plan, session = made.plan, made.session
+    match made.statement:
+        case Explain() if plan is not None:
+            return plan.explain()
+        case Query(shows_ends=shows_ends, tree=tree) if plan is not None:
+            found = plan.answer()
+            if not isinstance(found, Answer):
+                return found
+            found = as_described(found, plan.columns) if tree.find(exp.Sum) else found  # no others are wide
+            return showing_ends(found, plan.columns) if shows_ends else found
+        case _ if plan is not None:
+            return plan.answer()
+        case Drop() as statement:
             return drop(statement, session)
         case Show(what="budget"):
             return budget_of(session)
@@ -74,7 +109,8 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
         case Show():
             return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
         case Describe(table=table, span=span):
-            return described(session.catalog, table, span, text)
+            return described(session.catalog, table, span, made.text)
+    raise TypeError("there is no such statement")
 
 
 def seen_by(session: Session, *statements: Statement) -> Session:
@@ -115,21 +151,17 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 
 @guarded
 def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
-    """What a statement would do and cost, and what it would be charged now, as `charge_of` tells it; planned once."""
+    """What a statement would do and cost, and what it would be charged now, None where it is free; planned once."""
     plan = decide(query, seen_by(session, query), parameters)
     return plan.explain(), _due(plan)
 
 
-@guarded
-def charge_of(text: str, session: Session) -> Charge | None:
-    """What a statement would be charged now; None where it is free. Spends nothing. Raises a located error if it is wrong."""
-    statement = parse(text)
-    if not isinstance(statement, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
-        return None
-    return _due(decide(statement, seen_by(session, statement)))
+def charge_of(made: Planned) -> Charge | None:
+    """What a statement would be charged now; None where it is free. Spends nothing."""
+    return None if isinstance(made.statement, Explain) else _due(made.plan)
 
 
-def _due(plan: Plan) -> Charge | None:
+def _due(plan: Plan | None) -> Charge | None:
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import re
@@ -9,6 +10,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pexpect
@@ -17,8 +19,9 @@ import pytest
 import dpsql
 from dpsql import cli
 from dpsql.cli.completion import PublicWords
-from dpsql.cli.conversation import COMMANDS, is_finished
+from dpsql.cli.conversation import COMMANDS, Conversation, is_finished
 from dpsql.demo import folder
+from dpsql.engine import answering
 
 ROOT = str(Path(dpsql.__file__).parents[1])
 PROMPT = r"study, [\d.]+ % left>"
@@ -105,6 +108,21 @@ def test_a_dear_statement_is_asked_back(typist: Typist) -> None:
         typist.child.send(answer + "\r")
         assert told in typist.wait() and left in typist.child.after
     assert "answered before" in typist.ask(dear), "what is free is not asked back"
+
+
+def test_a_statement_is_planned_once_for_its_price_and_its_answer(study: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(study)
+    options = argparse.Namespace(confirm=Decimal(1), analyst="ada", json=False, csv=False)
+    planned, decide = [], answering.decide
+    monkeypatch.setattr(answering, "decide", lambda *given: planned.append(given) or decide(*given))
+    with dpsql.connect(budget="study", analyst="ada") as connection:
+        talk = Conversation(connection=connection, options=options)
+        for text, count, told in (("SELECT COUNT(*) FROM people;", 1, "cost ε = 0.5"), ("SELECT COUNT(*) FROM people", 1, "answered before"),
+                                  ("SHOW TABLES", 0, "person_years"), ("EXPLAIN PRIVACY SELECT COUNT(*) FROM plans", 1, "public")):
+            planned.clear()
+            talk.do(text)
+            assert len(planned) == count and told in capsys.readouterr().out
 
 
 def test_what_is_asked_back_is_chosen(study: Path) -> None:
