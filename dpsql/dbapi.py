@@ -566,15 +566,22 @@ class Cursor:
         return [tuple(answer.ends(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
 
     @property
+    def made(self) -> Answer | SyntheticTable | ReleasedDatabase | OnlineModel | None:
+        """What the statement made that can be paid for: each has its `cost` and `notes`, and says whether it was `stored`
+        before. Nothing where it was no query, but EXPLAIN or SHOW."""
+        found = (self.answer, self.synthetic, self.database, self.model)
+        return next((each for each in found if each is not None), None)
+
+    @property
     def cost(self) -> str:
-        """What the statement was charged; nothing for public tables and repeated answers."""
-        answer = self._answered()
-        return "" if answer.stored else answer.cost
+        """What the statement was charged; nothing for public tables and what was made before."""
+        made = self._which_made()
+        return "" if made.stored else made.cost
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the answer should know."""
-        return self._answered().notes
+        return self._which_made().notes
 
     def df(self, *, errors: bool = False) -> pandas.DataFrame:
         """The result as a pandas frame; with `errors`, standard errors and interval ends follow each noisy column."""
@@ -681,6 +688,9 @@ class Cursor:
         if self._rows is None:
             raise InterfaceError("there is no result to fetch", code="no-result", try_="execute(...) first")
         return self._rows
+
+    def _which_made(self) -> Answer | SyntheticTable | ReleasedDatabase | OnlineModel:
+        return self._answered() if self.made is None else self.made
 
     def _answered(self) -> Answer:
         self._check_open()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
 
 from dpsql.answers.asked import Asked
-from dpsql.answers.spending import REPORT_DELTA, BudgetLine, Spending
+from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, left_in_words
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Entry
 from dpsql.planning.explain import Explanation
@@ -27,6 +28,13 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
     totals = {None: budget.total, analyst: budget.of(analyst)}
     return tuple(BudgetLine(whose=whose, total=total, spent=ledger.spent(budget.name, whose), last=ledger.last(session.account))
                  for whose, total in totals.items() if total is not None)
+
+
+def left_if_known(session: Session, everybody: str = ALL) -> str:
+    """What is left in each account, in words; nothing where that cannot be told now, as beside an answer that is paid for."""
+    with contextlib.suppress(Exception):
+        return left_in_words(accounts_of(session), everybody)
+    return ""
 
 
 def asked_of(session: Session, statements: Sequence[str], told: Explanation | None = None, *, values: str = "",

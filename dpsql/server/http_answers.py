@@ -5,7 +5,6 @@ Everything told here is public, or was released.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import io
 import json
@@ -22,10 +21,10 @@ from dpsql.answers.listings import described_column, limit_of_rows, price_in_wor
 from dpsql.answers.spending import ALL, BudgetLine, Spending, left_in_words
 from dpsql.catalog.model import Catalog, Table
 from dpsql.dbapi import Connection, Cursor
-from dpsql.engine.accounts import accounts_of, releases_of
+from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
 from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import beside
-from dpsql.errors import Error, OperationalError
+from dpsql.errors import OperationalError
 from dpsql.extras import extra
 from dpsql.server.described import describe_with
 from dpsql.server.http_charts import charts_of
@@ -225,18 +224,10 @@ def _cell(value: Any) -> Any:
 
 def _about(cursor: Cursor) -> dict[str, Any]:
     """What an answer cost, what is left, and what a reader should know."""
-    made: Any = cursor.answer or cursor.synthetic or cursor.database or cursor.model or cursor.validation
-    stored = bool(getattr(made, "stored", False))
-    return {"cost": "" if stored else str(getattr(made, "cost", "") or ""), "stored": stored,
-            "notes": [str(note) for note in getattr(made, "notes", ())], "left": _left(cursor.connection),
+    made = cursor.made
+    return {"cost": "" if made is None else cursor.cost, "stored": made is not None and made.stored,
+            "notes": [] if made is None else [*made.notes], "left": left_if_known(cursor.connection.session),
             "confidence": cursor.answer.confidence if cursor.answer is not None else None}
-
-
-def _left(connection: Connection) -> str:
-    """What is left; nothing where that cannot be told now, as the answer is there and paid for."""
-    with contextlib.suppress(Error):
-        return left_in_words(accounts_of(connection.session))
-    return ""
 
 
 def answered_arrow(connection: Connection, sql: str, parameters: Any, *, errors: bool) -> tuple[bytes, dict[str, Any]]:

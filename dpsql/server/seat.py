@@ -15,10 +15,9 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.listings import price_in_words
-from dpsql.answers.spending import left_in_words
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection, Cursor
-from dpsql.engine.accounts import accounts_of
+from dpsql.engine.accounts import left_if_known
 from dpsql.engine.answering import seen_by, tables_named
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.server import oversight
@@ -141,25 +140,19 @@ class ConnectionSeat:
 
     def _notices(self, cursor: Cursor) -> Iterator[str]:
         """What it cost and what is left, and what a reader of the answer should know."""
-        made: Any = cursor.answer or cursor.synthetic or cursor.database or cursor.model
+        made = cursor.made
         if made is None:
             return
-        cost = str(getattr(made, "cost", "") or "")
-        if getattr(made, "stored", False):
+        if made.stored:
             yield "cost: nothing, as this was answered before"
-        elif cost:
-            yield f"cost: {cost}{self._left()}"
+        elif made.cost:
+            left = left_if_known(self._connection.session, "all")
+            yield f"cost: {made.cost}" + (f"; left: {left}" if left else "")
         if isinstance(made, Answer):
             rough = [column.name for column in made.columns if column.approximate]
             if rough:
                 yield f"errors are approximate for {', '.join(rough)}"
-        yield from getattr(made, "notes", ())
-
-    def _left(self) -> str:
-        """What is left of the budget; nothing where that cannot be told now, as the answer is there and paid for."""
-        with contextlib.suppress(Exception):
-            return f"; left: {left_in_words(accounts_of(self._connection.session), 'all')}"
-        return ""
+        yield from made.notes
 
     def _question(self, text: str) -> exp.Query | None:
         """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as

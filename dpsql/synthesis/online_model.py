@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -47,6 +47,7 @@ class OnlineModel:
     updates  how many counts can be measured; `queries`: for how many counts the limit was chosen
     identity of the statement that opened it
     cells    the counts of all combinations of values, if the model does not begin with independent columns
+    stored   that it was opened before, so that it costs nothing now
     """
 
     name: str
@@ -64,6 +65,12 @@ class OnlineModel:
     cells: tuple[float, ...] = ()
     statement: str = ""
     notes: tuple[str, ...] = ()
+    stored: bool = field(default=False, compare=False)
+
+    @property
+    def cost(self) -> str:
+        """What it cost when it was opened."""
+        return self.price
 
     @cached_property
     def domain(self) -> TableDomain:
@@ -98,8 +105,9 @@ class OnlineModel:
                            "columns": [packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
+        cost = f"nothing, as it was opened before; it was {self.price}" if self.stored else self.price
         heading = (f"{self.name}: an online model of {len(self.columns)} columns of about {self.total:,.0f} rows; "
-                   f"cost {self.price}")
+                   f"cost {cost}")
         if not self.updates:
             return "\n".join([heading, f"counts are within {self.reach(0.95):,.0f} with 95 % chance", *self.notes])
         return "\n".join([
@@ -128,7 +136,7 @@ def model_of_json(stored: str) -> OnlineModel:
     told = json.loads(stored)
     return OnlineModel(
         **{**{name: told[name] for name in PLAIN_FIELDS}, "name": told["online model"], "notes": tuple(told["notes"]),
-           "cells": tuple(told["cells"]), "columns": tuple(map(unpacked, told["columns"])),
+           "stored": True, "cells": tuple(told["cells"]), "columns": tuple(map(unpacked, told["columns"])),
            "singles": tuple(map(tuple, told["singles"]))})
 
 

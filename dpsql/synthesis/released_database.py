@@ -16,6 +16,21 @@ class ReleasedDatabase:
 
     tables: tuple[SyntheticTable, ...]
 
+    @property
+    def cost(self) -> str:
+        """What all of them cost together when they were made."""
+        return self.tables[0].price
+
+    @property
+    def stored(self) -> bool:
+        """Whether they were made before, so that they cost nothing now."""
+        return self.tables[0].stored
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the tables should know."""
+        return tuple(dict.fromkeys(note for table in self.tables for note in table.notes))
+
     def table(self, name: str) -> SyntheticTable:
         """A table by its name. Raises KeyError where there is none."""
         found = {table.name.lower(): table for table in self.tables}

@@ -73,6 +73,7 @@ class KeptTable:
     key        columns that tell its rows apart, where it was made together with other tables
     parent     the table among these on which it hangs
     records    the measurements as JSON values, which later statements may reuse; see `batch.records`
+    stored     that it was made before, so that it costs nothing now
     """
 
     name: str
@@ -87,6 +88,12 @@ class KeptTable:
     key: tuple[str, ...] = ()
     parent: ForeignKey | None = None
     records: tuple[object, ...] = field(default=(), repr=False, compare=False)
+    stored: bool = field(default=False, compare=False)
+
+    @property
+    def cost(self) -> str:
+        """What it cost when it was made."""
+        return self.price
 
     @property
     def rows(self) -> int:

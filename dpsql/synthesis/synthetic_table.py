@@ -85,8 +85,9 @@ class SyntheticTable(KeptTable):
         from dpsql.synthesis.table_comparison import TableComparison
         from dpsql.synthesis.table_trust import trust
 
+        cost = f"nothing, as it was made before; it was {self.price}" if self.stored else self.price
         lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
-                 f"the private rows number about {self.total:,.0f}; cost {self.price}", *self.notes]
+                 f"the private rows number about {self.total:,.0f}; cost {cost}", *self.notes]
         if self.marginals:
             names = [", ".join(each.columns) for each in self.marginals]
             width, new = max(map(len, names)), len(self.marginals) - self.known
@@ -107,7 +108,7 @@ def of_json(stored: str) -> SyntheticTable:
     return SyntheticTable(
         name=told["synthetic table"], method=told["method"], price=told["price"], total=told["total"],
         columns=tuple(map(unpacked, told["columns"])), notes=tuple(told["notes"]), statement=told["statement"],
-        known=told["known"], records=tuple(told["measured"]),
+        known=told["known"], records=tuple(told["measured"]), stored=True,
         marginals=tuple(ReleasedMarginal(**{**each, "columns": tuple(each["columns"]), "shape": tuple(each["shape"])})
                         for each in told["marginals"]),
         key=tuple(told["key"]), parent=None if told["parent"] is None else ForeignKey(

@@ -13,10 +13,12 @@ from support import worlds
 from support.grammar_sentences import accepted
 
 import dpsql
+from dpsql.engine.accounts import left_if_known
 from dpsql.errors import OptionError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.server.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
+from dpsql.server.http_answers import _about
 from dpsql.server.seat import ConnectionSeat, _in_64_bits, seats
 from dpsql.server.statements_about_connection import Settings
 from dpsql.sql.text.parse import parse
@@ -86,6 +88,18 @@ def test_every_kind_of_statement_is_described_and_answered(text: str, seat: Conn
     described = seat.describe(text, [])
     found = seat.execute(text, ())
     assert described.columns == found.columns and described.parameters == () and found.tag == f"SELECT {len(rows(found))}"
+
+
+@pytest.mark.parametrize("text", [
+    "CREATE SYNTHETIC TABLE told AS SELECT sex FROM people", "CREATE ONLINE MODEL net AS SELECT sex, active FROM people",
+    "CREATE SYNTHETIC TABLES p AS SELECT person_id, sex FROM people, v AS SELECT person_id, year FROM visits"])
+def test_what_a_statement_made_is_told_with_its_cost(text: str, seat: ConnectionSeat) -> None:
+    cost, *notes = [notice.text for notice in seat.execute(text, ()).notices]
+    assert cost.startswith("cost: ε = 1") and "left: " in cost
+    assert [notice.text for notice in seat.execute(text, ()).notices] == ["cost: nothing, as this was answered before", *notes]
+    cursor = seat._connection.execute(text)
+    assert (cursor.cost, [*cursor.notes]) == ("", notes) and _about(cursor) == {
+        "cost": "", "stored": True, "notes": notes, "left": left_if_known(seat._connection.session), "confidence": None}
 
 
 def test_numbers_beyond_64_bits_are_held_and_told() -> None:
