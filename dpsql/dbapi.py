@@ -322,7 +322,16 @@ class Connection:
         statement, brought = statement_of([_text(text) for text in texts], synthetic, within, options)
         with self._used() as session:
             made = validate(statement, seen_by(session, statement), synthetic=brought)
-            return replace(made, asked=asked_of(session, texts, about=[("synthetic table", _sources(synthetic))]))
+        about = [("synthetic table", _sources(synthetic))]
+
+        @functools.cache
+        def asked() -> Asked | None:
+            if self._session is None:
+                return None
+            with self._used() as session:
+                return asked_of(session, texts, about=about)
+
+        return replace(made, asked=asked)
 
     @overload
     def synthesize(self, query: str, *, name: str, parameters: Sequence[Any] | Mapping[str, Any] = (),
@@ -648,7 +657,7 @@ class Cursor:
         with self.connection._used() as session:
             asked = asked_of(session, [text], told, values=_told(parameters), about=_standing(text))
         if self.validation is not None:
-            save(page(replace(self.validation, asked=asked)), target)
+            save(page(replace(self.validation, asked=lambda: asked)), target)
         else:
             save(answer_page(self.answer, asked), target)
 

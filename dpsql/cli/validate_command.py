@@ -46,12 +46,14 @@ def _validate(options: argparse.Namespace) -> None:
     synthetic = {table if found else None: source if found else table for table, found, source in named}
     queries, within = split(statements_of(options)), value_of(options.within or "null")
     page = page_of(options, "validation.html")
-    with connected(options) as connection, waiting():  # files here belong to whoever has the shell; never those of the policy
+    with connected(options) as connection:
+        # files here belong to whoever has the shell; never those of the policy
         session = replace(connection.session, uploads=connection.session.uploads.also(Path.cwd()))
-        made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
-    if options.json:
-        print(made.as_json())
-    else:
-        print_answer(made.table(), options)
-    if page is not None:
-        save(report.page(made), page)
+        with waiting():
+            made = Connection(session).validate(queries, synthetic=synthetic, within=within, **given)
+        if options.json:
+            print(made.as_json())
+        else:
+            print_answer(made.table(), options)
+        if page is not None:
+            save(report.page(made), page)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -93,8 +93,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers; `asked` is
-    what a page says beside them, where a connection answered."""
+    """The findings of a statement, and what it cost. `suite` is how checks shared the price; `stored` as for answers; `asked`
+    finds what a page says beside them, where a connection answered that is still open."""
 
     findings: tuple[Finding, ...]
     suite: str
@@ -102,13 +102,18 @@ class Validation:
     cost: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = False
-    asked: Asked | None = field(default=None, repr=False, compare=False)
+    asked: Callable[[], Asked | None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def counts(self) -> dict[str, int]:
         """How many checks had each decision."""
         found = Counter(finding.decision for finding in self.findings)
         return {word: found[word] for word in (YES, NO, INCONCLUSIVE, UNTESTED) if found[word]}
+
+    @property
+    def occasion(self) -> Asked | None:
+        """What a page says beside the findings."""
+        return None if self.asked is None else self.asked()
 
     def named(self, queries: Sequence[str]) -> Validation:
         """The same findings under other texts of the queries."""

@@ -57,7 +57,7 @@ def _verdict(word: str) -> str:
 def _head(made: Validation) -> str:
     cost = "nothing, as it was answered before" if made.stored else made.cost or "nothing"
     shared = ("suite", f"{made.suite}: how {len(made.findings)} checks shared the price" if len(made.findings) > 1 else "")
-    return made.asked.head(cost) + facts([shared]) if made.asked is not None else facts([("cost", cost), shared])
+    return facts([("cost", cost), shared]) if made.occasion is None else made.occasion.head(cost) + facts([shared])
 
 
 def _how_to_read(made: Validation) -> str:
@@ -69,11 +69,11 @@ def _how_to_read(made: Validation) -> str:
 
 
 def _entity(made: Validation) -> str:
-    return made.asked.spending.entity if made.asked is not None else "entity"
+    return "entity" if made.occasion is None else made.occasion.spending.entity
 
 
 def _entities(made: Validation) -> str:
-    return f"entities (each a {made.asked.spending.entity})" if made.asked is not None else "entities"
+    return "entities" if made.occasion is None else f"entities (each a {made.occasion.spending.entity})"
 
 
 # -- the checks

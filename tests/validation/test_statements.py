@@ -297,6 +297,16 @@ def test_parameters_are_values_of_the_queries_in_order(session: Session) -> None
     assert direct.stored and [found.slack for found in made.findings] == [found.slack for found in direct.findings]
 
 
+def test_the_budget_is_looked_up_when_a_page_is_wanted(tmp_path: Path) -> None:
+    connection = Connection(session_of(tmp_path, reader=reader(), policy=POLICY))
+    made = connection.validate("SELECT COUNT(*) FROM people", synthetic=frame(), within=10, epsilon=1)
+    connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(*) FROM people")
+    assert "997 of 1000" in texts_of(page(made)).replace(",", "") and made.occasion is made.occasion, "once for a page"
+    late = connection.validate("SELECT COUNT(*) FROM people", synthetic=frame(), within=11, epsilon=1)
+    connection.close()
+    assert "cost ε = 1" in texts_of(page(late)) and "asked by" not in texts_of(page(late))
+
+
 def test_a_statement_has_a_report_that_names_what_stands_for_what(connection: Connection, tmp_path: Path) -> None:
     cursor = connection.execute("VALIDATE (SELECT COUNT(*) FROM people) AGAINST people_syn WITHIN 9 OPTIONS (epsilon = 1)")
     cursor.report(tmp_path / "report.html")
