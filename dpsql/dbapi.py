@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpsql.answers.asked import Asked
     from dpsql.answers.spending import Spending
     from dpsql.batch.workload_answers import Answers
-    from dpsql.engine.answering import Planned
+    from dpsql.engine.answering import PlannedStatement
     from dpsql.engine.preparing import Prepared
     from dpsql.engine.session import Session
     from dpsql.kernel.ledger import Failure
@@ -182,7 +182,7 @@ class Connection:
         _ = self.session
         return Cursor(self)
 
-    def execute(self, sql: str | Planned, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+    def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """A new cursor with the answer of a statement."""
         return self.cursor().execute(sql, parameters)
 
@@ -210,7 +210,7 @@ class Connection:
             return explain(query, session, parameters)
 
     @guarded
-    def planned(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Planned:
+    def planned(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> PlannedStatement:
         """A statement with its plan, for `engine.answering.charge_of`, and for `execute` in place of its text and parameters."""
         from dpsql.engine.answering import planned
 
@@ -454,11 +454,11 @@ class Cursor:
         self._asked: tuple[str, Sequence[Any] | Mapping[str, Any]] | None = None  # what a page is about
 
     @guarded
-    def execute(self, sql: str | Planned, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+    def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement: a text, or one that was `planned`. Raises a located `dpsql.Error` if anything is wrong with it;
         nothing is charged then, except for an `Incident`, whose charge is kept."""
         from dpsql.answers.answer import Answer
-        from dpsql.engine.answering import Planned, answer, answer_planned
+        from dpsql.engine.answering import PlannedStatement, answer, answer_planned
         from dpsql.engine.describing import as_rows
         from dpsql.planning.explain import Explanation
         from dpsql.synthesis.online_model import OnlineModel
@@ -469,8 +469,10 @@ class Cursor:
         self._check_open()
         self._clear()
         with self.connection._used() as session:
-            result = answer_planned(sql, session) if isinstance(sql, Planned) else answer(_text(sql), session, parameters)
-        self._asked = (sql.text, sql.parameters) if isinstance(sql, Planned) else (sql, parameters)
+            if isinstance(sql, PlannedStatement):
+                result, self._asked = answer_planned(sql, session), (sql.text, sql.parameters)
+            else:
+                result, self._asked = answer(_text(sql), session, parameters), (sql, parameters)
         match result:
             case Validation():
                 self.validation = result

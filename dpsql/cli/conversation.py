@@ -32,7 +32,7 @@ from dpsql.sql.text.split import ends_whole
 if TYPE_CHECKING:
     from dpsql.accounting.cost import Charge
     from dpsql.dbapi import Connection, Cursor
-    from dpsql.engine.answering import Planned
+    from dpsql.engine.answering import PlannedStatement
 
 HELP = """\
 SQL is answered when a line ends with a semicolon; it may go over several lines.
@@ -130,7 +130,7 @@ class Conversation:
                     cursor = self._stoppable(planned)
             show(cursor, self.options)
 
-    def _stoppable(self, planned: Planned) -> Cursor:
+    def _stoppable(self, planned: PlannedStatement) -> Cursor:
         """A cursor with the answer to a statement, which another thread asks: so Ctrl-C stops it while the engine is busy, which
         would see it only later."""
         with ThreadPoolExecutor(1) as pool:

@@ -46,7 +46,7 @@ Result: TypeAlias = Answer | Validation | SyntheticTable | ReleasedDatabase | On
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedStatement:
     """A statement that was parsed, with the plan of a query, and of what is explained: so that it can be priced first, and then
     answered as it was priced."""
 
@@ -64,18 +64,18 @@ def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
 
 
 @guarded
-def planned(text: str, session: Session, parameters: Parameters = ()) -> Planned:
+def planned(text: str, session: Session, parameters: Parameters = ()) -> PlannedStatement:
     """A statement with its plan; spends nothing. Raises as `answer` does."""
     return _planned(text, session, parameters)
 
 
 @guarded
-def answer_planned(made: Planned, session: Session) -> Result:
+def answer_planned(made: PlannedStatement, session: Session) -> Result:
     """Answer a statement that was planned for this session. Raises as `answer` does."""
     return _answered(made)
 
 
-def _planned(text: str, session: Session, parameters: Parameters) -> Planned:
+def _planned(text: str, session: Session, parameters: Parameters) -> PlannedStatement:
     statement = parse(text)
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)
@@ -84,10 +84,10 @@ def _planned(text: str, session: Session, parameters: Parameters) -> Planned:
     session = seen_by(session, statement)
     asked = statement.query if isinstance(statement, Explain) else statement
     plan = None if isinstance(asked, Drop | Show | Describe) else decide(asked, session, parameters)
-    return Planned(text=text, parameters=parameters, statement=statement, session=session, plan=plan)
+    return PlannedStatement(text=text, parameters=parameters, statement=statement, session=session, plan=plan)
 
 
-def _answered(made: Planned) -> Result:
+def _answered(made: PlannedStatement) -> Result:
     plan, session = made.plan, made.session
     match made.statement:
         case Explain() if plan is not None:
@@ -156,7 +156,7 @@ def priced(query: Explained, session: Session, parameters: Parameters = ()) -> t
     return plan.explain(), _due(plan)
 
 
-def charge_of(made: Planned) -> Charge | None:
+def charge_of(made: PlannedStatement) -> Charge | None:
     """What a statement would be charged now; None where it is free. Spends nothing."""
     return None if isinstance(made.statement, Explain) else _due(made.plan)
 
