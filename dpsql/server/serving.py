@@ -94,27 +94,56 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     ours, theirs = control_sockets()
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])
-    settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], policy=policy.name,
-                             tls=tls, needs_tls=needs_tls[0], limits=limits or ServerLimits())
     be_unreadable()
     accepts = threading.Event()
     with (contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder,
           _stopping(accepts) as running):
+        handed = None if tls is None else _handed(tls, Path(folder))
+        settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names],
+                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0], limits=limits or ServerLimits())
         if user is not None:
-            os.chown(folder, *user)
-        with theirs:
-            front = start_front(FRONT, theirs, folder=Path(folder), readable=[] if tls is None else tls.paths, user=user,
-                                handles=tuple(numbers), input=subprocess.PIPE)
+            for path in (folder, *([] if handed is None else handed.paths)):
+                os.chown(path, *user)
+        with theirs, _runnable(front_user):
+            front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE)
         running.append(front)
         for sock in sockets:
             sock.close()
         assert front.stdin is not None
-        with front.stdin as pipe:
+        with contextlib.suppress(BrokenPipeError), front.stdin as pipe:  # it may have ended already
             pipe.write(settings.as_json().encode())
         threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
-        if _has_begun(front, accepts):
+        if _has_begun(front, accepts, front_user):
+            for path in [] if handed is None else handed.paths:
+                os.unlink(path)
             ready(*reached)
         return front.wait()
+
+
+def _handed(files: TlsFiles, folder: Path) -> TlsFiles:
+    """Copies of the files for TLS in the folder of the front, until it has read them: it may be a user who can read them nowhere
+    else."""
+    made = TlsFiles(certificate=str(folder / "certificate.pem"), key=None if files.key is None else str(folder / "key.pem"))
+    for path, copy in zip(files.paths, made.paths, strict=True):
+        with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            written.write(Path(path).read_bytes())
+    return made
+
+
+@contextlib.contextmanager
+def _runnable(front_user: str | None) -> Iterator[None]:
+    """A context that raises OperationalError where the front's user may not run this Python."""
+    try:
+        yield
+    except PermissionError:
+        raise _not_begun(front_user) from None
+
+
+def _not_begun(front_user: str | None) -> OperationalError:
+    if front_user is None:
+        return OperationalError("the process that serves clients has ended at once", code="front")
+    return OperationalError(f"the process that serves clients cannot begin: {front_user} must be able to run {sys.executable}, "
+                            f"and to read {sys.prefix}", code="front", try_="an environment that everybody can read, as in /opt")
 
 
 def _check_ledger(declared: Policy) -> None:
@@ -124,12 +153,14 @@ def _check_ledger(declared: Policy) -> None:
             LOG.warning("%s", note)
 
 
-def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event) -> bool:
-    """Whether the front accepts clients; it has ended otherwise, or was asked to. Raises OperationalError where it takes too
-    long."""
+def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, front_user: str | None) -> bool:
+    """Whether the front accepts clients; it was asked to end otherwise. Raises OperationalError where it ends by itself, and
+    where it takes too long."""
     end = time.monotonic() + BEGINNING
     while not accepts.wait(0.02):
         if front.poll() is not None:
+            if front.returncode > 0:  # what was wrong stands above, as it says it itself
+                raise _not_begun(front_user)
             return False
         if time.monotonic() > end:
             raise OperationalError("the process that serves clients has not begun in time", code="front")

@@ -107,13 +107,15 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(policy: Path, *, budget: str, user: str = "ada", terms: Sequence[str] = ()) -> Iterator[Served]:
-    """`terms` are further arguments of the command, such as ``--http 127.0.0.1:0``."""
+def served(policy: Path, *, budget: str, user: str = "ada", terms: Sequence[str] = (), python: str = sys.executable,
+           packages: Sequence[str] = ()) -> Iterator[Served]:
+    """`terms` are further arguments of the command, such as ``--http 127.0.0.1:0``. `packages` are folders in which another
+    `python` finds what is installed for this one."""
     users = passwords.users_file(policy)
     passwords.add_user(users, passwords.User(name=user, verifier=passwords.verifier(PASSWORD), budget=budget))
     root = Path(__file__).parents[2]
-    with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0", *terms],
-                          text=True, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}) as process:
+    with subprocess.Popen([python, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0", *terms], text=True,
+                          stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *packages])}) as process:
         assert process.stderr is not None
         found, log = None, list[str]()
         while found is None:
