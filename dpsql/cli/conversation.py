@@ -165,12 +165,12 @@ def is_finished(text: str) -> bool:
 def history() -> History:
     """What was typed in this and earlier conversations, in a file that only its user can read; where there can be no such file,
     in memory."""
-    path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "dpsql" / "history"
     try:
+        path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "dpsql" / "history"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         os.fchmod(file, 0o600)
         os.close(file)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where there is no home
         return InMemoryHistory()
     return FileHistory(str(path))

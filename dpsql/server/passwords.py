@@ -138,8 +138,11 @@ def read_users(path: Path) -> Users:
         raise OperationalError(f"{path} cannot be read ({type(fault).__name__})", code="users") from None
     with os.fdopen(handle, "rb") as file:
         state = os.fstat(handle)
-        if stat.S_IMODE(state.st_mode) & 0o077 or state.st_uid not in (0, os.geteuid()):
+        if stat.S_IMODE(state.st_mode) & 0o077:
             raise OperationalError(f"{path} can be read by others than its owner", code="users", try_=f"chmod 600 {path}")
+        if state.st_uid not in (0, os.geteuid()):
+            raise OperationalError(f"{path} belongs to another account of the system", code="users", try_="that account, "
+                                   f"or chown $(whoami) {path}")
         return _users_of(file.read(), path)
 
 

@@ -27,6 +27,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import dpsql
 from dpsql.catalog.model import Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger, noticed
@@ -143,7 +144,8 @@ def _not_begun(front_user: str | None) -> OperationalError:
     if front_user is None:
         return OperationalError("the process that serves clients has ended at once", code="front")
     return OperationalError(f"the process that serves clients cannot begin: {front_user} must be able to run {sys.executable}, "
-                            f"and to read {sys.prefix}", code="front", try_="an environment that everybody can read, as in /opt")
+                            f"and to read {Path(dpsql.__file__).parents[1]}", code="front",
+                            try_="an environment that everybody can read, such as one in /opt")
 
 
 def _check_ledger(declared: Policy) -> None:
