@@ -18,6 +18,7 @@ from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
 from dpsql.extras import extra
 from dpsql.progress import working
+from dpsql.stopping import stopped_by
 
 if TYPE_CHECKING:
     import pandas
@@ -161,7 +162,7 @@ class Connection:
     @contextlib.contextmanager
     def _used(self) -> Iterator[Session]:
         """The session, for one thread at a time: its ledger and its engine serve one statement after another."""
-        with self._turn, working("asking ..."), self._numbered():
+        with self._turn, working("asking ..."), self._numbered(), stopped_by(self.session.interrupted):
             yield self.session
 
     @contextlib.contextmanager
@@ -253,8 +254,8 @@ class Connection:
     def interrupt(self) -> None:
         """Stop the statement that another thread runs on this connection, and return when it is over; where none runs, at once.
 
-        Before its charge it ends with an OperationalError. After it, its queries of the database are stopped: it fails as any
-        statement that fails after its charge, and the charge is kept. What was read already is still answered.
+        Before its charge it ends with an OperationalError. After it, it fails as any statement that fails after its charge, and
+        the charge is kept; one whose last step is under way is still answered.
         """
         self.interrupting()()
 

@@ -13,11 +13,11 @@ from dpsql.backends.upload_folders import Uploads
 from dpsql.cached import cached_property
 from dpsql.catalog.model import Budget, Catalog, Table
 from dpsql.catalog.price import Price
-from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.models.joint_histogram import JointHistogram
 from dpsql.sql.binding.domains import Scratch
+from dpsql.stopping import stopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,7 @@ class Session:
     def check_interrupted(self) -> None:
         """Raise OperationalError if the statement is to stop, which is nothing to charge yet."""
         if self.interrupted.is_set():
-            raise OperationalError("the statement was interrupted before anything was charged", code="interrupted",
-                                   try_="it again")
+            raise stopped()
 
     def close(self) -> None:
         self.kernel.close()

@@ -24,6 +24,7 @@ from dpsql.extensions.linear_program import LinearProgram, Network, Point, Reals
 from dpsql.extensions.owned import Integers
 from dpsql.extensions.packing import Packing, exact
 from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
+from dpsql.stopping import go_on
 
 MOST_ANSWERS = 16  # most answers used from one call, so that an endless sequence ends
 
@@ -61,7 +62,9 @@ NO_SOLVERS = Solvers()
 
 
 def heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: object) -> T | None:
-    """The solver's answer to copies of the arguments, converted by `read`; None where either fails."""
+    """The solver's answer to copies of the arguments, converted by `read`; None where either fails. None is asked any more where
+    the statement is to stop: see `stopping.go_on`."""
+    go_on()
     return _unless_it_fails(lambda: read(solver(*deepcopy(given))))
 
 
@@ -69,6 +72,7 @@ def each_heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: obj
     """The same for a solver that gives one answer after another, up to the first that fails."""
     answers = heard(iter, solver, *given)
     for _ in range(MOST_ANSWERS if answers is not None else 0):
+        go_on()
         found = _unless_it_fails(lambda: read(next(answers)))  # type: ignore[arg-type]
         if found is None:
             return

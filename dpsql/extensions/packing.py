@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.extensions.owned import Integers
+from dpsql.stopping import go_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ def exact(program: Packing) -> tuple[list[Fraction], list[Fraction]]:
     gains = {column: Fraction(cost) for column, cost in enumerate(program.costs)}
     moved = True
     while True:
+        go_on()
         open_ = [column for column, gain in gains.items() if gain > 0]
         if not open_:
             break

@@ -17,6 +17,7 @@ from dpsql.noise.integer import check_scale
 from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.stopping import each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Select(OfOnePlan):
         choose = flipped if self.flip else drawn
         return Selected(values=tuple(
             tuple(choose(values.between(segment.low, segment.high), segment, self.scale, context) for segment in segments)
-            for values, segments in zip(ranked, self.segments, strict=True)))
+            for values, segments in each(zip(ranked, self.segments, strict=True))))
 
 
 def apart(target: Target, below: int = 1, above: int = 1) -> int:

@@ -17,6 +17,7 @@ from dpsql.noise.smooth import laplace, laplace_beta, told_size
 from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.stopping import each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class Smooth(OfOnePlan):
         top = ((self.plan.grid.most + 1) << self.plan.ties) - 1
         if self.beta <= 0:
             raise ValueError("epsilon is too small for a smooth bound")
-        for ranked in read(self.plan, self.cells, context):
+        for ranked in each(read(self.plan, self.cells, context)):
             middle, spread = quantile_index(ranked.total, self.target.fraction), expand(ranked)
             sensitivity = smooth_sensitivity(spread, middle, top, certificate.rows, self.beta)
             exact = int(at(spread, np.array([middle]), top)[0])

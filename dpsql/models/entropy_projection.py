@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
+from dpsql.stopping import go_on
 from dpsql.workload.factors import Array
 
 MORE = 4.0
@@ -128,6 +129,7 @@ def _swept(model: Tilted, parts: Sequence[_Fitted], worth: float, sweeps: int) -
     for _ in range(sweeps):
         moved = 0.0
         for part in parts:
+            go_on()
             counts = model.marginal(part.columns)
             before = counts.ravel()[part.cells]
             there = before > 0

@@ -32,6 +32,7 @@ from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.stopping import go_on
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 
@@ -124,6 +125,7 @@ def _descended(misfit: Misfit, potentials: Array, iterations: int, *, to_optimum
     now, before, momentum = misfit.at(potentials), potentials, 1.0
     step, earlier, look = FIRST / float(misfit.rows * misfit.weights.max()), math.inf, BETWEEN
     for number in range(iterations):
+        go_on()
         left, enough = (now.loss, SETTLED) if to_optimum else (misfit.unexplained(now), STUCK)
         if left == 0:
             break

@@ -28,6 +28,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.stopping import go_on
 from dpsql.workload.factors import Array
 
 Places = NDArray[np.int64]
@@ -44,6 +45,7 @@ class UniformDraws(Protocol):
 def conditional(chances: Array, groups: Places, generator: UniformDraws, others: Sequence[Places] = ()) -> Places:
     """A value for each row, by the chances of its group, which need not add up to 1. It is independent, within a group, of the
     `others`: columns that are drawn already."""
+    go_on()
     present, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
     sums = chances[present].cumsum(axis=1)
     many, size = sums.shape

@@ -50,6 +50,7 @@ from dpsql.server.vault_calls import (
     send_answer,
     told,
 )
+from dpsql.stopping import stopped_by
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.types import Type
@@ -298,7 +299,8 @@ class ServedAccount:
             self._stopping.clear()
             self._idle.clear()
         try:
-            yield
+            with stopped_by(self._stopping):
+                yield
         except Incident:
             if self._stopping.is_set():
                 raise Interrupted from None

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from dpsql.stopping import go_on
+
 USUAL = 1.6  # seconds of CPU that a search may take by default, so that a plan is there within two
 EIGEN = 1.5e-10  # seconds of an eigenproblem over n values, divided by n^3
 
@@ -49,7 +51,8 @@ def remaining() -> float:
 
 
 def over() -> bool:
-    """Whether a search should end with its best result so far. Records that one did."""
+    """Whether a search should end with its best result so far. Records that one did. Raises as `stopping.go_on` does."""
+    go_on()
     if time.process_time() < _end.get():
         return False
     _note()

@@ -12,6 +12,7 @@ import numpy as np
 from dpsql.catalog.model import ForeignKey
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.plan.expr.nodes import Value
+from dpsql.stopping import go_on
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.packed_numbers import packed_numbers, unpacked_numbers
 from dpsql.types import Type
@@ -103,6 +104,7 @@ class KeptTable:
 
 def packed(column: SyntheticColumn) -> dict[str, Any]:
     """The distinct values, and which of them each row has."""
+    go_on()  # a column of a million rows takes seconds
     listed = list(dict.fromkeys(column.values))
     place, counted = {value: i for i, value in enumerate(listed)}, column.counted
     return {"name": column.name, "type": column.type.value, "values": [_told(value) for value in listed],
