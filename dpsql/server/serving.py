@@ -105,8 +105,11 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         if user is not None:
             for path in (folder, *([] if handed is None else handed.paths)):
                 os.chown(path, *user)
-        with theirs, _runnable(front_user):
-            front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE)
+        with theirs:
+            try:
+                front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE)
+            except PermissionError:
+                raise _not_begun(front_user) from None
         running.append(front)
         for sock in sockets:
             sock.close()
@@ -131,21 +134,11 @@ def _handed(files: TlsFiles, folder: Path) -> TlsFiles:
     return made
 
 
-@contextlib.contextmanager
-def _runnable(front_user: str | None) -> Iterator[None]:
-    """A context that raises OperationalError where the front's user may not run this Python."""
-    try:
-        yield
-    except PermissionError:
-        raise _not_begun(front_user) from None
-
-
 def _not_begun(front_user: str | None) -> OperationalError:
-    if front_user is None:
-        return OperationalError("the process that serves clients has ended at once", code="front")
-    return OperationalError(f"the process that serves clients cannot begin: {front_user} must be able to run {sys.executable}, "
-                            f"and to read {Path(dpsql.__file__).parents[1]}", code="front",
-                            try_="an environment that everybody can read, such as one in /opt")
+    who = "" if front_user is None else (f": {front_user} must be able to run {sys.executable}, and to read "
+                                         f"{Path(dpsql.__file__).parents[1]}")
+    return OperationalError(f"the process that serves clients cannot begin{who}", code="front", try_="" if front_user is None else
+                            "an environment that everybody can read, such as one in /opt")
 
 
 def _check_ledger(declared: Policy) -> None:

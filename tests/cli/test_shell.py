@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from prompt_toolkit.history import InMemoryHistory
 
 import dpsql
 from dpsql import cli
 from dpsql.cli.completion import PublicWords
-from dpsql.cli.conversation import COMMANDS, Conversation, is_finished
+from dpsql.cli.conversation import COMMANDS, Conversation, history, is_finished
 from dpsql.demo import folder
 from dpsql.engine import answering
 
@@ -123,6 +124,15 @@ def test_a_statement_is_planned_once_for_its_price_and_its_answer(study: Path, m
             planned.clear()
             talk.do(text)
             assert len(planned) == count and told in capsys.readouterr().out
+
+
+def test_without_a_home_the_history_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert isinstance(history(), InMemoryHistory)
 
 
 def test_what_is_asked_back_is_chosen(study: Path) -> None:

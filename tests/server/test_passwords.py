@@ -109,6 +109,14 @@ def test_a_damaged_file_is_refused(users: Path, change: Any) -> None:
         read_users(users)
 
 
+def test_a_file_of_another_account_is_refused(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_user(users, user())
+    with monkeypatch.context() as patched, pytest.raises(OperationalError, match="belongs to another account"):
+        state = os.stat(users)
+        patched.setattr(os, "fstat", lambda handle: os.stat_result((state.st_mode, *state[1:4], 12345, *state[5:])))
+        read_users(users)
+
+
 def test_files_that_others_read_are_refused(users: Path) -> None:
     add_user(users, user())
     os.chmod(users, 0o640)

@@ -1,0 +1,114 @@
+"""Long steps ask whether the statement is to stop: nothing is charged before the charge, and it is an incident after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+from support.sessions import open_ledger, reader_of, session_of
+from support.worlds import world
+
+from dpsql.backends.duckdb import DuckReader
+from dpsql.dbapi import Connection
+from dpsql.errors import Incident, OperationalError
+from dpsql.extensions.ask_solvers import heard
+from dpsql.extensions.packing import Packing, exact
+from dpsql.models import sampling
+from dpsql.stopping import each, go_on, stopped_by
+from dpsql.strategies import clock
+
+
+class Stopping:
+    """A reader that lets the statement go on until it has been read `reads` times."""
+
+    def __init__(self, reader: DuckReader, reads: int) -> None:
+        self._reader, self.left, self.stop = reader, reads, lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def columns(self, *given: Any) -> Any:
+        found, self.left = self._reader.columns(*given), self.left - 1
+        if self.left == 0:
+            self.stop()
+        return found
+
+
+@pytest.fixture
+def connected(tmp_path: Path) -> Iterator[Callable[[int], Connection]]:
+    made: list[Connection] = []
+
+    def connect(reads: int) -> Connection:
+        reader = Stopping(reader_of(world(40)), reads)
+        made.append(Connection(session_of(tmp_path, reader=reader, ledger=open_ledger(tmp_path))))
+        reader.stop = made[-1].session.interrupted.set
+        return made[-1]
+
+    yield connect
+    for each_ in made:
+        each_.close()
+
+
+def test_it_goes_on_unless_it_is_to_stop() -> None:
+    event = Event()
+    go_on()
+    with stopped_by(event):
+        items = each(iter("abc"))
+        assert next(items) == "a"
+        event.set()
+        with pytest.raises(OperationalError, match="interrupted before"):
+            next(items)
+        with stopped_by(Event()):
+            go_on()
+        with pytest.raises(OperationalError):
+            go_on()
+    go_on()
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT sex, MEDIAN(age) FROM people GROUP BY sex", "SELECT sex, COUNT(*) FROM people GROUP BY sex HAVING COUNT(*) > 3",
+    "CREATE SYNTHETIC TABLE made AS SELECT sex, active, age FROM people"])
+def test_after_its_charge_it_is_an_incident(text: str, connected: Callable[[int], Connection]) -> None:
+    connection = connected(1)
+    before = len(connection.session.ledger.entries("person"))
+    with pytest.raises(Incident) as told:
+        connection.execute(text)
+    assert told.value.__cause__ is None and told.value.__context__ is None
+    entry = connection.session.ledger.entries("person")[before]
+    assert entry.body is None and connection.session.ledger.failed(connection.session.account) == [entry.seq]
+    assert connection.execute("SELECT city, COUNT(*) FROM clinics GROUP BY city").fetchall(), "the next one is not meant"
+
+
+def test_before_its_charge_it_costs_nothing(connected: Callable[[int], Connection], monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, over = connected(0), clock.over
+
+    def stopped() -> bool:
+        connection.session.interrupted.set()
+        return over()
+
+    monkeypatch.setattr(clock, "over", stopped)
+    with pytest.raises(OperationalError, match="before anything was charged") as told:
+        connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'p-identity', epsilon = 1) age, SUM(COUNT(*)) OVER (ORDER BY age) "
+                           "FROM people GROUP BY age")
+    assert told.value.code == "interrupted" and connection.session.ledger.entries("person") == []
+
+
+def test_solvers_and_models_are_not_asked_any_more() -> None:
+    event, asked = Event(), list[str]()
+    event.set()
+    steps: list[Callable[[], object]] = [
+        lambda: heard(str, asked.append, "solver"),
+        lambda: exact(Packing(costs=[1], limits=[1], most=None, lines=np.array([0]), columns=np.array([0]), entries=[1])),
+        lambda: sampling.conditional(np.ones((1, 2)), np.zeros(3, dtype=np.int64), np.random.default_rng(1))]
+    with stopped_by(event):
+        for step in steps:
+            with pytest.raises(OperationalError, match="interrupted"):
+                step()
+    assert asked == []
+    for step in steps:
+        step()
+    assert asked == ["solver"]
