@@ -206,8 +206,7 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, fault: RequestValidationError) -> Response:
-        return await told(request, refused(400, "request", "the request has not the form that is described",
-                                           try_="GET /openapi.json"))
+        return await told(request, refused(400, "request", _malformed(fault), try_="GET /openapi.json"))
 
     @app.exception_handler(Exception)
     async def failed(request: Request, fault: Exception) -> Response:
@@ -215,12 +214,23 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, fault: HTTPException) -> Response:
-        refusal = refused(fault.status_code, "request", "the request is not accepted")
+        allowed = (fault.headers or {}).get("Allow", "")
+        refusal = refused(fault.status_code, "request", f"{request.method} is not for this path" if allowed else
+                          "the request is not accepted", try_=allowed)
         refusal = _not_found() if fault.status_code == 404 else refusal
         refusal.headers |= fault.headers or {}
         return await told(request, refusal)
 
     return app
+
+
+def _malformed(fault: RequestValidationError) -> str:
+    """Which fields are wrong, by their names alone: one may be a password."""
+    found = {}
+    for each in fault.errors():
+        field = str(each["loc"][1])[:100] if len(each["loc"]) > 1 else "the body"
+        found[field] = {"missing": "is missing", "extra_forbidden": "is no field here"}.get(each["type"], "has not its form")
+    return "; ".join(f"{field} {what}" for field, what in [*found.items()][:5]) or "the request has not its form"
 
 
 def _not_found() -> HttpRefusal:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import secrets
 import socket
 import ssl
@@ -62,8 +63,10 @@ def tls_terms(files: TlsFiles, protocol: str = "postgresql") -> TlsTerms:
         context.load_cert_chain(files.certificate, files.key, password="")  # or the library would ask for one
         text = Path(files.certificate).read_text(encoding="ascii")
     except (OSError, ValueError):
-        raise OperationalError(f"{files.certificate} and its key cannot be used", code="certificate",
-                               try_="files in PEM: --certificate FILE --key FILE") from None
+        missing = next((path for path in files.paths if not os.path.isfile(path)), None)
+        raise OperationalError(f"{files.certificate} and its key cannot be used" if missing is None else
+                               f"there is no file {missing}", code="certificate",
+                               try_="files in PEM that belong together: --certificate FILE --key FILE") from None
     return TlsTerms(context=context, certificate=text if logins.can_bind(text) else None)
 
 

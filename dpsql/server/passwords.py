@@ -175,7 +175,8 @@ def add_user(path: Path, user: User) -> None:
     """Raises OptionError where the name is taken, OperationalError where the file cannot be used."""
     with _changed(path, new=True) as users:
         if user.name in users:
-            raise OptionError(f"{user.name} is a user already", code="user", subject=user.name, try_="dpsql user password")
+            raise OptionError(f"{user.name} is a user already", code="user", subject=user.name,
+                              try_=f"dpsql user password {user.name}")
         users[user.name] = user
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn", reason="the extra dpsql[server] is not installed"
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 pytest.importorskip("openapi_spec_validator", reason="openapi-spec-validator is not installed")
 
-from support.http_servers import HttpClient, HttpRunning, http_running
+from support.http_servers import HttpClient, HttpRunning, Reply, http_running
 from support.seats import wait_until
 from support.wire_servers import PASSWORD, add, certificate
 
@@ -196,6 +196,17 @@ def test_other_bodies_and_methods(ada: HttpClient) -> None:
         made = ada.ask(method, path, None, {})
         assert made.status == 405
     assert ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}).code == "request"
+
+
+def test_a_request_is_told_what_is_wrong_with_it_and_never_a_value(server: HttpRunning, ada: HttpClient) -> None:
+    def told(reply: Reply) -> tuple[str, str | None]:
+        return reply.body["error"]["message"], reply.body["error"]["try"]
+
+    assert told(ada.post("/api/query", {"query": "SELECT 1"})) == ("sql is missing; query is no field here", "GET /openapi.json")
+    assert told(ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}))[0] == "errors has not its form"
+    assert told(ada.post("/api/query", {"sql": 1, "parameters": [[]]}))[0] == "sql has not its form; parameters has not its form"
+    assert told(server.client().post("/api/login", {"name": "ada", "password": ["secret word"]}))[0] == "password has not its form"
+    assert told(ada.get("/api/query")) == ("GET is not for this path", "POST")
 
 
 def test_sizes(server: HttpRunning, ada: HttpClient) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -33,6 +34,7 @@ from dpsql.errors import LedgerError, OperationalError, PolicyError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server import listening, passwords
 from dpsql.server.answers_on_wire import RefusedOnWire
+from dpsql.server.listening import TlsFiles, tls_terms
 from dpsql.server.login_delays import FailedLogins
 from dpsql.server.logins import NotProven
 from dpsql.server.serving import serve
@@ -417,6 +419,15 @@ def test_auditors_see_who_spent_and_spend_nothing(tmp_path: Path) -> None:
             passwords.add_user(server.users, replace(users, role="analyst"))  # a role that is taken away is gone at once
             auditor.send(query("SHOW SPENDING"))
             assert code(auditor.until("Z")) == "42501"
+
+
+def test_a_certificate_that_is_missing_is_named(tmp_path: Path) -> None:
+    pem = certificate(tmp_path)
+    for files, told in ((TlsFiles(certificate=str(tmp_path / "none.pem")), f"there is no file {tmp_path / 'none.pem'}"),
+                        (TlsFiles(certificate=str(pem), key=str(tmp_path / "none.pem")), f"there is no file {tmp_path / 'none.pem'}"),
+                        (TlsFiles(certificate=str(tmp_path / "cert.pem")), "and its key cannot be used")):
+        with pytest.raises(OperationalError, match=re.escape(told)):
+            tls_terms(files)
 
 
 def test_a_front_as_another_user_is_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
