@@ -124,6 +124,7 @@ class Entity:
 
 PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times, ... as many, unless the policy says otherwise
 INCIDENTS = 3  # how many statements of an account may fail after their charge, unless the policy says otherwise
+LATE = 20  # how many outcomes of an account may leave a server late until all of its later ones have to wait, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,8 @@ class Budget:
     """What may be spent on one kind of entity, in total and by each analyst.
 
     Names of analysts are in their normal form (`catalog.names`). `listed` holds those who may ask; None where everybody may.
-    Up to `incidents` statements of each analyst may fail after their charge.
+    Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
+    further one has all later ones of that analyst wait twice as long.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Budget:
     per_statement: Price | None = None
     listed: tuple[str, ...] | None = None
     incidents: int = INCIDENTS
+    late: int = LATE
 
     def of(self, analyst: str) -> Price | None:
         """The limit of one analyst, or None where only the total binds."""

@@ -30,6 +30,7 @@ from dpsql.catalog.database_uris import (
 )
 from dpsql.catalog.model import (
     INCIDENTS,
+    LATE,
     PACE,
     Budget,
     ColumnPolicy,
@@ -48,6 +49,7 @@ from dpsql.types import Span
 MOST_VALUES = 1_000_000
 MOST_BOUND = 10**15
 MOST_INCIDENTS = 1000
+MOST_LATE = 1_000_000
 MOST_FREQUENCY = 1_000_000
 LONGEST_NAME = 200
 REFERENCE = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"()]*[^"()\s]))\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
@@ -75,7 +77,7 @@ FORMS = {  # a correct example of each key
     "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
     "spark": 'spark = { master = "spark://host:7077", store = "hdfs:///dpsql" }',
     "master": 'master = "local[2]", "spark://host:7077" or "sc://host:15002"',
-    "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
+    "incidents": "incidents = 3", "late": "late = 20", "minimum_frequency": "minimum_frequency = 10",
 }
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -612,9 +614,8 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         analysts[_named(section, None, analyst, analysts)] = amount
         named.append(section)
         section.finish()
-    incidents = part.take("incidents", int)
-    if incidents is not None and not 1 <= incidents <= MOST_INCIDENTS:
-        part.fail("incidents", f"must be a whole number from 1 to {MOST_INCIDENTS}")
+    incidents = _number(part, "incidents", 1, MOST_INCIDENTS, INCIDENTS)
+    late = _number(part, "late", 0, MOST_LATE, LATE)
     part.finish()
     for limit in (prices["per_analyst"], *analysts.values()):
         if limit is not None and (limit.rho is None) != (total.rho is None):
@@ -625,7 +626,14 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
     return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
-                  incidents=INCIDENTS if incidents is None else incidents, **prices)
+                  incidents=incidents, late=late, **prices)
+
+
+def _number(part: Section, key: str, least: int, most: int, usual: int) -> int:
+    found: int | None = part.take(key, int)
+    if found is not None and not least <= found <= most:
+        part.fail(key, f"must be a whole number from {least} to {most}")
+    return usual if found is None else found
 
 
 def _listed(part: Section) -> tuple[str, ...] | None:

@@ -135,7 +135,8 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
-                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=FactsBesideLedger(book)),
+                   kernel=Kernel(reader, book, incidents=budget.incidents, late=budget.late, solvers=USUAL,
+                                 answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=tuple(notes))
 

@@ -363,7 +363,7 @@ class ServedAccount:
             raise ValueError("this is no statement")
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, leave=self._departure.hold)
+                                 sql=sql, encode=_written, views=views, departure=self._departure)
         with contextlib.suppress(Error):
             return self._spent()
         return None
@@ -402,7 +402,7 @@ class ServedAccount:
         if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
             raise ValueError("this is no statement")
         return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
-                                            leave=self._departure.hold)
+                                            departure=self._departure)
 
     # -- the ledger, of this account
 

@@ -549,8 +549,8 @@ def test_a_ledger_from_before_is_given_room_for_late_outcomes(schema: str, path:
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_store, "SCHEMA", schema)
         patch.setattr(SqliteStore, "make_room", lambda self: None)
-        reported = Reported.as_values
-        patch.setattr(Reported, "as_values", lambda self: {name: told for name, told in reported(self).items() if name != "late"})
+        summed = ChainSums.as_values
+        patch.setattr(ChainSums, "as_values", lambda self: {name: told for name, told in summed(self).items() if name != "late"})
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
     ledger = Ledger(path)
