@@ -123,6 +123,7 @@ class Entity:
 
 
 PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times, ... as many, unless the policy says otherwise
+LONGEST_PACE = 3600  # seconds
 INCIDENTS = 3  # how many statements of an account may fail after their charge, unless the policy says otherwise
 LATE = 20  # how many outcomes of an account may leave a server late until all of its later ones have to wait, likewise
 
@@ -158,7 +159,8 @@ class Policy:
     beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
     what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
     databases, by their URIs. `spark` is the cluster by which a store is read; None where this machine reads. `pace` is the first
-    step, in seconds, at which outcomes leave a server; None where they leave when they are made."""
+    step, in seconds, at which outcomes leave a server; None where they leave when they are made. Whatever a server sends leaves
+    at multiples of `pace_stored`, in seconds; None for at once."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -174,6 +176,7 @@ class Policy:
     passwords: Mapping[str, str] = field(default_factory=dict)
     spark: SparkPolicy | None = None
     pace: float | None = PACE
+    pace_stored: float | None = None
     path: str = ""
     text: str = ""
     digest: str = ""

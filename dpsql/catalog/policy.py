@@ -31,6 +31,7 @@ from dpsql.catalog.database_uris import (
 from dpsql.catalog.model import (
     INCIDENTS,
     LATE,
+    LONGEST_PACE,
     PACE,
     Budget,
     ColumnPolicy,
@@ -59,7 +60,8 @@ REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 FORMS = {  # a correct example of each key
     "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
     "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
-    "pace": 'pace = "100 ms" or pace = "none"', "table": 'table = "people"', "key": 'key = "person_id"',
+    "pace": 'pace = "100 ms" or pace = "none"', "pace_stored": 'pace_stored = "50 ms"',
+    "table": 'table = "people"', "key": 'key = "person_id"',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
     "relation": 'relation = "schema.table"', "filter": 'filter = "active"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
@@ -85,7 +87,6 @@ MASTER = re.compile(r"local(\[.+\])?$|(spark|sc|k8s)://.|yarn$")
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.")
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
 DURATION = re.compile(r"([0-9]{1,6}) ?(ms|s)")
-LONGEST_PACE = 3600  # seconds
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
@@ -136,7 +137,8 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
         database = None
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
                     ledger=_ledger(section), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
-                    **_store(section.section("store")), spark=_spark(section.section("spark")), pace=_pace(section),
+                    **_store(section.section("store")), spark=_spark(section.section("spark")),
+                    pace=_pace(section, "pace", PACE), pace_stored=_pace(section, "pace_stored", None),
                     path=path, text=text, digest=hashlib.sha256(whole.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -290,15 +292,15 @@ def _store(store: Section | None) -> dict[str, Any]:
     return found
 
 
-def _pace(section: Section) -> float | None:
+def _pace(section: Section, key: str, usual: float | None) -> float | None:
     """The first step at which outcomes leave a server, in seconds; None where they are not held back."""
-    text: str | None = section.take("pace", str)
+    text: str | None = section.take(key, str)
     if text is None or text == "none":
-        return PACE if text is None else None
+        return usual if text is None else None
     duration = DURATION.fullmatch(text)
     seconds = 0.0 if duration is None else int(duration[1]) / (1000 if duration[2] == "ms" else 1)
     if not 0 < seconds <= LONGEST_PACE:
-        section.fail("pace", 'must be a time from "1 ms" to "3600 s", or "none"')
+        section.fail(key, 'must be a time from "1 ms" to "3600 s", or "none"')
     return seconds
 
 

@@ -209,7 +209,8 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
-    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.
+    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered, and those that left a
+    server late, so that new ones are answered soon: for the owner.
 
     Returns the number of these statements. What they cost stays charged.
     """

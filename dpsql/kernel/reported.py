@@ -13,8 +13,8 @@ MOST_PRICES = 64  # of a budget, that are told apart
 
 
 class Reported:
-    """How often each price was charged to a budget, what the last charge of each account was, and how many of its events lists show:
-    charges and answers. So a list of events that were verified one by one is known to be whole.
+    """How often each price was charged to a budget, what the last charge of each account was, and how many of its events lists
+    show: charges and answers. So a list of events that were verified one by one is known to be whole.
 
     A price is a pure epsilon in billionths, or None where a charge has none. Where there are too many different ones, all are
     rounded up to numbers of fewer binary digits, so that what is computed from them stays a bound.

@@ -37,6 +37,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
 
+
 class Departure(Protocol):
     """Decides when it may be told that a statement is over, and how it ended."""
 

@@ -2,7 +2,8 @@
 
 Step k of a grid is `pace` * 2^k seconds after its beginning: the moment at which the call came, or that at which the statement
 was interrupted, which its analyst chose. What is over leaves at the first step that is not past yet, and not before the first
-step of its account (`kernel.chain`): an outcome that leaves after that one is *late*, which is counted.
+step of its account (`kernel.chain`), nor before a time that its analyst asked for: an outcome that leaves after these is *late*,
+which is counted. One that is interrupted, or refused before its charge, is not held for the sake of a time that was asked for.
 
 Claim: until an outcome leaves, nothing that another call can see depends on when it was over; and when it leaves is a function of
 the beginning and of k. Proof: the kernel waits here before it writes an answer or a failure (`kernel.run`), so until then the
@@ -50,21 +51,26 @@ class Clock:
 
 
 class Leaving:
-    """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once."""
+    """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once.
+    `asked` is when its analyst wants it at the earliest, in seconds after it is charged."""
+
+    asked = 0.0
 
     def __init__(self, pace: float | None, clock: Clock = Clock()) -> None:
         self._pace, self._clock, self._begun = pace, clock, clock.now()
         self._changed = threading.Condition()
         self._interrupted = False
-        self._first = 0
+        self._first = self._wanted = 0
         self._left: int | None = None
 
     def begin(self, first: int) -> None:
         """The statement is charged: its outcome leaves at this step or later."""
         with self._changed:
-            self._first = first
+            if self._pace is None:
+                return
+            self._first, self._wanted = first, first_step(self.asked, self._pace)
             waited = self._clock.now() - self._begun
-            if self._pace is not None and waited > self._pace and not self._interrupted:
+            if waited > self._pace and not self._interrupted:
                 self._begun += self._pace * math.ceil(waited / self._pace)
 
     def interrupt(self) -> None:
@@ -80,9 +86,10 @@ class Leaving:
         with self._changed:
             while self._left is None:
                 begun, pace = self._begun, self._pace or 0.0
-                step = max(self._first, first_step(self._clock.now() - begun, pace)) if pace else 0
+                first = self._first if self._interrupted else max(self._first, self._wanted)
+                step = max(first, first_step(self._clock.now() - begun, pace)) if pace else 0
                 while begun == self._begun and (rest := begun + pace * 2.0**step - self._clock.now()) > 0:
                     self._clock.wait(self._changed, rest)
                 if begun == self._begun:
-                    self._left = step if pace and step > self._first else 0
+                    self._left = step if step > first else 0
             return self._left, self._interrupted

@@ -26,6 +26,7 @@ from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, Outcom
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
 from dpsql.server.described import columns_of, count_of, describe_with, kind_of
+from dpsql.server.remote_session import RemoteKernel
 from dpsql.server.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.sqlstates import cancelled, told
 from dpsql.server.statements_about_connection import Settings, read_setting
@@ -125,6 +126,9 @@ class ConnectionSeat:
     # -- the kinds of statements
 
     def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        kernel: object = self._connection.session.kernel
+        if isinstance(kernel, RemoteKernel):
+            kernel.pace = self._settings.pace
         cursor = self._connection.execute(text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         if cursor.answer is not None:

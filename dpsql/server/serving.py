@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     numbers = [sock.fileno() for sock in sockets]
     wire = len(listening[0])
     settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names], policy=policy.name,
-                             tls=tls, needs_tls=needs_tls[0], limits=limits or ServerLimits())
+                             tls=tls, needs_tls=needs_tls[0],
+                             limits=replace(limits or ServerLimits(), pace_seconds=declared.pace_stored or 0.0))
     be_unreadable()
     accepts = threading.Event()
     with (contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder,
