@@ -5,14 +5,14 @@
 3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
    the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
-5. Until its departure, nothing tells that a statement is over: not even the ledger.
+5. Until it may leave, nothing tells that a statement is over: not even the ledger.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dpsql.accounting.cost import FREE, NOTHING, Cost
 from dpsql.accounting.privacy_filter import Limit
@@ -38,8 +38,9 @@ from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
 
 
-class Departure(Protocol):
-    """Decides when it may be told that a statement is over, and how it ended."""
+class Leave:
+    """When it may be told that a statement is over, and how it ended: here at once, for sessions in a process of their
+    own, as whoever has the rows on their machine sees how busy it is in any case."""
 
     def begin(self, first: int) -> None:
         """The statement is charged now, and its outcome leaves at this step of a grid of times or later."""
@@ -47,19 +48,10 @@ class Departure(Protocol):
     def hold(self) -> tuple[int, bool]:
         """Wait, when it is over, until that may be told. Returns at which step it is told, 0 for the first one; and whether the
         statement was interrupted before: then it fails, whatever was found."""
-
-
-class AtOnce:
-    """For sessions in a process of their own: whoever has the rows on their machine sees how busy it is in any case."""
-
-    def begin(self, first: int) -> None:
-        pass
-
-    def hold(self) -> tuple[int, bool]:
         return 0, False
 
 
-AT_ONCE = AtOnce()
+AT_ONCE = Leave()
 
 
 class Kernel:
@@ -96,8 +88,8 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = (), departure: Departure = AT_ONCE) -> Any:
-        """Charge, then serve the requests of a script, store its answer at its `departure`, and return it.
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE) -> Any:
+        """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
@@ -114,10 +106,10 @@ class Kernel:
         script = self._begun(script, held)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
-        return self._answered(seq, account, lambda: self._serve(script, cost), encode, departure)
+        return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
-                departure: Departure = AT_ONCE) -> ComparisonResult | None:
+                leaving: Leave = AT_ONCE) -> ComparisonResult | None:
         """Compare counts with what an online model expects of them; None where all of its updates were made.
 
         `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
@@ -140,21 +132,21 @@ class Kernel:
                                       incidents=self.incidents, body=progress.as_json())
             made: ComparisonResult = self._answered(
                 seq, account, lambda: asked.release(self._context(), certificate, opened, progress.shared),
-                ComparisonResult.as_json, departure)
+                ComparisonResult.as_json, leaving)
             return made
 
     def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str],
-                  departure: Departure) -> Any:
-        """Serve a charged statement, store its answer at its departure, and return it. Every fault becomes the same Incident."""
+                  leaving: Leave) -> Any:
+        """Serve a charged statement, store its answer when it may leave, and return it. Every fault becomes the same Incident."""
         answer, body, fault, late = None, "", None, 0
         try:
-            departure.begin(self._ledger.first_step(account, self._late))
+            leaving.begin(self._ledger.first_step(account, self._late))
             answer = serve()
             body = encode(answer)
         except BaseException as caught:
             fault = _told(caught)
         try:  # outside the handler: what was read is given back before the wait, not after it
-            late, stopped = departure.hold()
+            late, stopped = leaving.hold()
             fault = Incident() if stopped else fault
             if fault is None:
                 self._ledger.answer(seq, body, late)

@@ -33,6 +33,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpsql.kernel.run import Leave
+
 
 def first_step(elapsed: float, pace: float) -> int:
     """The least k >= 0 with pace * 2^k >= elapsed, both in seconds. Doubling is exact in binary floating point."""
@@ -50,7 +52,7 @@ class Clock:
     wait: Callable[[threading.Condition, float], object] = threading.Condition.wait
 
 
-class Leaving:
+class Leaving(Leave):
     """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once.
     `asked` is when its analyst wants it at the earliest, in seconds after it is charged."""
 

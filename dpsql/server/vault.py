@@ -366,7 +366,7 @@ class ServedAccount:
             raise ValueError("this is no statement")
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, departure=self._departure)
+                                 sql=sql, encode=_written, views=views, leaving=self._departure)
         with contextlib.suppress(Error):
             return self._spent()
         return None
@@ -406,7 +406,7 @@ class ServedAccount:
         if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
             raise ValueError("this is no statement")
         return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
-                                            departure=self._departure)
+                                            leaving=self._departure)
 
     # -- the ledger, of this account
 

@@ -25,7 +25,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.session import Session
-from dpsql.kernel.run import Departure, Kernel
+from dpsql.kernel.run import Kernel, Leave
 from dpsql.measurements import ComparisonResult, Comparisons, Request
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.certificate import Certificate
@@ -235,7 +235,7 @@ class Recorder(Kernel):
             self.asked.append(Asked(asked, (self._borne_out(asked.plan),)))
         return found
 
-    def _answered(self, seq: int, account: Any, serve: Callable[[], Any], encode: Callable[[Any], str], departure: Departure) -> Any:
+    def _answered(self, seq: int, account: Any, serve: Callable[[], Any], encode: Callable[[Any], str], leaving: Leave) -> Any:
         def served() -> Any:
             try:
                 return serve()
@@ -245,7 +245,7 @@ class Recorder(Kernel):
 
         self._reader.serving = True  # type: ignore[attr-defined]
         try:
-            return super()._answered(seq, account, served, encode, departure)
+            return super()._answered(seq, account, served, encode, leaving)
         finally:
             self._reader.serving = False  # type: ignore[attr-defined]
 
