@@ -8,7 +8,7 @@
 Two servers serve the same rows, one of them without one person; a client asks both the same statements in turn, which are written so
 that they take longer if that person is there. An adversary guesses from the time at which the answer comes, by the best threshold on
 every other run, and is scored on the runs between; 50 % is blind. Another one sees no answer at all: from other connections it asks
-for stored answers meanwhile, and guesses from how long these take. How many answers left after the first step is told as well;
+for stored answers for a while from the question on, the same in all runs, and guesses from how long these take. How many answers left after the first step is told as well;
 where steps differ, presence is told, and `dpsql budget` counts it. Nothing limits late answers here, so that each run is as the first.
 
 With `--slow`, statements that take seconds longer. With `--members`, one server, and an analyst who asks about so many people one after
@@ -95,7 +95,7 @@ MEMBER = f"SELECT MEDIAN(a.cost) {PAIRS}12"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Of one statement: seconds until its answer, and of each stored answer that another connection got meanwhile."""
+    """Of one statement: seconds until its answer, and of each stored answer that another connection asked for in the first while."""
 
     answer: float
     others: tuple[float, ...]
@@ -117,24 +117,25 @@ class Connected:
     asked: int = 0
     left: list[Seen] = field(default_factory=list)
 
-    def ask(self, sql: str) -> Seen:
+    def ask(self, sql: str, watched: float = 0.0) -> Seen:
+        """Ask a statement; others are watched for so many seconds."""
         self.asked += 1
-        text, others, over = sql.replace("{n}", str(-self.asked)), list[float](), threading.Event()
+        text, others = sql.replace("{n}", str(-self.asked)), list[float]()
+        asked = time.perf_counter()
 
         def watch() -> None:
             for other in itertools.cycle(self.others):
-                begun = time.perf_counter()
+                if (begun := time.perf_counter()) > asked + watched:
+                    return
                 other.execute(STORED).fetchall()
                 others.append(time.perf_counter() - begun)
-                if over.wait(0.01):
-                    return
+                time.sleep(0.01)
 
         watching = threading.Thread(target=watch)
         watching.start()
         begun = time.perf_counter()
         self.ada.execute(text).fetchall()
         seconds = time.perf_counter() - begun
-        over.set()
         watching.join()
         return Seen(answer=seconds, others=tuple(others))
 
@@ -150,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stored", nargs="+", default=["none"], help="the pace of answers that are stored")
     parser.add_argument("--only", default="")
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--watched", type=float, default=0.3, help="for how many seconds others are watched")
     parser.add_argument("--members", type=int, default=0)
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
@@ -245,10 +247,10 @@ def measured(databases: Sequence[Path], pace: str, stored: str, chosen: argparse
                 continue
             for server in servers:
                 server.left = []
-                server.ask(sql)
+                server.ask(sql, chosen.watched)
             for _ in range(chosen.runs):
                 for server in draw.sample(servers, 2):  # in turn, so that the weather is that of both
-                    server.left.append(server.ask(sql))
+                    server.left.append(server.ask(sql, chosen.watched))
             here, away = ([seen.answer for seen in server.left] for server in servers)
             load = max_by_training([[seen.load for seen in server.left] for server in servers])
             rows.append([name, milliseconds(statistics.median(here)), milliseconds(statistics.median(away)),
