@@ -1,7 +1,7 @@
 """What the time of an answer tells: how often the presence of one person is guessed right from it, with and without a pace.
 
     python tests/bench/timing.py --runs 60
-    python tests/bench/timing.py --slow --runs 16 --paces "100 ms" "2 s"
+    python tests/bench/timing.py --slow --runs 12 --paces "100 ms" "2 s"
     python tests/bench/timing.py --only join --stored none "50 ms"
     python tests/bench/timing.py --members 100
 
