@@ -64,7 +64,7 @@ class Kernel:
         are what is remembered of the rows.
         """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
-        self._late, self._solvers = late, solvers
+        self.late, self._solvers = late, solvers
         self._content = Content(reader, answers)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
@@ -140,7 +140,7 @@ class Kernel:
         """Serve a charged statement, store its answer when it may leave, and return it. Every fault becomes the same Incident."""
         answer, body, fault, late = None, "", None, 0
         try:
-            leaving.begin(self._ledger.first_step(account, self._late))
+            leaving.begin(self._ledger.first_step(account, self.late))
             answer = serve()
             body = encode(answer)
         except BaseException as caught:

@@ -222,6 +222,11 @@ class RemoteLedger:
     def last(self, account: Account) -> Charge | None:
         return self._told().last
 
+    @property
+    def waits(self) -> float:
+        """For how many seconds the next outcome waits, as many of the account were late; 0 where they were not."""
+        return self._told().waits
+
     def failed(self, account: Account) -> list[int]:
         found: list[int] = self._channel.call("failed")
         return found

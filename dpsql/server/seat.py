@@ -26,7 +26,7 @@ from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, Outcom
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
 from dpsql.server.described import columns_of, count_of, describe_with, kind_of
-from dpsql.server.remote_session import RemoteKernel
+from dpsql.server.remote_session import RemoteKernel, RemoteLedger
 from dpsql.server.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.sqlstates import cancelled, told
 from dpsql.server.statements_about_connection import Settings, read_setting
@@ -153,6 +153,7 @@ class ConnectionSeat:
             yield "cost: nothing, as this was answered before"
         elif cost:
             yield f"cost: {cost}{self._left()}"
+            yield from self._waits()
         if isinstance(made, Answer):
             rough = [column.name for column in made.columns if column.approximate]
             if rough:
@@ -164,6 +165,14 @@ class ConnectionSeat:
         with contextlib.suppress(Exception):
             return f"; left: {left_in_words(accounts_of(self._connection.session), 'all')}"
         return ""
+
+    def _waits(self) -> Iterator[str]:
+        """That the account's answers wait, where they do, as many of them were late."""
+        ledger: object = self._connection.session.ledger
+        with contextlib.suppress(Error):
+            if isinstance(ledger, RemoteLedger) and (seconds := ledger.waits):
+                yield (f"your answers leave after {seconds:g} s or later from now on, as too many were late; SET pace before a "
+                       "statement that takes long, so that it is not, and ask the owner of the data to end this")
 
     def _question(self, text: str) -> exp.Query | None:
         """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as

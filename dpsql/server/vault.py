@@ -448,7 +448,9 @@ class ServedAccount:
     def _spent(self) -> Spent:
         session = self._session
         ledger, budget = session.ledger, session.budget.name
-        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account))
+        first = ledger.first_step(session.account, session.budget.late)
+        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account),
+                     waits=(self._pace or 0.0) * 2.0**first if first else 0.0)
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)

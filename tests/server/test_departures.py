@@ -184,11 +184,11 @@ def books(tmp_path: Path, hands: Hands) -> Books:
 
 @pytest.fixture
 def vault(tmp_path: Path, slow: Slow, books: Books) -> Iterator[Vault]:
-    policy = POLICY.replace('[budgets.person]\n', '[budgets.person]\nper_analyst = { epsilon = 2, delta = 1e-3 }\n')
+    policy = POLICY.replace('[budgets.person]\n', '[budgets.person]\nlate = 2\nper_analyst = { epsilon = 2, delta = 1e-3 }\n')
 
     def opened(user: str) -> Session:
         made = session_of(tmp_path, reader=slow, ledger=books, analyst=user, policy=policy)
-        made.kernel.incidents = 2
+        made.kernel.incidents = made.kernel.late = 2
         return made
 
     made = vault_of(opened, PACE)
@@ -392,19 +392,9 @@ def test_who_had_to_wait_for_others_is_not_late_for_it(waited: float, seconds: f
     assert hands.time >= over and paces == pytest.approx(round(paces), abs=1e-6), "on a grid of the call"
 
 
-@pytest.fixture
-def strict(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accounts of which two may be late."""
-    from dpsql.kernel.run import Kernel
-
-    made = Kernel.__init__
-    monkeypatch.setattr(Kernel, "__init__", lambda self, *given, **named: made(self, *given, **{**named, "late": 2}))
-
-
 SOME = [f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.05) COUNT(*) FROM people WHERE income > {i}" for i in range(8)]
 
 
-@pytest.mark.usefixtures("strict")
 def test_an_account_of_which_many_were_late_waits_longer_and_longer_until_nothing_is_late(ada: Session, hands: Hands, books: Books,
                                                                                           slow: Slow) -> None:
     taken, seconds = [], (0.3, 0.3, 0.3, 0.3, 0.01, 0.3, 0.6, 0.01)
@@ -415,13 +405,13 @@ def test_an_account_of_which_many_were_late_waits_longer_and_longer_until_nothin
     assert taken == [4, 4, 4, 4, 4, 4, 8, 8], "0.3 s are within the third step, at which all leave after four"
     assert books.late("person") == [("ada", 2, 4), ("ada", 3, 1)] and books.first_step(ada.account, 2) == 3
     assert [time for _, time in books.told] == [1000 + PACE * each for each in taken], "the ledger tells no earlier"
+    assert ada.ledger.waits == 8 * PACE, "an analyst is told"  # type: ignore[attr-defined]
     assert books.reopen(ada.account) == 5
     slow.seconds, hands.time = 0.01, 1000.0
     answer(MORE, ada)
     assert hands.time == 1000 + PACE
 
 
-@pytest.mark.usefixtures("strict")
 def test_a_failure_and_an_interruption_wait_as_long(ada: Session, vault: Vault, hands: Hands, slow: Slow) -> None:
     for text in SOME[:4]:
         answer(text, ada)
@@ -435,7 +425,6 @@ def test_a_failure_and_an_interruption_wait_as_long(ada: Session, vault: Vault, 
     assert hands.time == pytest.approx(1000.01 + (4 * PACE - 0.01) / 3 + 4 * PACE)
 
 
-@pytest.mark.usefixtures("strict")
 def test_what_another_statement_does_meanwhile_changes_no_first_step(ada: Session, hands: Hands, slow: Slow, books: Books) -> None:
     """Otherwise a statement that is over before another one is late would leave earlier than one that is over after it."""
     for text in SOME[:2]:
