@@ -107,7 +107,8 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 @guarded
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
-    """Reopen the account of an analyst that was closed after incidents: for the owner. Returns how many were forgiven."""
+    """Reopen the account of an analyst that was closed after incidents, or slowed down after late outcomes: for the owner.
+    Returns how many of both were forgiven."""
     from dpsql.engine import opening
 
     return opening.reopen(analyst, policy=policy, database=database, budget=budget, ledger=ledger)

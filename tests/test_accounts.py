@@ -88,7 +88,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
     assert [(failure.account.analyst, failure.forgiven) for failure in dpsql.incidents(
         policy=folder / "dpsql.toml", budget="person")] == [("ada", False)] * incidents
     code, told = run(capsys, folder, "budget", "--reopen", "Ada")
-    assert code == 0 and f"{incidents} of its incidents forgiven" in told
+    assert code == 0 and f"{incidents} of its incidents and late outcomes forgiven" in told
     code, told = run(capsys, folder, "budget", "--reopen", "nobody")
     assert code == 0 and "no incident of nobody was counted under this budget" in told
     assert connection.budget().incidents_left == incidents
@@ -96,17 +96,24 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
     assert dpsql.reopen("ada", policy=folder / "dpsql.toml", budget="person") == 0
 
 
-def test_the_owner_is_shown_what_left_a_server_late(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("late", "first"), [("", 0), ("late = 1", 2), ("late = 0", 3)])
+def test_the_owner_is_shown_what_left_a_server_late(late: str, first: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_policy(folder, late)
     book = Ledger(folder / "dpsql.ledger")
-    for late in (0, 2, 2, 5):
-        seq = book.charge(Account(budget="person", analyst="ada"), Charge(epsilon=1, rho=0, delta=0), digest=f"{late}", data="v", sql="SELECT",
+    for step in (0, 2, 2, 5):
+        seq = book.charge(Account(budget="person", analyst="ada"), Charge(epsilon=1, rho=0, delta=0), digest=f"{step}", data="v", sql="SELECT",
                           allows={})
-        book.answer(seq, "{}", late)
+        book.answer(seq, "{}", step)
     book.close()
     code, told = run(capsys, folder, "budget", "--json")
     assert code == 0 and json.loads(told)["late"] == [{"analyst": "ada", "step": 2, "outcomes": 2}, {"analyst": "ada", "step": 5, "outcomes": 1}]
     code, told = run(capsys, folder, "budget")
     assert code == 0 and "left the server late" in told
+    assert (f"all that ada asks leaves after {2**first} times the pace" in told) == (first > 0)
+    code, told = run(capsys, folder, "budget", "--reopen", "ada")
+    assert code == 0 and "3 of its incidents and late outcomes forgiven" in told
+    code, told = run(capsys, folder, "budget")
+    assert code == 0 and "late" not in told
 
 
 def test_an_interruption_counts_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,9 @@ class Entity:
 
 
 PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times, ... as many, unless the policy says otherwise
+LONGEST_PACE = 3600  # seconds
 INCIDENTS = 3  # how many statements of an account may fail after their charge, unless the policy says otherwise
+LATE = 20  # how many outcomes of an account may leave a server late until all of its later ones have to wait, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +133,8 @@ class Budget:
     """What may be spent on one kind of entity, in total and by each analyst.
 
     Names of analysts are in their normal form (`catalog.names`). `listed` holds those who may ask; None where everybody may.
-    Up to `incidents` statements of each analyst may fail after their charge.
+    Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
+    further one has all later ones of that analyst wait twice as long.
     """
 
     name: str
@@ -142,6 +145,7 @@ class Budget:
     per_statement: Price | None = None
     listed: tuple[str, ...] | None = None
     incidents: int = INCIDENTS
+    late: int = LATE
 
     def of(self, analyst: str) -> Price | None:
         """The limit of one analyst, or None where only the total binds."""
@@ -155,7 +159,8 @@ class Policy:
     beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
     what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
     databases, by their URIs. `spark` is the cluster by which a store is read; None where this machine reads. `pace` is the first
-    step, in seconds, at which outcomes leave a server; None where they leave when they are made."""
+    step, in seconds, at which outcomes leave a server; None where they leave when they are made. Whatever a server sends leaves
+    at multiples of `pace_stored`, in seconds; None for at once."""
 
     entities: Mapping[str, Entity]
     tables: Mapping[str, TablePolicy]
@@ -171,6 +176,7 @@ class Policy:
     passwords: Mapping[str, str] = field(default_factory=dict)
     spark: SparkPolicy | None = None
     pace: float | None = PACE
+    pace_stored: float | None = None
     path: str = ""
     text: str = ""
     digest: str = ""

@@ -30,6 +30,8 @@ from dpsql.catalog.database_uris import (
 )
 from dpsql.catalog.model import (
     INCIDENTS,
+    LATE,
+    LONGEST_PACE,
     PACE,
     Budget,
     ColumnPolicy,
@@ -48,6 +50,7 @@ from dpsql.types import Span
 MOST_VALUES = 1_000_000
 MOST_BOUND = 10**15
 MOST_INCIDENTS = 1000
+MOST_LATE = 1_000_000
 MOST_FREQUENCY = 1_000_000
 LONGEST_NAME = 200
 REFERENCE = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"()]*[^"()\s]))\s*\(((?:[^"()]|"(?:[^"]|"")+")+)\)\s*')
@@ -57,7 +60,8 @@ REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 FORMS = {  # a correct example of each key
     "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
     "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
-    "pace": 'pace = "100 ms" or pace = "none"', "table": 'table = "people"', "key": 'key = "person_id"',
+    "pace": 'pace = "100 ms" or pace = "none"', "pace_stored": 'pace_stored = "50 ms"',
+    "table": 'table = "people"', "key": 'key = "person_id"',
     "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
     "relation": 'relation = "schema.table"', "filter": 'filter = "active"',
     "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
@@ -75,7 +79,7 @@ FORMS = {  # a correct example of each key
     "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
     "spark": 'spark = { master = "spark://host:7077", store = "hdfs:///dpsql" }',
     "master": 'master = "local[2]", "spark://host:7077" or "sc://host:15002"',
-    "incidents": "incidents = 3", "minimum_frequency": "minimum_frequency = 10",
+    "incidents": "incidents = 3", "late": "late = 20", "minimum_frequency": "minimum_frequency = 10",
 }
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -83,7 +87,6 @@ MASTER = re.compile(r"local(\[.+\])?$|(spark|sc|k8s)://.|yarn$")
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.")
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
 DURATION = re.compile(r"([0-9]{1,6}) ?(ms|s)")
-LONGEST_PACE = 3600  # seconds
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
 SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
@@ -134,7 +137,8 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
         database = None
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
                     ledger=_ledger(section), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
-                    **_store(section.section("store")), spark=_spark(section.section("spark")), pace=_pace(section),
+                    **_store(section.section("store")), spark=_spark(section.section("spark")),
+                    pace=_pace(section, "pace", PACE), pace_stored=_pace(section, "pace_stored", None),
                     path=path, text=text, digest=hashlib.sha256(whole.encode()).hexdigest())
     section.finish()
     _check_references(policy)
@@ -288,15 +292,15 @@ def _store(store: Section | None) -> dict[str, Any]:
     return found
 
 
-def _pace(section: Section) -> float | None:
+def _pace(section: Section, key: str, usual: float | None) -> float | None:
     """The first step at which outcomes leave a server, in seconds; None where they are not held back."""
-    text: str | None = section.take("pace", str)
+    text: str | None = section.take(key, str)
     if text is None or text == "none":
-        return PACE if text is None else None
+        return usual if text is None else None
     duration = DURATION.fullmatch(text)
     seconds = 0.0 if duration is None else int(duration[1]) / (1000 if duration[2] == "ms" else 1)
     if not 0 < seconds <= LONGEST_PACE:
-        section.fail("pace", 'must be a time from "1 ms" to "3600 s", or "none"')
+        section.fail(key, 'must be a time from "1 ms" to "3600 s", or "none"')
     return seconds
 
 
@@ -612,9 +616,8 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
         analysts[_named(section, None, analyst, analysts)] = amount
         named.append(section)
         section.finish()
-    incidents = part.take("incidents", int)
-    if incidents is not None and not 1 <= incidents <= MOST_INCIDENTS:
-        part.fail("incidents", f"must be a whole number from 1 to {MOST_INCIDENTS}")
+    incidents = _number(part, "incidents", 1, MOST_INCIDENTS, INCIDENTS)
+    late = _number(part, "late", 0, MOST_LATE, LATE)
     part.finish()
     for limit in (prices["per_analyst"], *analysts.values()):
         if limit is not None and (limit.rho is None) != (total.rho is None):
@@ -625,7 +628,14 @@ def _budget(name: str, part: Section, entities: Mapping[str, Entity]) -> Budget:
     for section, amount in zip(named, analysts.values(), strict=True):
         _check_fits(section, amount, total)
     return Budget(name=name, entity=entity, total=total, analysts=analysts, listed=listed,
-                  incidents=INCIDENTS if incidents is None else incidents, **prices)
+                  incidents=incidents, late=late, **prices)
+
+
+def _number(part: Section, key: str, least: int, most: int, usual: int) -> int:
+    found: int | None = part.take(key, int)
+    if found is not None and not least <= found <= most:
+        part.fail(key, f"must be a whole number from {least} to {most}")
+    return usual if found is None else found
 
 
 def _listed(part: Section) -> tuple[str, ...] | None:

@@ -27,7 +27,8 @@ def add(commands: Commands) -> None:
                               "when and on what, and what failed; of all budgets unless one is named")
             made.add_argument("--rows", action="store_true", help="with --html: also what dpsql check --rows finds, which is "
                               "private")
-            made.add_argument("--reopen", metavar="ANALYST", help="reopen the account of an analyst that incidents closed")
+            made.add_argument("--reopen", metavar="ANALYST", help="reopen the account of an analyst that incidents closed, or "
+                              "that late outcomes slowed down")
     made = commands.add("ledger", _ledger,
                         "verify the whole ledger: every event from the first on, and all that its anchor has seen")
     made.add_argument("action", choices=["verify"], help="what to do with it")
@@ -37,6 +38,7 @@ def add(commands: Commands) -> None:
 
 def _budget(options: argparse.Namespace) -> None:
     from dpsql.answers.listings import listed_failures, listed_late
+    from dpsql.kernel.account import Account
 
     if options.create:
         from dpsql.catalog.policy import read_policy
@@ -51,15 +53,17 @@ def _budget(options: argparse.Namespace) -> None:
         from dpsql.engine.opening import reopen
 
         forgiven = reopen(options.reopen, **place_of(options))
-        print(f"{options.reopen} can ask again: {forgiven} of its incidents forgiven; what was charged stays charged" if forgiven
-              else f"no incident of {options.reopen} was counted under this budget, so nothing is changed")
+        print(f"{options.reopen} can ask again: {forgiven} of its incidents and late outcomes forgiven; what was charged stays "
+              "charged" if forgiven else
+              f"no incident of {options.reopen} was counted under this budget, and nothing late, so nothing is changed")
         return
     if options.html is not None or options.rows:
         _page(options)
         return
     with connected(options) as connection:
         ledger, budget = connection.session.ledger, connection.session.budget.name
-        found = {"failed": listed_failures(ledger.failures(budget)), "late": listed_late(ledger.late(budget))}
+        late = ledger.late(budget)
+        found = {"failed": listed_failures(ledger.failures(budget)), "late": listed_late(late)}
         state = connection.budget()
         if options.json:
             print(json.dumps(state.as_dict() | {what: [dict(zip((name for name, _ in listing.columns), row, strict=True))
@@ -73,6 +77,11 @@ def _budget(options: argparse.Namespace) -> None:
             if found[what].rows:
                 print(words)
                 print_listing(found[what], options)
+        for name in dict.fromkeys(analyst for analyst, _, _ in late):
+            first = ledger.first_step(Account(budget=budget, analyst=name), connection.session.budget.late)
+            if first:
+                print(f"all that {name} asks leaves after {2**first:,} times the pace or later, as more than "
+                      f"{connection.session.budget.late} were late; dpsql budget --budget {budget} --reopen {name} forgives that")
 
 
 def _page(options: argparse.Namespace) -> None:

@@ -135,7 +135,8 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     for text in notes if fresh else ():
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
-                   kernel=Kernel(reader, book, incidents=budget.incidents, solvers=USUAL, answers=FactsBesideLedger(book)),
+                   kernel=Kernel(reader, book, incidents=budget.incidents, late=budget.late, solvers=USUAL,
+                                 answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
                    policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=tuple(notes))
 
@@ -208,7 +209,8 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
-    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered: for the owner.
+    """Forgive the statements of an analyst that failed after their charge, so that new ones are answered, and those that left a
+    server late, so that new ones are answered soon: for the owner.
 
     Returns the number of these statements. What they cost stays charged.
     """

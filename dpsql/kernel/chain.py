@@ -30,8 +30,18 @@ that the lock is held in the turn that writes the answer, as others decide by wh
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
-*Late.* Where an answer or incident does not leave at the first step of a clock (`server.departure`), rows decide at which. A
-`late` event before it, of the same charge, states the step, from 1 on. They are counted for the owner, and decide nothing.
+*Late.* Where an answer or incident leaves after the first step that its statement has on a grid of times (`server.departure`),
+rows decide at which. A `late` event before it, of the same charge, states that step, from 1 on. Once there were `late` of an
+account, each further one puts the first step of all its later statements (`first_step`) up by one, which doubles the time, but
+never beyond the largest step of them. A `late` event of no charge forgives them: an act of the owner.
+
+Claim: between two such acts fewer than late + incidents * (K + 1) outcomes of an account are late, where all leave at step K or
+before. Proof, by induction on j: once late + incidents * j were recorded, the largest step is j or more; so there are never late
++ incidents * (K + 1). For j = 0 there is nothing to show. Of the next `incidents` that are recorded after these, not all can have
+been charged before the last of these was recorded, as it was running itself then, beside at most incidents - 1 others. One that
+was charged later looked up its first step since: both incidents * j, if that is less, and the largest step are at least j, so it
+was late at j + 1 or more. (For late = 0 and j = 0, none ran before.) Statements that had been charged when the owner acted are
+among those that run.
 
 *Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
 resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
@@ -194,8 +204,15 @@ class Chain:
 
     def late(self, budget: str) -> list[tuple[str, int, int]]:
         """The analysts of a budget to whom outcomes left late, at which steps, and how many."""
-        return sorted((account.analyst, step, number) for (account, step), number in self._sums.reported.late.items()
-                      if account.budget == budget)
+        return sorted((analyst, step, number) for named, analyst, step, number in self._sums.late_ones() if named == budget)
+
+    def first_step(self, account: Account, late: int) -> int:
+        """The first step at which outcomes of an account leave now, of which so many may be late."""
+        return min(max(0, self.number_late(account) - late), max(self._sums.late.get(account.named, ()), default=0))
+
+    def number_late(self, account: Account) -> int:
+        """How many outcomes of an account left late, and are not forgiven."""
+        return self._sums.late.get(account.named, Counter()).total()
 
     def kept(self, digest: str) -> int | None:
         """The newest charge of this name with which the kernel keeps something."""
@@ -223,6 +240,10 @@ class Chain:
     def reopened(self, account: Account) -> Event:
         """The event by which the owner forgives the failed charges of an account."""
         return self._next("reopened", account, body=json.dumps(self.failed(account)))
+
+    def on_time(self, account: Account) -> Event:
+        """The event by which the owner forgives the late outcomes of an account."""
+        return self._next("late", account)
 
     def checkpoint_due(self) -> Event | None:
         """A checkpoint, if enough events were written since the last one that it costs little beside them."""
@@ -292,7 +313,7 @@ class Chain:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
                 waypoint = Waypoint.from_values(told)
-                silent = self._sums.reported.as_values() if waypoint.between is None else {}
+                silent = {"late": self._sums.late_ones(), **self._sums.reported.as_values()} if waypoint.between is None else {}
                 return waypoint, ChainSums.from_values(silent | told)
         except (AttributeError, LookupError, TypeError, ValueError):
             pass
@@ -328,7 +349,9 @@ class Chain:
                 pending.discard(charged)
                 failed.add(charged)
             case "late", int():
-                self._sums.reported.late[event.account.named, int(event.body or "")] += 1
+                self._sums.late[event.account.named][int(event.body or "")] += 1
+            case "late", None:
+                self._sums.late.pop(event.account.named, None)
             case "reopened", None:
                 forgiven = json.loads(event.body or "[]")
                 pending.difference_update(forgiven)

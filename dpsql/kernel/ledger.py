@@ -197,6 +197,12 @@ class Ledger:
         with self._reading() as chain:
             return chain.late(budget)
 
+    def first_step(self, account: Account, late: int) -> int:
+        """The first step at which the outcome of the statement that this ledger charged last may leave, where so many may be
+        late (`chain`)."""
+        with self._reading() as chain:
+            return chain.first_step(account, late)
+
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
         with self._reading() as chain:
@@ -213,7 +219,7 @@ class Ledger:
                 for event in charged]
 
     def reopen(self, account: Account) -> int:
-        """Forgive the failed charges of an account: an explicit act of the owner. Returns their number."""
+        """Forgive the failed charges and the late outcomes of an account: an explicit act of the owner. Returns their number."""
         self._check_anchor()
         return self._take(lambda leader: leader._reopen(account))
 
@@ -585,11 +591,14 @@ class Ledger:
             self._insert(event)
 
     def _reopen(self, account: Account) -> int:
-        forgiven = self.failed(account)
-        if forgiven:
+        failed, late = len(self.failed(account)), self._chain.number_late(account)
+        if failed or late:
             self._store.make_room()
+        if failed:
             self._insert(self._chain.reopened(account))
-        return len(forgiven)
+        if late:
+            self._insert(self._chain.on_time(account))
+        return failed + late
 
     def _follow_up(self, charged: int, kind: str, body: str | None, late: int) -> None:
         def step(leader: Ledger) -> int:

@@ -13,9 +13,8 @@ MOST_PRICES = 64  # of a budget, that are told apart
 
 
 class Reported:
-    """How often each price was charged to a budget, what the last charge of each account was, how many of its events lists show:
-    charges and answers; and how many outcomes left `late`, at each step. So a list of events that were verified one by one is
-    known to be whole.
+    """How often each price was charged to a budget, what the last charge of each account was, and how many of its events lists
+    show: charges and answers. So a list of events that were verified one by one is known to be whole.
 
     A price is a pure epsilon in billionths, or None where a charge has none. Where there are too many different ones, all are
     rounded up to numbers of fewer binary digits, so that what is computed from them stays a bound.
@@ -25,12 +24,11 @@ class Reported:
         self.prices: dict[str, Counter[int | None]] = {}
         self.last: dict[Account, Charge] = {}
         self.listed: Counter[Account] = Counter()
-        self.late: Counter[tuple[Account, int]] = Counter()
 
     @property
     def size(self) -> int:
         """How many numbers and charges there are."""
-        return len(self.last) + len(self.listed) + len(self.late) + sum(map(len, self.prices.values()))
+        return len(self.last) + len(self.listed) + sum(map(len, self.prices.values()))
 
     def count(self, account: Account, charge: Charge) -> None:
         """Count a charge."""
@@ -45,9 +43,7 @@ class Reported:
         prices = {budget: sorted(map(list, paid.items()), key=str) for budget, paid in self.prices.items()}
         last = [[whose.budget, whose.analyst, charge.epsilon, charge.rho, charge.delta] for whose, charge in self.last.items()]
         listed = [[whose.budget, whose.analyst, number] for whose, number in self.listed.items()]
-        late = [[whose.budget, whose.analyst, step, number] for (whose, step), number in self.late.items()]
-        return {"prices": dict(sorted(prices.items())), "last": sorted(last, key=str), "listed": sorted(listed),
-                "late": sorted(late)}
+        return {"prices": dict(sorted(prices.items())), "last": sorted(last, key=str), "listed": sorted(listed)}
 
     @classmethod
     def from_values(cls, told: Mapping[str, Any]) -> Reported:
@@ -57,8 +53,6 @@ class Reported:
         made.last = {Account(budget=budget, analyst=analyst): Charge(epsilon=epsilon, rho=rho, delta=delta)
                      for budget, analyst, epsilon, rho, delta in told["last"]}
         made.listed = Counter({Account(budget=budget, analyst=analyst): number for budget, analyst, number in told["listed"]})
-        made.late = Counter({(Account(budget=budget, analyst=analyst), step): number
-                             for budget, analyst, step, number in told.get("late", ())})  # earlier versions had none to state
         return made
 
 

@@ -5,19 +5,19 @@
 3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
    the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
-5. Until it may `leave`, nothing tells that a statement is over: not even the ledger.
+5. Until it may leave, nothing tells that a statement is over: not even the ledger.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from dpsql.accounting.cost import FREE, NOTHING, Cost
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.reader import Reader
-from dpsql.catalog.model import INCIDENTS
+from dpsql.catalog.model import INCIDENTS, LATE
 from dpsql.errors import Error, Incident
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
@@ -37,26 +37,34 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
 
-Leave: TypeAlias = Callable[[], tuple[int, bool]]
-"""Waits, when a statement is over, until that may be told. Returns at which step of a grid of times it is told, 0 for the first,
-and whether the statement was interrupted before: then it fails, whatever was found."""
+
+class Leave:
+    """When it may be told that a statement is over, and how it ended: here at once, for sessions in a process of their
+    own, as whoever has the rows on their machine sees how busy it is in any case."""
+
+    def begin(self, first: int) -> None:
+        """The statement is charged now, and its outcome leaves at this step of a grid of times or later."""
+
+    def hold(self) -> tuple[int, bool]:
+        """Wait, when it is over, until that may be told. Returns at which step it is told, 0 for the first one; and whether the
+        statement was interrupted before: then it fails, whatever was found."""
+        return 0, False
 
 
-def at_once() -> tuple[int, bool]:
-    """For sessions in a process of their own: whoever has the rows on their machine sees how busy it is in any case."""
-    return 0, False
+AT_ONCE = Leave()
 
 
 class Kernel:
     """Owns the reader of private rows, the ledger and the noise."""
 
-    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS,
+    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS, late: int = LATE,
                  solvers: Solvers = NO_SOLVERS, answers: RememberedAnswers | None = None) -> None:
         """`noise` is for audits; no connection that a user can make sets it. `incidents`: how many statements of an account
-        may fail. `solvers` save time; their results are checked. `answers` are what is remembered of the rows.
+        may fail; `late`: how many may be late until all have to wait. `solvers` save time; their results are checked. `answers`
+        are what is remembered of the rows.
         """
         self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
-        self._solvers = solvers
+        self.late, self._solvers = late, solvers
         self._content = Content(reader, answers)
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
@@ -80,8 +88,8 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = (), leave: Leave = at_once) -> Any:
-        """Charge, then serve the requests of a script, store its answer when it may `leave`, and return it.
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE) -> Any:
+        """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
@@ -98,10 +106,10 @@ class Kernel:
         script = self._begun(script, held)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
-        return self._answered(seq, lambda: self._serve(script, cost), encode, leave)
+        return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
-                leave: Leave = at_once) -> ComparisonResult | None:
+                leaving: Leave = AT_ONCE) -> ComparisonResult | None:
         """Compare counts with what an online model expects of them; None where all of its updates were made.
 
         `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
@@ -123,20 +131,22 @@ class Kernel:
             seq = self._ledger.charge(account, NOTHING, digest=series, data=self.version, sql=sql, allows={},
                                       incidents=self.incidents, body=progress.as_json())
             made: ComparisonResult = self._answered(
-                seq, lambda: asked.release(self._context(), certificate, opened, progress.shared), ComparisonResult.as_json,
-                leave)
+                seq, account, lambda: asked.release(self._context(), certificate, opened, progress.shared),
+                ComparisonResult.as_json, leaving)
             return made
 
-    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str], leave: Leave) -> Any:
+    def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str],
+                  leaving: Leave) -> Any:
         """Serve a charged statement, store its answer when it may leave, and return it. Every fault becomes the same Incident."""
         answer, body, fault, late = None, "", None, 0
         try:
+            leaving.begin(self._ledger.first_step(account, self.late))
             answer = serve()
             body = encode(answer)
         except BaseException as caught:
             fault = _told(caught)
         try:  # outside the handler: what was read is given back before the wait, not after it
-            late, stopped = leave()
+            late, stopped = leaving.hold()
             fault = Incident() if stopped else fault
             if fault is None:
                 self._ledger.answer(seq, body, late)

@@ -3,7 +3,7 @@ one is as good as one that was added up."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,12 +21,13 @@ class ChainSums:
         self.failed: defaultdict[Account, set[int]] = defaultdict(set)
         self.forgiven: set[int] = set()
         self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
+        self.late: defaultdict[Account, Counter[int]] = defaultdict(Counter)  # how many outcomes left at each step
         self.reported = Reported()
 
     @property
     def size(self) -> int:
         """How many sums and numbers there are."""
-        lists = [*self.pending.values(), *self.failed.values(), self.forgiven]
+        lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values()]
         return len(self.spent) + len(self.kept) + sum(map(len, lists)) + self.reported.size
 
     def as_values(self) -> dict[str, Any]:
@@ -36,7 +37,13 @@ class ChainSums:
 
         spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
         return {"spent": sorted(spent, key=str), "pending": told(self.pending), "failed": told(self.failed),
-                "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), **self.reported.as_values()}
+                "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
+                **self.reported.as_values()}
+
+    def late_ones(self) -> list[list[Any]]:
+        """Of each budget, analyst and step how many outcomes left late."""
+        return [[account.budget, account.analyst, step, number] for account, steps in self.late.items()
+                for step, number in steps.items()]
 
     @classmethod
     def from_values(cls, told: Mapping[str, Any]) -> ChainSums:
@@ -46,6 +53,8 @@ class ChainSums:
         for name, lists in (("pending", made.pending), ("failed", made.failed)):
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
+        for budget, analyst, step, number in told.get("late", ()):  # earlier versions had none to state
+            made.late[Account(budget=budget, analyst=analyst)][step] = number
         made.reported = Reported.from_values(told)
         return made
 

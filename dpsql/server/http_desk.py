@@ -24,6 +24,7 @@ from dpsql.server.login_delays import FailedLogins, network
 from dpsql.server.logins import PLAIN, NotProven
 from dpsql.server.passwords import library
 from dpsql.server.server_limits import AccountUse, ServerLimits
+from dpsql.server.steady_answers import at_a_multiple
 
 LOG = logging.getLogger("dpsql.server")
 ENDING = ("user", "closed")  # codes of errors after which a session is of no use
@@ -53,7 +54,8 @@ class HttpDesk:
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        async with at_a_multiple(self.limits.pace_seconds):
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     # -- sessions
 

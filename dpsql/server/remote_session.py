@@ -106,7 +106,10 @@ class VaultChannel:
 
 
 class RemoteKernel:
-    """See `kernel.run.Kernel`. The account, the limits and the noise are the vault's."""
+    """See `kernel.run.Kernel`. The account, the limits and the noise are the vault's. Outcomes leave there after `pace` seconds,
+    or later."""
+
+    pace = 0.0
 
     def __init__(self, channel: VaultChannel, version: str, told: Callable[[Spent], object]) -> None:
         """`told` is called with what is spent when a statement is over."""
@@ -125,7 +128,7 @@ class RemoteKernel:
             digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
         """Run a script here, with its requests answered there. `account` and `limits` are those that the vault knows."""
         step, made = _stepped(lambda: next(script), encode)
-        replies, begun = self._channel.dialogue("run", cost, digest, sql, tuple(views), step), False
+        replies, begun = self._channel.dialogue("run", cost, digest, sql, tuple(views), step, self.pace), False
         try:
             while True:
                 released = replies.send(step) if begun else next(replies)
@@ -139,7 +142,7 @@ class RemoteKernel:
             script.close()
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str) -> ComparisonResult | None:
-        made: ComparisonResult | None = self._channel.call("compare", asked, model, sql)
+        made: ComparisonResult | None = self._channel.call("compare", asked, model, sql, self.pace)
         return made
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
@@ -218,6 +221,11 @@ class RemoteLedger:
 
     def last(self, account: Account) -> Charge | None:
         return self._told().last
+
+    @property
+    def waits(self) -> float:
+        """For how many seconds the next outcome waits, as many of the account were late; 0 where they were not."""
+        return self._told().waits
 
     def failed(self, account: Account) -> list[int]:
         found: list[int] = self._channel.call("failed")

@@ -25,6 +25,7 @@ from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, Outcom
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
 from dpsql.server.described import columns_of, count_of, describe_with, kind_of
+from dpsql.server.remote_session import RemoteKernel, RemoteLedger
 from dpsql.server.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.sqlstates import cancelled, told
 from dpsql.server.statements_about_connection import Settings, read_setting
@@ -124,6 +125,9 @@ class ConnectionSeat:
     # -- the kinds of statements
 
     def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        kernel: object = self._connection.session.kernel
+        if isinstance(kernel, RemoteKernel):
+            kernel.pace = self._settings.pace
         cursor = self._connection.execute(text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         if cursor.answer is not None:
@@ -148,11 +152,20 @@ class ConnectionSeat:
         elif made.cost:
             left = left_if_known(self._connection.session, "all")
             yield f"cost: {made.cost}" + (f"; left: {left}" if left else "")
+            yield from self._waits()
         if isinstance(made, Answer):
             rough = [column.name for column in made.columns if column.approximate]
             if rough:
                 yield f"errors are approximate for {', '.join(rough)}"
         yield from made.notes
+
+    def _waits(self) -> Iterator[str]:
+        """That the account's answers wait, where they do, as many of them were late."""
+        ledger: object = self._connection.session.ledger
+        with contextlib.suppress(Error):
+            if isinstance(ledger, RemoteLedger) and (seconds := ledger.waits):
+                yield (f"your answers leave after {seconds:g} s or later from now on, as too many were late; SET pace before a "
+                       "statement that takes long, so that it is not, and ask the owner of the data to end this")
 
     def _question(self, text: str) -> exp.Query | None:
         """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as

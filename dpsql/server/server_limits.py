@@ -32,6 +32,7 @@ class ServerLimits:
     suspended_bytes: int = 67_108_864  # about, of the rows that wait in portals of an account, of which some were fetched
     json_bytes: int = 33_554_432  # over HTTP: of an answer in JSON
     threads: int = 32
+    pace_seconds: float = 0.0  # all answers leave at multiples of this (`steady_answers`); 0 for at once
     request_seconds: float = 20.0  # over HTTP: what a client takes to send the head of a request, or its body
     turn_seconds: float = 5.0  # over HTTP: how long a request waits for the one before it of the same session
     session_idle_seconds: float = 1800.0  # over HTTP

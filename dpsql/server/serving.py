@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,8 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
           _stopping(accepts) as running):
         handed = None if tls is None else _handed(tls, Path(folder))
         settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names],
-                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0], limits=limits or ServerLimits())
+                                 policy=policy.name, tls=handed, needs_tls=needs_tls[0],
+                                 limits=replace(limits or ServerLimits(), pace_seconds=declared.pace_stored or 0.0))
         if user is not None:
             for path in (folder, *([] if handed is None else handed.paths)):
                 os.chown(path, *user)

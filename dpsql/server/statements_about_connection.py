@@ -1,8 +1,8 @@
 """SET, SHOW, RESET and what else is about a connection alone, as clients of PostgreSQL use them.
 
 Values are shown in one way only, so settings that would change it are refused; others are kept and have no effect, but for
-statement_timeout. Four are of dpsql: epsilon, delta, rho and confidence, the price and the confidence of statements that state
-none.
+statement_timeout. Five are of dpsql: epsilon, delta, rho and confidence, the price and the confidence of statements that state
+none; and pace, the time after which their outcomes leave at the earliest, for those that take long.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import TokenError
 
+from dpsql.catalog.model import LONGEST_PACE
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.server.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.border import PUBLIC
 
-OWN = ("epsilon", "delta", "rho", "confidence")
+TERMS = ("epsilon", "delta", "rho", "confidence")
+OWN = (*TERMS, "pace")
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
 REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
             "standard_conforming_strings", "application_name", "is_superuser")
@@ -82,8 +84,10 @@ class Settings:
                               try_=self._first[name])
         if name.startswith("server_"):
             raise OptionError(f"{name} is not changed", code="bad-setting", subject=name)
-        if name == "statement_timeout" and _seconds(value) is None:
+        if name in ("statement_timeout", "pace") and _seconds(value) is None:
             raise OptionError(f"{value[:20]} is no time", code="bad-setting", subject=name, try_="'30s', or 30000 for as many ms")
+        if name == "pace" and not (_seconds(value) or 0) <= LONGEST_PACE:
+            raise OptionError(f"{value[:20]} is too long", code="bad-setting", subject=name, try_="an hour, '1h', or less")
         self._set[name] = self._first[name] if allowed is not None else value
 
     def reset(self) -> None:
@@ -98,7 +102,12 @@ class Settings:
     @property
     def terms(self) -> dict[str, object]:
         """The settings that are dpsql's own, as `Connection.set_terms` takes them."""
-        return {name: _number(self._set[name]) for name in OWN if name in self._set}
+        return {name: _number(self._set[name]) for name in TERMS if name in self._set}
+
+    @property
+    def pace(self) -> float:
+        """The time after which outcomes of statements leave at the earliest, in seconds."""
+        return _seconds(self._set.get("pace", "0")) or 0.0
 
 
 def _options(text: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import NOTHING, Cost
-from dpsql.catalog.model import Column, Table
+from dpsql.catalog.model import LONGEST_PACE, Column, Table
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.kernel.ledger import Account, Entry
@@ -357,15 +357,18 @@ class ServedAccount:
             raise ValueError("rows of a relation are counted by its columns")
         return self._session.kernel.fanout(relation, columns)
 
-    def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...]) -> Spent | None:
-        """Run a script of the front: `step` is its first one. Returned is what is spent when its answer is stored, which
-        most clients are told next; None where that cannot be told, as the answer is paid for."""
+    def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...],
+             seconds: float = 0.0) -> Spent | None:
+        """Run a script of the front: `step` is its first one, and it wants the outcome after so many `seconds` or later. Returned
+        is what is spent when its answer is stored, which most clients are told next; None where that cannot be told, as the
+        answer is paid for."""
         _check_cost(cost)
+        self._departure.asked = _time(seconds)
         if not _short(digest) or type(sql) is not str or len(sql) > MOST_TEXT or type(views) is not tuple:
             raise ValueError("this is no statement")
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, leave=self._departure.hold)
+                                 sql=sql, encode=_written, views=views, leaving=self._departure)
         with contextlib.suppress(Error):
             return self._spent()
         return None
@@ -400,11 +403,12 @@ class ServedAccount:
                 return decoded(data, self._own_table)
             self._send(self._answer(name, data) if name in BETWEEN else OTHER)
 
-    def _compare(self, asked: Any, model: str, sql: str) -> Any:
+    def _compare(self, asked: Any, model: str, sql: str, seconds: float = 0.0) -> Any:
+        self._departure.asked = _time(seconds)
         if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
             raise ValueError("this is no statement")
         return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
-                                            leave=self._departure.hold)
+                                            leaving=self._departure)
 
     # -- the ledger, of this account
 
@@ -446,7 +450,9 @@ class ServedAccount:
     def _spent(self) -> Spent:
         session = self._session
         ledger, budget = session.ledger, session.budget.name
-        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account))
+        first = ledger.first_step(session.account, session.budget.late)
+        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account),
+                     waits=(self._pace or 0.0) * 2.0**first if first else 0.0)
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
@@ -562,6 +568,13 @@ def _check_cost(cost: Any) -> None:
             raise ValueError("this is no cost")
     if not parts:
         raise ValueError("this is no cost")
+
+
+def _time(seconds: Any) -> float:
+    """A time after which an outcome is to leave. Raises ValueError for what is none."""
+    if type(seconds) is not float or not 0 <= seconds <= LONGEST_PACE:
+        raise ValueError("this is no time")
+    return seconds
 
 
 def _written(answer: Any) -> str:

@@ -63,11 +63,13 @@ class AccountState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What was spent of the account's budget in all, and by the account, and its last charge; see `kernel.ledger.Ledger`."""
+    """What was spent of the account's budget in all, and by the account, and its last charge; see `kernel.ledger.Ledger`. Its
+    next outcome `waits` for so many seconds, as many were late; 0 where they were not."""
 
     all: Charge
     own: Charge
     last: Charge | None
+    waits: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,18 @@
 """What the time of an answer tells: how often the presence of one person is guessed right from it, with and without a pace.
 
     python tests/bench/timing.py --runs 60
+    python tests/bench/timing.py --slow --runs 12 --paces "100 ms" "2 s"
+    python tests/bench/timing.py --only join --stored none "50 ms"
+    python tests/bench/timing.py --members 100
 
 Two servers serve the same rows, one of them without one person; a client asks both the same statements in turn, which are written so
 that they take longer if that person is there. An adversary guesses from the time at which the answer comes, by the best threshold on
 every other run, and is scored on the runs between; 50 % is blind. Another one sees no answer at all: from other connections it asks
-for stored answers meanwhile, and guesses from how long these take. How many answers left after the first step is told as well;
-where steps differ, presence is told, and `dpsql budget` counts it.
+for stored answers for a while from the question on, the same in all runs, and guesses from how long these take. How many answers left after the first step is told as well;
+where steps differ, presence is told, and `dpsql budget` counts it. Nothing limits late answers here, so that each run is as the first.
+
+With `--slow`, statements that take seconds longer. With `--members`, one server, and an analyst who asks about so many people one after
+the other, of whom every other one is there, so that their statements take long: how many does the limit on late answers let be told?
 """
 
 from __future__ import annotations
@@ -39,6 +45,7 @@ POLICY = """\
 version = 1
 database = "people.duckdb"
 pace = "{pace}"
+{stored}
 [entities.person]
 table = "people"
 key = "person_id"
@@ -60,6 +67,7 @@ entity = "person"
 epsilon = 1000
 delta = 1e-3
 incidents = 100
+late = {late}
 per_statement = {{ epsilon = 0.01, delta = 1e-9 }}
 """
 
@@ -78,11 +86,16 @@ STATEMENTS = {
     "all visits, distinct": "SELECT COUNT(DISTINCT clinic) FROM visits WHERE cost <> {n}",
 }
 """They take longer, or may do so, if the person is there."""
+PAIRS = "FROM visits AS a JOIN visits AS b USING (person_id) WHERE a.person_id = {person} AND a.cost <> {n} AND a.cost < "
+SLOW = {name: f"SELECT MEDIAN(a.cost) {PAIRS.replace('{person}', '0')}{most}" for name, most in (
+    ("a median of a join, half a second", 25), ("a median of a join, two seconds", 100), ("a median of a join, four seconds", 200))}
+"""They take about so much longer, on a machine with two cores."""
+MEMBER = f"SELECT MEDIAN(a.cost) {PAIRS}12"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Of one statement: seconds until its answer, and of each stored answer that another connection got meanwhile."""
+    """Of one statement: seconds until its answer, and of each stored answer that another connection asked for in the first while."""
 
     answer: float
     others: tuple[float, ...]
@@ -104,24 +117,25 @@ class Connected:
     asked: int = 0
     left: list[Seen] = field(default_factory=list)
 
-    def ask(self, sql: str) -> Seen:
+    def ask(self, sql: str, watched: float = 0.0) -> Seen:
+        """Ask a statement; others are watched for so many seconds."""
         self.asked += 1
-        text, others, over = sql.replace("{n}", str(-self.asked)), list[float](), threading.Event()
+        text, others = sql.replace("{n}", str(-self.asked)), list[float]()
+        asked = time.perf_counter()
 
         def watch() -> None:
             for other in itertools.cycle(self.others):
-                begun = time.perf_counter()
+                if (begun := time.perf_counter()) > asked + watched:
+                    return
                 other.execute(STORED).fetchall()
                 others.append(time.perf_counter() - begun)
-                if over.wait(0.01):
-                    return
+                time.sleep(0.01)
 
         watching = threading.Thread(target=watch)
         watching.start()
         begun = time.perf_counter()
         self.ada.execute(text).fetchall()
         seconds = time.perf_counter() - begun
-        over.set()
         watching.join()
         return Seen(answer=seconds, others=tuple(others))
 
@@ -134,36 +148,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=360_000)
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--paces", nargs="+", default=["none", "100 ms"])
+    parser.add_argument("--stored", nargs="+", default=["none"], help="the pace of answers that are stored")
     parser.add_argument("--only", default="")
+    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--watched", type=float, default=0.3, help="for how many seconds others are watched")
+    parser.add_argument("--members", type=int, default=0)
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        databases = [made(Path(folder) / f"{there}", chosen.rows, there) for there in (True, False)]
-        for pace in chosen.paces:
-            print(measured(databases, pace, chosen), flush=True)
+        if chosen.members:
+            print(limited(Path(folder), chosen), flush=True)
+            return
+        databases = [made(Path(folder) / f"{there}", chosen.rows, (0,) if there else ()) for there in (True, False)]
+        for pace, stored in itertools.product(chosen.paces, chosen.stored):
+            print(measured(databases, pace, stored, chosen), flush=True)
 
 
-def made(folder: Path, rows: int, there: bool) -> Path:
-    """A database of so many people, one of whom is there or not: with 4,000 visits, and a long note."""
+def made(folder: Path, rows: int, there: Sequence[int]) -> Path:
+    """A database of so many people, some of whom have 4,000 visits; the first has a long note, and is there if they are."""
     folder.mkdir()
     with duckdb.connect(str(folder / "people.duckdb")) as connection:
         connection.execute("CREATE TABLE people AS SELECT i AS person_id, (hash(i) % 100)::BIGINT AS age, (hash(i + 7) % 50000)::BIGINT AS "
                            "income, CASE WHEN i = 0 THEN repeat('abcdefgh ', 7000) ELSE 'fine' END AS note "
-                           f"FROM range({0 if there else 1}, {rows}) AS t(i)")
+                           f"FROM range({0 if 0 in there else 1}, {rows}) AS t(i)")
         connection.execute("ALTER TABLE people ADD PRIMARY KEY (person_id)")
         connection.execute("CREATE TABLE visits AS SELECT i AS person_id, 1 + i // 4 AS clinic, (hash(i) % 500)::DOUBLE AS cost "
-                           f"FROM range(1, {rows}) AS t(i) UNION ALL SELECT 0, 0, i % 500 FROM range({4000 if there else 0}) AS t(i)")
+                           f"FROM range(1, {rows}) AS t(i) UNION ALL SELECT person, 0, i % 500 FROM range(4000) AS t(i), "
+                           f"(SELECT unnest({[*there]}::BIGINT[]) AS person)")
     Ledger.create(folder / "dpsql.ledger").close()
     return folder
 
 
 @contextlib.contextmanager
-def served(folder: Path, pace: str) -> Iterator[Connected]:
-    """A server of a database at this pace, in processes of its own, and two connections by psycopg."""
+def served(folder: Path, pace: str, stored: str = "none", late: int = 10**6) -> Iterator[Connected]:
+    """A server of a database at these paces, in processes of its own, and connections by psycopg."""
     import psycopg
 
     policy = folder / "dpsql.toml"
-    policy.write_text(POLICY.format(pace=pace), encoding="utf-8")
-    told = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    policy.write_text(POLICY.format(pace=pace, late=late, stored="" if stored == "none" else f'pace_stored = "{stored}"'),
+                      encoding="utf-8")
+    told = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     for name in ("ada", *EVES):
         subprocess.run([sys.executable, "-m", "dpsql.cli", "user", "add", name, "--policy", policy, "--password-stdin"], input=PASSWORD,
                        text=True, env=told, capture_output=True, check=False)
@@ -184,24 +207,55 @@ def served(folder: Path, pace: str) -> Iterator[Connected]:
             process.terminate()
 
 
-def measured(databases: Sequence[Path], pace: str, chosen: argparse.Namespace) -> str:
+def limited(folder: Path, chosen: argparse.Namespace) -> str:
+    """How many people an analyst tells from the others by the time of one statement each, by quarters of the statements."""
+    members, rows = range(chosen.members), list[list[str]]()
+    database = made(folder / "members", chosen.rows, [person for person in members if person % 2])
+    for late in (10**6, 20, 0):
+        with served(database, chosen.paces[-1], late=late) as server:
+            took = [server.ask(MEMBER.replace("{person}", str(person))).answer for person in members]
+        right, quarter = members_told(took, seconds_of(chosen.paces[-1]), late), chosen.members // 4
+        rows.append([f"{late:,}", *(percent(statistics.fmean(right[i * quarter:(i + 1) * quarter])) for i in range(4)),
+                     milliseconds(statistics.median(took[-quarter:]))])
+        (database / "dpsql.ledger").unlink()
+        (database / "dpsql.ledger.anchor").unlink()
+        Ledger.create(database / "dpsql.ledger").close()
+    title = f"{chosen.members} people asked about, pace {chosen.paces[-1]}: right guesses in each quarter, and median of the last one"
+    return table(title, ["late answers", "first", "second", "third", "last", "milliseconds"], rows)
+
+
+def members_told(took: Sequence[float], pace: float, late: int) -> list[float]:
+    """For each person whether the guess is right, 1/2 where nothing is known. Late answers are of people who are there; others are
+    not, unless all have to wait for so long by now."""
+    right, steps = list[float](), list[int]()
+    for person, seconds in enumerate(took):
+        first, step = min(max(0, len(steps) - late), max(steps, default=0)), max(0, math.floor(math.log2(seconds / pace)))
+        if step > first:
+            steps.append(step)
+            right.append(float(person % 2))
+        else:
+            right.append(0.5 if 0 < first == max(steps) else 1.0 - person % 2)
+    return right
+
+
+def measured(databases: Sequence[Path], pace: str, stored: str, chosen: argparse.Namespace) -> str:
     rows, draw = [], random.Random(3)
     with contextlib.ExitStack() as open_:
-        servers = [open_.enter_context(served(folder, pace)) for folder in databases]
-        for name, sql in STATEMENTS.items():
+        servers = [open_.enter_context(served(folder, pace, stored)) for folder in databases]
+        for name, sql in (SLOW if chosen.slow else STATEMENTS).items():
             if chosen.only not in name:
                 continue
             for server in servers:
                 server.left = []
-                server.ask(sql)
+                server.ask(sql, chosen.watched)
             for _ in range(chosen.runs):
                 for server in draw.sample(servers, 2):  # in turn, so that the weather is that of both
-                    server.left.append(server.ask(sql))
+                    server.left.append(server.ask(sql, chosen.watched))
             here, away = ([seen.answer for seen in server.left] for server in servers)
             load = max_by_training([[seen.load for seen in server.left] for server in servers])
             rows.append([name, milliseconds(statistics.median(here)), milliseconds(statistics.median(away)),
                          *(f"{100 * same:.0f} %" for same in shares(here, away, pace)), percent(guessed(here, away)), percent(load)])
-    title = f"{chosen.rows:,} people, pace {pace}, {chosen.runs} runs: median milliseconds, and right guesses"
+    title = f"{chosen.rows:,} people, pace {pace}, of stored answers {stored}, {chosen.runs} runs: median milliseconds, and right guesses"
     return table(title, ["statement", "there", "not there", "late", "not there, late", "by its time", "by others' times"], rows)
 
 
@@ -211,9 +265,13 @@ def percent(share: float) -> str:
 
 def shares(here: Sequence[float], away: Sequence[float], pace: str) -> tuple[float, float]:
     """The parts of the answers after the first step."""
-    seconds = float(pace.split()[0]) / (1000 if pace.endswith("ms") else 1) if pace != "none" else math.inf
+    seconds = seconds_of(pace)
     first, second = (sum(time > 1.5 * seconds for time in times) / len(times) for times in (here, away))
     return first, second
+
+
+def seconds_of(pace: str) -> float:
+    return float(pace.split()[0]) / (1000 if pace.endswith("ms") else 1) if pace != "none" else math.inf
 
 
 def guessed(here: Sequence[float], away: Sequence[float]) -> float:

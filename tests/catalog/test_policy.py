@@ -85,6 +85,9 @@ MISTAKES = {
     "pace-number": Mistake("version = 1", "version = 1\npace = 100", "pace", "must be text", 'pace = "100 ms" or pace = "none"'),
     **{f"pace {text}": Mistake("version = 1", f'version = 1\npace = "{text}"', "pace", "must be a time from", "100 ms")
        for text in ("", "0 s", "3601 s", "100", "1.5 s", "-1 s", "1 min", "None", "100 ms ", "1e3 ms", "٣ s")},
+    "pace of stored": Mistake("version = 1", 'version = 1\npace_stored = "0 s"', "pace_stored", "must be a time from", "50 ms"),
+    **{f"late {number}": Mistake("epsilon = 1\n", f"epsilon = 1\nlate = {number}\n", "late", "must be a whole number", "late = 20")
+       for number in ("-1", "1000001", "true", "2.5", '"3"')},
     "true-version": Mistake("version = 1", "version = true", "version = true", "must be a whole number, not true or false"),
     "unknown-key": Mistake("version = 1", "version = 1\nledgr = 'x'", "ledgr", "unknown", "ledger", "unknown-key"),
     "unknown-key-far-off": Mistake("version = 1", "version = 1\nqqq = 1", "qqq", "unknown", "one of", "unknown-key"),
@@ -305,7 +308,15 @@ def test_amounts_are_the_decimals_that_were_written() -> None:
 
 @pytest.mark.parametrize(("told", "seconds"), [("", 0.1), ('pace = "none"', None), ('pace = "250ms"', 0.25), ('pace = "2 s"', 2.0)])
 def test_the_pace_of_a_server(told: str, seconds: float | None) -> None:
-    assert parse_policy(GOOD.replace("version = 1", f"version = 1\n{told}")).pace == seconds
+    found = parse_policy(GOOD.replace("version = 1", f"version = 1\n{told}"))
+    assert found.pace == seconds and found.pace_stored is None
+    stored = parse_policy(GOOD.replace("version = 1", f"version = 1\n{told.replace('pace', 'pace_stored')}"))
+    assert stored.pace_stored == (seconds if told else None) and stored.pace == 0.1
+
+
+def test_how_many_may_be_late() -> None:
+    assert [parse_policy(GOOD.replace("epsilon = 1\n", f"epsilon = 1\n{told}\n", 1)).budgets["main"].late
+            for told in ("", "late = 0", "late = 1000000")] == [20, 0, 1_000_000]
 
 
 def test_the_digest_tells_policies_apart() -> None:

@@ -473,11 +473,17 @@ def test_few_prices_are_told_as_they_are(path: Path) -> None:
 # -- ledgers from before, and long anchors
 
 
+def without_late(patch: pytest.MonkeyPatch) -> None:
+    summed = ChainSums.as_values
+    patch.setattr(ChainSums, "as_values", lambda self: {name: told for name, told in summed(self).items() if name != "late"})
+
+
 def earlier(patch: pytest.MonkeyPatch) -> None:
     """Writes checkpoints as an earlier version did, and no indexes."""
     patch.setattr(Waypoint, "as_values", lambda self: {"before": list(self.before)})
     patch.setattr(Reported, "as_values", lambda self: {})
     patch.setattr(Reported, "from_values", lambda told: Reported())
+    without_late(patch)
     patch.setattr(sqlite_store, "INDEXES", {})
 
 
@@ -500,7 +506,10 @@ def test_a_ledger_with_checkpoints_from_before_goes_on(path: Path, monkeypatch: 
 
 
 def test_others_of_an_earlier_version_may_write_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(path, 60)
+    made = filled(path, 60, close=False)
+    made.answer(charge(made, ADA, digest="late"), "body", 3)
+    late = made.late("main")
+    made.close()
     number = json.loads(checkpoints(path)[-1].body or "")["number"]
     with monkeypatch.context() as patch:
         earlier(patch)
@@ -516,6 +525,7 @@ def test_others_of_an_earlier_version_may_write_too(path: Path, monkeypatch: pyt
     ledger.close()
     assert json.loads(checkpoints(path)[-1].body or "")["number"] == len(checkpoints(path)) > number + 2
     assert opened(path) == opened(path, whole=True) != before
+    assert ("ada", 3, 1) in late and Ledger(path).late("main") == late == Ledger(path, whole=True).late("main")
 
 
 def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -549,8 +559,7 @@ def test_a_ledger_from_before_is_given_room_for_late_outcomes(schema: str, path:
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_store, "SCHEMA", schema)
         patch.setattr(SqliteStore, "make_room", lambda self: None)
-        reported = Reported.as_values
-        patch.setattr(Reported, "as_values", lambda self: {name: told for name, told in reported(self).items() if name != "late"})
+        without_late(patch)
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
     ledger = Ledger(path)

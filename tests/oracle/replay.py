@@ -53,6 +53,9 @@ class Book:
         self.told.append((digest, body))
         return len(self.charges)
 
+    def first_step(self, account: Any, late: int) -> int:
+        return 0
+
     def answer(self, seq: int, body: str, late: int = 0) -> None:
         self.bodies[seq] = body
 
@@ -232,7 +235,7 @@ class Recorder(Kernel):
             self.asked.append(Asked(asked, (self._borne_out(asked.plan),)))
         return found
 
-    def _answered(self, seq: int, serve: Callable[[], Any], encode: Callable[[Any], str], leave: Leave) -> Any:
+    def _answered(self, seq: int, account: Any, serve: Callable[[], Any], encode: Callable[[Any], str], leaving: Leave) -> Any:
         def served() -> Any:
             try:
                 return serve()
@@ -242,7 +245,7 @@ class Recorder(Kernel):
 
         self._reader.serving = True  # type: ignore[attr-defined]
         try:
-            return super()._answered(seq, served, encode, leave)
+            return super()._answered(seq, account, served, encode, leaving)
         finally:
             self._reader.serving = False  # type: ignore[attr-defined]
 

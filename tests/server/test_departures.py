@@ -184,11 +184,11 @@ def books(tmp_path: Path, hands: Hands) -> Books:
 
 @pytest.fixture
 def vault(tmp_path: Path, slow: Slow, books: Books) -> Iterator[Vault]:
-    policy = POLICY.replace('[budgets.person]\n', '[budgets.person]\nper_analyst = { epsilon = 2, delta = 1e-3 }\n')
+    policy = POLICY.replace('[budgets.person]\n', '[budgets.person]\nlate = 2\nper_analyst = { epsilon = 2, delta = 1e-3 }\n')
 
     def opened(user: str) -> Session:
         made = session_of(tmp_path, reader=slow, ledger=books, analyst=user, policy=policy)
-        made.kernel.incidents = 2
+        made.kernel.incidents = made.kernel.late = 2
         return made
 
     made = vault_of(opened, PACE)
@@ -343,3 +343,115 @@ def test_a_front_that_goes_ends_no_wait(ada: Session, hands: Hands, books: Books
         if thread.name.startswith("channel"):
             thread.join(10)
     assert books.told == [("answer", 1000.5)]
+
+
+# -- an account of which many were late
+
+
+@given(st.integers(0, 5), SECONDS, st.floats(0, 0.1))
+def test_an_outcome_leaves_at_the_first_step_of_its_account_or_later(first: int, seconds: float, before: float) -> None:
+    hands = Hands()
+    leaving = Leaving(PACE, hands.clock)
+    hands.time += before
+    leaving.begin(first)
+    hands.time += seconds
+    over = hands.time
+    step, _ = leaving.hold()
+    assert hands.time >= over and hands.time - 1000 == PACE * 2.0 ** max(step, first) and (step == 0 or step > first)
+
+
+@given(st.integers(0, 4), st.floats(0, 10), SECONDS, SECONDS)
+def test_a_time_that_was_asked_for_is_no_late_one_and_holds_no_interruption(first: int, asked: float, seconds: float,
+                                                                           after: float) -> None:
+    hands, others = Hands(), Hands()
+    for own, interrupted in ((hands, False), (others, True)):
+        leaving = Leaving(PACE, own.clock)
+        leaving.asked = asked
+        leaving.begin(first)
+        own.time += seconds
+        if interrupted:
+            leaving.interrupt()
+            own.time += after
+        begun = 1000 + seconds if interrupted else 1000.0
+        own_first = first if interrupted else max(first, first_step(asked, PACE))
+        step, _ = leaving.hold()
+        assert own.time - begun == pytest.approx(PACE * 2.0 ** max(step, own_first), abs=1e-6) and (step == 0 or step > own_first)
+
+
+@given(st.floats(0, 60), st.floats(0, 10))
+def test_who_had_to_wait_for_others_is_not_late_for_it(waited: float, seconds: float) -> None:
+    hands = Hands()
+    leaving = Leaving(PACE, hands.clock)
+    hands.time += waited
+    leaving.begin(0)
+    hands.time += seconds
+    over = hands.time
+    step, _ = leaving.hold()
+    assert step <= first_step(seconds, PACE) or waited <= PACE
+    paces = (hands.time - 1000) / PACE
+    assert hands.time >= over and paces == pytest.approx(round(paces), abs=1e-6), "on a grid of the call"
+
+
+SOME = [f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.05) COUNT(*) FROM people WHERE income > {i}" for i in range(8)]
+
+
+def test_an_account_of_which_many_were_late_waits_longer_and_longer_until_nothing_is_late(ada: Session, hands: Hands, books: Books,
+                                                                                          slow: Slow) -> None:
+    taken, seconds = [], (0.3, 0.3, 0.3, 0.3, 0.01, 0.3, 0.6, 0.01)
+    for slow.seconds, text in zip(seconds, SOME, strict=True):
+        hands.time = 1000.0
+        answer(text, ada)
+        taken.append((hands.time - 1000) / PACE)
+    assert taken == [4, 4, 4, 4, 4, 4, 8, 8], "0.3 s are within the third step, at which all leave after four"
+    assert books.late("person") == [("ada", 2, 4), ("ada", 3, 1)] and books.first_step(ada.account, 2) == 3
+    assert [time for _, time in books.told] == [1000 + PACE * each for each in taken], "the ledger tells no earlier"
+    assert ada.ledger.waits == 8 * PACE, "an analyst is told"  # type: ignore[attr-defined]
+    assert books.reopen(ada.account) == 5
+    slow.seconds, hands.time = 0.01, 1000.0
+    answer(MORE, ada)
+    assert hands.time == 1000 + PACE
+
+
+def test_a_failure_and_an_interruption_wait_as_long(ada: Session, vault: Vault, hands: Hands, slow: Slow) -> None:
+    for text in SOME[:4]:
+        answer(text, ada)
+    slow.seconds, slow.fails, hands.time = 0.01, True, 1000.0
+    with pytest.raises(Incident):
+        answer(SOME[4], ada)
+    assert hands.time == 1000 + 4 * PACE
+    slow.fails, hands.time, hands.meanwhile = False, 1000.0, lambda: interrupt(vault)
+    with pytest.raises(Interrupted):
+        answer(SOME[5], ada)
+    assert hands.time == pytest.approx(1000.01 + (4 * PACE - 0.01) / 3 + 4 * PACE)
+
+
+def test_what_another_statement_does_meanwhile_changes_no_first_step(ada: Session, hands: Hands, slow: Slow, books: Books) -> None:
+    """Otherwise a statement that is over before another one is late would leave earlier than one that is over after it."""
+    for text in SOME[:2]:
+        answer(text, ada)
+    other = Ledger(books.path)
+
+    def first() -> None:
+        slow.first = lambda: None
+        for i in range(3):
+            other.answer(other.charge(ada.account, pure(Fraction(1, 100)).rounded(), digest=f"{i}", data="v", sql="s", allows={}), "{}", 6)
+
+    slow.first, slow.seconds, hands.time = first, 0.01, 1000.0
+    answer(SOME[2], ada)
+    assert hands.time == 1000 + PACE and books.first_step(ada.account, 2) == 3
+    hands.time = 1000.0
+    answer(SOME[3], ada)
+    assert hands.time == 1000 + 8 * PACE
+    other.close()
+
+
+def test_an_analyst_asks_for_a_later_step_and_is_not_late(ada: Session, hands: Hands, books: Books, slow: Slow) -> None:
+    ada.kernel.pace = 0.9  # type: ignore[attr-defined]
+    for slow.seconds, text in ((0.3, TEXT), (0.01, MORE)):
+        hands.time = 1000.0
+        answer(text, ada)
+        assert hands.time == 1001
+    assert books.late("person") == []
+    for wrong in (-1.0, 1, "1", float("nan"), float("inf"), 3601.0, True):
+        with pytest.raises(RuntimeError):
+            ada.kernel._channel.call("run", pure(Fraction(1, 20)), "d", "s", (), ("made", "{}"), wrong)  # type: ignore[attr-defined]

@@ -407,6 +407,16 @@ def test_times_are_written_as_in_postgresql(text: str, seconds: float, seat: Con
     assert refusal(seat, "SET statement_timeout = 'soon'").sqlstate == "22023" and seat._settings.timeout == 0
 
 
+def test_a_statement_may_ask_to_leave_later(seat: ConnectionSeat) -> None:
+    for text, seconds in (("'2s'", 2), ("'1h'", 3600), ("0", 0), ("250", 0.25)):
+        seat.execute(f"SET pace = {text}", ())
+        assert seat._settings.pace == seconds and rows(seat.execute("SHOW pace", ())) == [(text.strip("'"),)]
+    for wrong in ("'soon'", "'61min'", "-1"):
+        assert refusal(seat, f"SET pace = {wrong}").sqlstate == "22023" and seat._settings.pace == 0.25
+    seat.execute("RESET pace", ())
+    assert seat._settings.pace == 0
+
+
 def test_options_of_a_connection_are_settings() -> None:
     found = Settings(version="15.0", startup={"options": "-c statement_timeout=5s --jit=off -c application_name=a\\ b"})
     assert found.timeout == 5 and found.values["application_name"] == "a b"

@@ -1,0 +1,186 @@
+"""Outcomes that leave late are few: whoever races, after restarts, in both stores; and what they slow down the owner undoes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from support.ledgers import BOTH
+
+from dpsql.accounting.cost import pure
+from dpsql.kernel import chain as rules
+from dpsql.kernel.chain import Chain, Event
+from dpsql.kernel.ledger import Account, Busy, Ledger
+
+ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
+SMALL = pure(Fraction(1, 1000)).rounded()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "spent.ledger"
+
+
+def charge(ledger: Ledger, account: Account = ADA, incidents: int | None = 3) -> int:
+    return ledger.charge(account, SMALL, digest="d", data="v", sql="SELECT 1", allows={}, incidents=incidents)
+
+
+def leave(ledger: Ledger, *steps: int, account: Account = ADA) -> None:
+    for step in steps:
+        ledger.answer(charge(ledger, account), "body", step)
+
+
+@BOTH
+def test_after_so_many_each_late_outcome_doubles_the_time_of_all_later_ones(path: Path) -> None:
+    ledger = Ledger.create(path)
+    firsts = []
+    for step in (5, 1, 1, 0, 2, 1, 3, 1):
+        leave(ledger, step)
+        firsts.append(ledger.first_step(ADA, 3))
+    assert firsts == [0, 0, 0, 0, 1, 2, 3, 4]
+    assert ledger.first_step(Account(budget="main", analyst=" ADA"), 3) == 4, "one account, however its name is written"
+    assert ledger.first_step(BOB, 0) == 0 == ledger.first_step(Account(budget="other", analyst="ada"), 0)
+    assert [ledger.first_step(ADA, late) for late in (0, 2, 6, 7, 100)] == [5, 5, 1, 0, 0], "never beyond the largest"
+    ledger.incident(charge(ledger), 7)
+    assert ledger.first_step(ADA, 3) == 5, "failures count, too"
+    other = Ledger(path)
+    assert other.first_step(ADA, 3) == 5
+
+
+@BOTH
+def test_the_owner_forgives_them(path: Path) -> None:
+    ledger, other = Ledger.create(path), Ledger(path)
+    leave(ledger, 2, 3, 3)
+    leave(ledger, 1, account=BOB)
+    ledger.incident(charge(ledger))
+    assert other.reopen(ADA) == 4 and other.reopen(ADA) == 0
+    ledger.refresh()
+    assert ledger.first_step(ADA, 0) == 0 and ledger.late("main") == [("bob", 1, 1)] and ledger.failed(ADA) == []
+    leave(ledger, 4)
+    assert ledger.late("main") == [("ada", 4, 1), ("bob", 1, 1)] and ledger.first_step(ADA, 0) == 1
+    assert other.reopen(ADA) == 1, "without an incident, too"
+    assert Ledger(path, whole=True).late("main") == [("bob", 1, 1)]
+
+
+def test_what_is_forgiven_is_so_from_every_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "EVERY", 4)
+    monkeypatch.setattr(rules.ChainSums, "size", 0)
+    ledger, draw = Ledger.create(path), random.Random(4)
+    for i in range(60):
+        account = draw.choice((ADA, BOB))
+        leave(ledger, draw.randrange(4), account=account)
+        if i % 11 == 10:
+            ledger.reopen(account)
+    told = ledger.late("main"), [ledger.first_step(account, late) for account in (ADA, BOB) for late in range(12)]
+    ledger.close()
+    for whole in (False, True):
+        again = Ledger(path, whole=whole)
+        assert (again.late("main"), [again.first_step(account, late) for account in (ADA, BOB) for late in range(12)]) == told
+        again.close()
+
+
+# -- the claim
+
+
+class Adversary:
+    """Has an account of a chain without a file run up to so many statements at once, and chooses how long each takes."""
+
+    def __init__(self, late: int, incidents: int, longest: int) -> None:
+        self.running = dict[int, tuple[Event, int]]()
+        self.chain = Chain("0" * 64, self.running.__contains__)
+        self.late, self.incidents, self.longest, self.count = late, incidents, longest, 0
+
+    def charge(self) -> bool:
+        """Whether another statement may run."""
+        if len(self.running) >= self.incidents:
+            with pytest.raises(rules.Busy):
+                self._charged()
+            return False
+        event = self._charged()
+        self.running[event.seq] = event, 0
+        self._accept(event)
+        self.running[event.seq] = event, self.chain.first_step(ADA, self.late)
+        return True
+
+    def leaves(self, seq: int, step: int) -> None:
+        """A statement leaves at this step, or at its first one if that is later."""
+        event, first = self.running[seq]
+        if step > first:
+            self._accept(self.chain.following(event, "late", str(step)))
+            self.count += 1
+        self._accept(self.chain.following(event, "answer", "body"))
+        del self.running[seq]
+
+    def _charged(self) -> Event:
+        return self.chain.charge(ADA, SMALL, digest="d", data="v", sql="s", allows={}, incidents=self.incidents, body=None)
+
+    def _accept(self, event: Event) -> None:
+        self.chain.accept(event, event.link(self.chain.head[1]))
+
+    @property
+    def bound(self) -> int:
+        return self.late + self.incidents * (self.longest + 1)
+
+
+@pytest.mark.parametrize(("late", "incidents", "longest"), [*itertools.product((0, 1, 5), (1, 2, 3), (1, 4, 9))])
+def test_whatever_an_analyst_does_few_are_late(late: int, incidents: int, longest: int) -> None:
+    for seed in range(6):
+        adversary, draw = Adversary(late, incidents, longest), random.Random(seed)
+        for _ in range(12 * adversary.bound):
+            if draw.random() < 0.6:
+                adversary.charge()
+            elif adversary.running:
+                seq = draw.choice([*adversary.running])
+                first = adversary.running[seq][1]
+                adversary.leaves(seq, draw.choice((first + 1, longest, draw.randint(0, longest))) if first < longest else 0)
+        assert adversary.count < adversary.bound
+
+
+@pytest.mark.parametrize(("late", "incidents", "longest"), [*itertools.product((0, 1, 5), (1, 2, 3), (1, 4, 9))])
+def test_who_runs_as_many_as_possible_and_is_late_by_one_step_comes_near_the_bound(late: int, incidents: int, longest: int) -> None:
+    adversary = Adversary(late, incidents, longest)
+    for _ in range(2 * adversary.bound):
+        while adversary.charge():
+            pass
+        for seq in [*adversary.running]:
+            adversary.leaves(seq, min(adversary.running[seq][1] + 1, longest))
+    assert late + longest <= adversary.count < adversary.bound
+    assert adversary.chain.first_step(ADA, late) == longest, "and has to wait for the longest time from then on"
+
+
+@BOTH
+def test_connections_that_race_are_late_no_more_often(path: Path) -> None:
+    late, incidents, longest = 2, 3, 3
+    Ledger.create(path).close()
+    counts = []
+
+    def race(seed: int) -> None:
+        ledger, draw, count = Ledger(path), random.Random(seed), 0
+        for _ in range(12):
+            try:
+                seq = charge(ledger, incidents=incidents)
+            except Busy:
+                continue
+            first = ledger.first_step(ADA, late)
+            time.sleep(draw.random() / 200)
+            step = draw.randint(first + 1, longest) if first < longest else 0
+            count += step > 0
+            ledger.answer(seq, "body", step)
+        ledger.close()
+        counts.append(count)
+
+    racing = [threading.Thread(target=race, args=(seed,)) for seed in range(8)]
+    for thread in racing:
+        thread.start()
+    for thread in racing:
+        thread.join()
+    ledger = Ledger(path)
+    told = ledger.late("main")
+    assert sum(counts) == sum(number for _, _, number in told) and len(counts) == 8
+    assert late + longest <= sum(counts) < late + incidents * (longest + 1)
+    assert ledger.first_step(ADA, late) == longest
