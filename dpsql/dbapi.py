@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpsql.engine.session import Session
     from dpsql.kernel.ledger import Failure
     from dpsql.planning.explain import Explanation
-    from dpsql.sql.text.statement import Explained, Option, Query
+    from dpsql.sql.text.statement import Explained, Option, Query, Statement
     from dpsql.synthesis.online_model import OnlineModel
     from dpsql.synthesis.released_database import ReleasedDatabase
     from dpsql.synthesis.synthetic_table import SyntheticTable
@@ -439,8 +439,17 @@ class Cursor:
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement. Raises a located `dpsql.Error` if anything is wrong with it; nothing is charged then, except for
         an `Incident`, whose charge is kept."""
+        from dpsql.sql.text.parse import parse
+
+        self._check_open()
+        self._clear()
+        return self.ask(parse(_text(sql)), sql, parameters)
+
+    @guarded
+    def ask(self, statement: Statement, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+        """The same of a statement that was parsed from a text."""
         from dpsql.answers.answer import Answer
-        from dpsql.engine.answering import answer
+        from dpsql.engine.answering import answer_parsed
         from dpsql.engine.describing import as_rows
         from dpsql.planning.explain import Explanation
         from dpsql.synthesis.online_model import OnlineModel
@@ -451,7 +460,7 @@ class Cursor:
         self._check_open()
         self._clear()
         with self.connection._used() as session:
-            result = answer(_text(sql), session, parameters)
+            result = answer_parsed(statement, sql, session, parameters)
         self._asked = sql, parameters
         match result:
             case Validation():

@@ -47,7 +47,16 @@ Result: TypeAlias = Answer | Validation | SyntheticTable | ReleasedDatabase | On
 @guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` if anything is wrong with it."""
-    statement = parse(text)
+    return _answered(parse(text), text, session, parameters)
+
+
+@guarded
+def answer_parsed(statement: Statement, text: str, session: Session, parameters: Parameters = ()) -> Result:
+    """The same of what a text was parsed to."""
+    return _answered(statement, text, session, parameters)
+
+
+def _answered(statement: Statement, text: str, session: Session, parameters: Parameters) -> Result:
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)
     if parameters and isinstance(statement, Drop | Show | Describe):

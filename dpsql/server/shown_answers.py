@@ -16,10 +16,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from dpsql.engine.session import Session
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
+from dpsql.server.remote_session import RemoteKernel
 
 MOST_BYTES = 2**26  # of all accounts together
 MOST_OF_ONE = 2**20  # of one answer
@@ -56,10 +57,11 @@ class LatelyShown(Generic[Shown]):
 
     def find(self, key: Hashable) -> Shown | None:
         with self._turn:
-            if key not in self._shown:
+            found = self._shown.get(key)
+            if found is None:
                 return None
             self._shown.move_to_end(key)
-            return self._shown[key][0]
+            return found[0]
 
     def keep(self, key: Hashable, shown: Shown, size: int) -> None:
         """`size` is in bytes, with the key."""
@@ -82,14 +84,13 @@ class ShownToAccounts:
 def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
     """What an answer depends on. Values are told apart by their type and how they are written: 1, 1.0 and true are three, as are
     0.0 and -0.0."""
-    return (session.analyst, session.budget.name, session.policy, session.kernel.version, session.price, session.confidence, text,
-            tuple((type(value).__name__, repr(value)) for value in values))
+    return session.terms, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
 
 
-def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
+async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
     """What was shown for this, if it is what would be shown now. Raises errors.Error where the account may not ask any more, or
     the data were changed."""
     if shown.find(key_of(session, text, values)) is None:
         return None
-    session.kernel.check()  # from here on the version is that of now
+    await cast(RemoteKernel, session.kernel).check_meanwhile()  # from here on the version is that of now
     return shown.find(key_of(session, text, values))
