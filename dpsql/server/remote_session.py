@@ -125,13 +125,13 @@ class VaultChannel:
 
 async def _readable(sock: socket.socket) -> None:
     """Returns when something can be read, or the other side has gone."""
-    loop = asyncio.get_running_loop()
+    loop, handle = asyncio.get_running_loop(), sock.fileno()  # a socket would be written out at each look-up
     there = loop.create_future()
-    loop.add_reader(sock, lambda: None if there.done() else there.set_result(None))
+    loop.add_reader(handle, lambda: None if there.done() else there.set_result(None))
     try:
         await there
     finally:
-        loop.remove_reader(sock)
+        loop.remove_reader(handle)
 
 
 class RemoteKernel:
@@ -142,11 +142,16 @@ class RemoteKernel:
         self._channel, self.version, self._told = channel, version, told
 
     def check(self) -> None:
-        self.version = self._channel.call("check")
+        self._take(self._channel.call("check"))
 
     async def check_meanwhile(self) -> None:
         """The same on the thread of the event loop."""
-        self.version = await self._channel.call_meanwhile("check")
+        self._take(await self._channel.call_meanwhile("check"))
+
+    def _take(self, version: str) -> None:
+        """One object stands for the same version, as many keys of answers hold it."""
+        if version != self.version:
+            self.version = version
 
     def interrupt(self) -> None:
         self._channel.interrupt()

@@ -22,9 +22,9 @@ from dpsql.engine.session import Session
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
 from dpsql.server.remote_session import RemoteKernel
 
-MOST_BYTES = 2**26  # of all accounts together
+MOST_BYTES = 2**25  # of all accounts together
 MOST_OF_ONE = 2**20  # of one answer
-CELL, ENTRY = 64, 2048  # bytes that a value takes beside its text, about, and what an entry does beside its values
+CELL, ENTRY = 64, 1024  # bytes that a value takes beside its text, about, and what an entry does beside its values
 
 Shown = TypeVar("Shown")
 
