@@ -101,8 +101,10 @@ def tables_named(statement: Statement) -> list[str]:
         case SynthesizeTables(tables=tables):
             return [name for table in tables for name in tables_named(table)]
         case Query(tree=tree):
-            made = {part.alias.lower() for part in tree.find_all(exp.CTE)}
-            return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in made or _defines(table)]
+            found = [*tree.find_all(exp.CTE, exp.Table)]
+            made = {part.alias.lower() for part in found if isinstance(part, exp.CTE)}
+            return [part.name for part in found if isinstance(part, exp.Table) and (
+                part.name.lower() not in made or _defines(part))]
         case Validate(checks=checks, standing=standing):
             return [*(stand.table for stand in standing), *(name for check in checks for name in tables_named(check.query))]
         case Describe(table=table):

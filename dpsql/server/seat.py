@@ -291,9 +291,9 @@ def has_no_row(tree: exp.Query) -> bool:
     if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name == "0":
         return True
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
-    grouped = any(tree.args.get(part) is not None for part in ("group", "having")) or any(
-        item.find(exp.AggFunc) is not None for item in tree.selects)
-    return isinstance(where, exp.Where) and not grouped and _is_never(where.this)
+    return isinstance(where, exp.Where) and _is_never(where.this) and not (
+        any(tree.args.get(part) is not None for part in ("group", "having"))
+        or any(item.find(exp.AggFunc) is not None for item in tree.selects))
 
 
 def _is_never(condition: exp.Expr) -> bool:
