@@ -100,22 +100,13 @@ def tables_named(statement: Statement) -> list[str]:
             return tables_named(query)
         case SynthesizeTables(tables=tables):
             return [name for table in tables for name in tables_named(table)]
-        case Query(tree=tree):
-            found = [*tree.find_all(exp.CTE, exp.Table)]
-            made = {part.alias.lower() for part in found if isinstance(part, exp.CTE)}
-            return [part.name for part in found if isinstance(part, exp.Table) and (
-                part.name.lower() not in made or _defines(part))]
+        case Query(tables=tables):
+            return [*tables]
         case Validate(checks=checks, standing=standing):
             return [*(stand.table for stand in standing), *(name for check in checks for name in tables_named(check.query))]
         case Describe(table=table):
             return [table]
     return []
-
-
-def _defines(table: exp.Expr) -> bool:
-    """Whether a table is read to make one of the same name: WITH t AS (SELECT * FROM t) ..."""
-    around = table.find_ancestor(exp.CTE)
-    return around is not None and around.alias.lower() == table.name.lower()
 
 
 @guarded

@@ -67,14 +67,14 @@ class ConnectionSeat:
         """What `describe` would tell, if it was told lately."""
         if self._shown is None:
             return None
-        with self._told(text):
+        with self._told(text, timed=False):
             return await current(self._shown.columns, self._connection.session, text, given)
 
     async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
         """What `execute` would give, if it was shown lately; nothing is planned then."""
         if self._shown is None:
             return None
-        with self._told(text):
+        with self._told(text, timed=False):
             shown = await current(self._shown.answers, self._connection.session, text, parameters)
             return None if shown is None else shown.again()
 
@@ -204,14 +204,14 @@ class ConnectionSeat:
             return self._asked().columns_of_rows(statement.tree)
 
     @contextlib.contextmanager
-    def _told(self, text: str) -> Iterator[None]:
-        """Errors in the terms of PostgreSQL; and whether a statement runs, for `cancel`."""
+    def _told(self, text: str, *, timed: bool = True) -> Iterator[None]:
+        """Errors in the terms of PostgreSQL; whether a statement runs, for `cancel`; one that is `timed` ends when it is late."""
         with self._busy:
             self._was_cancelled.clear()
             self._was_late = False
             fault: Error | None = None
             try:
-                with self._in_time():
+                with self._in_time() if timed else contextlib.nullcontext():
                     yield
             except Error as caught:
                 fault = caught

@@ -6,8 +6,10 @@ that the vault tells at each statement, with whether the user still is one. So w
 without it. Nothing is new in it: whoever is shown it was shown it before. The same holds for the kinds of a statement's
 parameters and columns.
 
-What is not kept: answers that were paid for just now, whose notices differ; statements that name a table which the policy does
-not have, as a table of the account's own may be another one under the same name; and what is too large.
+An answer that was paid for is stored before anybody is shown it, so it is kept at once, with the words of one that was stored:
+what the ledger holds of it is read back as what it was. What is not kept: answers that are not stored, as those of public tables;
+statements that name a table which the policy does not have, as a table of the account's own may be another one under the same
+name; and what is too large.
 """
 
 from __future__ import annotations
@@ -43,8 +45,10 @@ class ShownAnswer:
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
-        return sum(CELL + 4 * len(value) if isinstance(value, str) else CELL for row in self.rows for value in row)
+        """Bytes, about; at least, of an answer that is too large to be kept."""
+        least = CELL * len(self.rows) * len(self.columns or ())
+        return least if least > MOST_OF_ONE else least + 4 * sum(
+            len(value) for row in self.rows for value in row if isinstance(value, str))
 
 
 class LatelyShown(Generic[Shown]):

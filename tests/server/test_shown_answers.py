@@ -107,10 +107,11 @@ def kept_as_stored(seat: ConnectionSeat, texts: Iterable[str]) -> int:
             taken(seat.execute(text, given))
         except (Error, RefusedOnWire, TypeError):
             continue
-        again, stored = shown(seat, text, given), taken(seat.execute(text, given))
-        is_stored = [notice.text for notice in stored[3]][:1] == [seats.STORED]
+        again = shown(seat, text, given)
+        stored = taken(seat.execute(text, given)) if isinstance(statement, Query) else None
+        is_stored = stored is not None and [notice.text for notice in stored[3]][:1] == [seats.STORED]
         assert (again is not None) == (is_stored and seats.names_policy_alone(statement, seat._connection.session.catalog)), text
-        if again is not None:
+        if again is not None and stored is not None:
             assert on_wire(again) == on_wire(stored), text
             checked += 1
     return checked
