@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from dpsql.answers.asked import Asked
     from dpsql.answers.spending import Spending
     from dpsql.batch.workload_answers import Answers
-    from dpsql.engine.answering import PlannedStatement
+    from dpsql.engine.answering import PlannedStatement, Result
     from dpsql.engine.preparing import Prepared
     from dpsql.engine.session import Session
     from dpsql.kernel.ledger import Failure
     from dpsql.planning.explain import Explanation
-    from dpsql.sql.text.statement import Explained, Option, Query
+    from dpsql.sql.text.statement import Explained, Option, Query, Statement
     from dpsql.synthesis.online_model import OnlineModel
     from dpsql.synthesis.released_database import ReleasedDatabase
     from dpsql.synthesis.synthetic_table import SyntheticTable
@@ -459,8 +459,25 @@ class Cursor:
     def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement: a text, or one that was `planned`. Raises a located `dpsql.Error` if anything is wrong with it;
         nothing is charged then, except for an `Incident`, whose charge is kept."""
+        from dpsql.engine.answering import PlannedStatement, answer_planned
+        from dpsql.sql.text.parse import parse
+
+        self._check_open()
+        self._clear()
+        if isinstance(sql, PlannedStatement):
+            planned = sql
+            return self._ask(lambda session: answer_planned(planned, session), sql.text, sql.parameters)
+        return self.ask(parse(_text(sql)), sql, parameters)
+
+    @guarded
+    def ask(self, statement: Statement, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
+        """The same of a statement that was parsed from a text."""
+        from dpsql.engine.answering import answer_parsed
+
+        return self._ask(lambda session: answer_parsed(statement, sql, session, parameters), sql, parameters)
+
+    def _ask(self, answered: Callable[[Session], Result], sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Cursor:
         from dpsql.answers.answer import Answer
-        from dpsql.engine.answering import PlannedStatement, answer, answer_planned
         from dpsql.engine.describing import as_rows
         from dpsql.planning.explain import Explanation
         from dpsql.synthesis.online_model import OnlineModel
@@ -471,10 +488,8 @@ class Cursor:
         self._check_open()
         self._clear()
         with self.connection._used() as session:
-            if isinstance(sql, PlannedStatement):
-                result, self._asked = answer_planned(sql, session), (sql.text, sql.parameters)
-            else:
-                result, self._asked = answer(_text(sql), session, parameters), (sql, parameters)
+            result = answered(session)
+        self._asked = sql, parameters
         match result:
             case Validation():
                 self.validation = result

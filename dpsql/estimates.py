@@ -272,7 +272,7 @@ class Estimate:
         table = np.stack([np.broadcast_to(np.abs(self.slopes[name][1]), self.values.shape) for name in names], axis=1)
         errors = tuple(self.slopes[name][0] for name in names)
         if (table == table[:1]).all():  # the case for most answers
-            return np.full(len(table), widths_of(errors, table[:1], confidence)[0] if len(table) else 0.0)
+            return np.full(len(table), margin(errors, tuple(table[0].tolist()), confidence) if len(table) else 0.0)
         return widths_of(errors, table, confidence)
 
 
@@ -389,6 +389,7 @@ LEAST = 1e-4  # of relative widths; smaller ones count as this one
 NONE = 1023  # steps of no width at all
 
 
+@lru_cache(maxsize=2**10)  # statements of one price and one sensitivity have the same noise
 def margin(errors: tuple[NoiseTerm, ...], slopes: tuple[float, ...], confidence: float) -> float:
     """`widths_of` one sum."""
     return float(widths_of(errors, np.array(slopes, dtype=np.float64).reshape(1, -1), confidence)[0])

@@ -60,13 +60,19 @@ class PlannedStatement:
 @guarded
 def answer(text: str, session: Session, parameters: Parameters = ()) -> Result:
     """Answer one statement. Raises a located `errors.Error` if anything is wrong with it."""
-    return _answered(_planned(text, session, parameters))
+    return _answered(_planned(parse(text), text, session, parameters))
+
+
+@guarded
+def answer_parsed(statement: Statement, text: str, session: Session, parameters: Parameters = ()) -> Result:
+    """The same of what a text was parsed to."""
+    return _answered(_planned(statement, text, session, parameters))
 
 
 @guarded
 def planned(text: str, session: Session, parameters: Parameters = ()) -> PlannedStatement:
     """A statement with its plan; spends nothing. Raises as `answer` does."""
-    return _planned(text, session, parameters)
+    return _planned(parse(text), text, session, parameters)
 
 
 @guarded
@@ -75,8 +81,7 @@ def answer_planned(made: PlannedStatement, session: Session) -> Result:
     return _answered(made)
 
 
-def _planned(text: str, session: Session, parameters: Parameters) -> PlannedStatement:
-    statement = parse(text)
+def _planned(statement: Statement, text: str, session: Session, parameters: Parameters) -> PlannedStatement:
     if not isinstance(parameters, tuple) or parameters:
         check_parameters(parameters)
     if parameters and isinstance(statement, Drop | Show | Describe):
@@ -127,20 +132,13 @@ def tables_named(statement: Statement) -> list[str]:
             return tables_named(query)
         case SynthesizeTables(tables=tables):
             return [name for table in tables for name in tables_named(table)]
-        case Query(tree=tree):
-            made = {part.alias.lower() for part in tree.find_all(exp.CTE)}
-            return [table.name for table in tree.find_all(exp.Table) if table.name.lower() not in made or _defines(table)]
+        case Query(tables=tables):
+            return [*tables]
         case Validate(checks=checks, standing=standing):
             return [*(stand.table for stand in standing), *(name for check in checks for name in tables_named(check.query))]
         case Describe(table=table):
             return [table]
     return []
-
-
-def _defines(table: exp.Expr) -> bool:
-    """Whether a table is read to make one of the same name: WITH t AS (SELECT * FROM t) ..."""
-    around = table.find_ancestor(exp.CTE)
-    return around is not None and around.alias.lower() == table.name.lower()
 
 
 @guarded

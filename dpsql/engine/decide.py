@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from sqlglot import exp
-
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.goals import check_public
@@ -75,8 +73,7 @@ def decide(query: Explained, session: Session, parameters: Parameters = ()) -> P
         return linked_synthesis(query, session, parameters)
     if isinstance(query, OpenModel):
         return opening(query, session)
-    known = {name.lower() for name in session.catalog.tables}
-    others = {table.name.lower() for table in query.tree.find_all(exp.Table)} - known
+    others = {name.lower() for name in query.tables if session.catalog.table(name) is None}
     online = asked_online(query, others, session, parameters) if others else None
     if online is not None:
         return online

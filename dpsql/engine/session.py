@@ -44,6 +44,11 @@ class Session:
         return Account(budget=self.budget.name, analyst=self.analyst)
 
     @cached_property
+    def terms(self) -> str:
+        """What the answer to a statement depends on beside its text, its values and the data, as a text."""
+        return repr((self.analyst, self.budget.name, self.policy, self.price, self.confidence))
+
+    @cached_property
     def limits(self) -> Mapping[str | None, Limit]:
         """The limits on what this analyst may spend: by analyst, and under None that of all together."""
         mine = self.budget.of(self.analyst)

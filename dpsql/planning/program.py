@@ -449,10 +449,16 @@ def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = Mappi
 def _with_account(program: Program, price: Price, public: PublicFacts) -> tuple[Program, list[list[Choice | None]]]:
     """The program with its price as a pure epsilon or as rho, whichever gives the smaller expected error; and the choices for
     the parts of each of its questions."""
+    tasks: dict[tuple[int, int | None], list[Task]] = {}
+
+    def assigned(place: int, below: Program) -> list[Choice | None]:
+        account = place, below.order if below.bound.name == "clip" else None
+        if account not in tasks:
+            tasks[account] = _expected_tasks(below, public)
+        return _assigned(below, tasks[account])
+
     held = [_with_rules(_shared_out(program, given)) for given in budgets_by_account(price)]
-    tasks = [_expected_tasks(below, public) for below in _questions(held[0])] if held else []
-    tried = [(candidate, [_assigned(below, found if below.bound.name != "clip" else _expected_tasks(below, public))
-                          for below, found in zip(_questions(candidate), tasks, strict=True)]) for candidate in held]
+    tried = [(candidate, [assigned(place, below) for place, below in enumerate(_questions(candidate))]) for candidate in held]
     return min(tried, key=lambda each: (len(_unused(each[0])), sum(map(_expected_size, _questions(each[0]), each[1]))))
 
 

@@ -60,8 +60,8 @@ class RefusedOnWire(Exception):
 
 
 class Seat(Protocol):
-    """One analyst's connection. Its methods run in threads, one at a time; `cancel` alone comes from another thread meanwhile,
-    and returns at once.
+    """One analyst's connection. Its methods run in threads, one at a time, and coroutines on the thread of the event loop, when
+    none runs; `cancel` alone comes from another thread meanwhile, and returns at once.
 
     All of them raise RefusedOnWire.
     """
@@ -73,9 +73,15 @@ class Seat(Protocol):
     def split(self, text: str) -> list[str]:
         """The statements of a simple query."""
 
+    async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
+        """What `describe` would tell, if it was told lately."""
+
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge; `given` are the kinds of parameters that the client states,
         None where it does not."""
+
+    async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
+        """What `execute` would give, if it was shown lately and costs nothing; None where it has to be asked."""
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement; the parameters are Python values of the described kinds, or None."""

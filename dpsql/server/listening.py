@@ -26,7 +26,6 @@ from dpsql.server.login_delays import FailedLogins, network
 from dpsql.server.packets import Gone, error_of
 from dpsql.server.server_limits import AccountUse, ServerLimits
 from dpsql.server.startup import Cancelling, Startup, started
-from dpsql.server.steady_answers import at_a_multiple
 from dpsql.server.wire import Client
 
 LOG = logging.getLogger("dpsql.server")
@@ -106,8 +105,7 @@ class ListeningServer:
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
-        async with at_a_multiple(self.limits.pace_seconds):
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def run_login(self, work: Callable[[], Made]) -> Made:
         """The same for a login, which waits for its client."""

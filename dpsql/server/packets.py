@@ -7,7 +7,8 @@ pygwire, which also knows which messages may come now. What is sent is gathered,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
 from pygwire import BackendConnection, ConnectionPhase
 from pygwire.messages import ErrorResponse, NoticeResponse, PGMessage
@@ -23,21 +24,30 @@ class Gone(Exception):
     """The client is gone, or does not read."""
 
 
+def _nothing() -> None:
+    """What is done where nobody waits for anything."""
+
+
 class WatchedReader(asyncio.StreamReader):
     """A reader that tells that its stream has ended, though not all of it is read. What waits unread to be more than twice its
     limit hides the end."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit=limit)
-        self.ended = asyncio.Event()
+        self.ended = False
+        self.at_end: Callable[[], object] = _nothing  # called when it ends
 
     def feed_eof(self) -> None:
         super().feed_eof()
-        self.ended.set()
+        self._end()
 
     def set_exception(self, exc: Exception) -> None:
         super().set_exception(exc)
-        self.ended.set()
+        self._end()
+
+    def _end(self) -> None:
+        self.ended = True
+        self.at_end()
 
 
 class Packets:
@@ -66,9 +76,16 @@ class Packets:
         except (asyncio.IncompleteReadError, OSError):
             raise Gone from None
 
-    async def left(self) -> None:
-        """Returns when the client has closed its connection, or has lost it."""
-        await self._reader.ended.wait()
+    @contextlib.contextmanager
+    def watched(self, left: Callable[[], object]) -> Iterator[None]:
+        """A context in which `left` is called when the client closes its connection, or loses it; at once, where it has."""
+        if self._reader.ended:
+            left()
+        self._reader.at_end = left
+        try:
+            yield
+        finally:
+            self._reader.at_end = _nothing
 
     def send(self, *messages: PGMessage) -> None:
         for message in messages:

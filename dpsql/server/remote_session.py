@@ -6,6 +6,7 @@ made of these works as one in the vault's own process.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import socket
@@ -67,6 +68,18 @@ class VaultChannel:
         """The outcome of a call. Raises what it raises in the vault, and TypeError where something cannot be sent."""
         return self._outcome(self._asked(name, given))
 
+    async def call_meanwhile(self, name: str, *given: Any) -> Any:
+        """As `call`, of calls whose answers are short: while it is waited for, the thread of the event loop does other things."""
+        data = encoded(given, self._tables)
+        try:
+            self._send(name, data)
+            await _readable(self._vault)
+            reply = receive_answer(self._vault)
+        except BaseException:
+            self.close()
+            raise
+        return self._outcome(reply)
+
     def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
         """A call to which the vault answers with releases, each of which wants the next step, and at last with its outcome, which
         is returned; there, a step that cannot be sent failed."""
@@ -87,22 +100,38 @@ class VaultChannel:
         return self._exchanged(name, encoded(values, self._tables))
 
     def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
+        try:
+            self._send(name, data)
+            return receive_answer(self._vault)
+        except BaseException:  # the answer would be taken for that of the next call
+            self.close()
+            raise
+
+    def _send(self, name: str, data: bytes) -> None:
+        """Raises OperationalError where the vault has gone."""
         self.asked += 1
         self._number += name in STATEMENTS
         try:
             send_frame(self._vault, name.encode() + b"\n" + data)
-            return receive_answer(self._vault)
         except OSError:
             raise gone() from None
-        except BaseException:  # the answer would be taken for that of the next call
-            self.close()
-            raise
 
     @staticmethod
     def _outcome(reply: Made | ReleasedStep | LoginMessage | Fault) -> Any:
         if isinstance(reply, Fault):
             raise raised(reply)
         return reply.value if isinstance(reply, Made) else None
+
+
+async def _readable(sock: socket.socket) -> None:
+    """Returns when something can be read, or the other side has gone."""
+    loop, handle = asyncio.get_running_loop(), sock.fileno()  # a socket would be written out at each look-up
+    there = loop.create_future()
+    loop.add_reader(handle, lambda: None if there.done() else there.set_result(None))
+    try:
+        await there
+    finally:
+        loop.remove_reader(handle)
 
 
 class RemoteKernel:
@@ -116,7 +145,16 @@ class RemoteKernel:
         self._channel, self.version, self._told = channel, version, told
 
     def check(self) -> None:
-        self.version = self._channel.call("check")
+        self._take(self._channel.call("check"))
+
+    async def check_meanwhile(self) -> None:
+        """The same on the thread of the event loop."""
+        self._take(await self._channel.call_meanwhile("check"))
+
+    def _take(self, version: str) -> None:
+        """One object stands for the same version, as many keys of answers hold it."""
+        if version != self.version:
+            self.version = version
 
     def interrupt(self) -> None:
         self._channel.interrupt()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from sqlglot import exp
@@ -37,6 +37,7 @@ from dpsql.sql.text.statement import Query, Statement
 OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table are refused
 VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
 MOST, LEAST = 2**63 - 1, -(2**63)
+STORED = "cost: nothing, as this was answered before"
 STOPPED = ("interrupted", "cancelled")  # codes of a statement that was interrupted before its charge
 _AGAIN = 0.02  # seconds between two attempts to interrupt: one that comes before a statement has begun is lost
 
@@ -46,9 +47,9 @@ class ConnectionSeat:
 
     def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str],
                  shown: ShownToAccounts | None = None) -> None:
-        """`shown` is what seats share of what was shown."""
+        """`shown` is what seats share of what was shown; None where nothing is kept."""
         self._connection, self._user, self._database = connection, user, database
-        self._shown = ShownToAccounts() if shown is None else shown
+        self._shown = shown
         self._settings = Settings(version=VERSION, startup=startup)
         self._busy, self._was_cancelled = threading.Lock(), threading.Event()
         self._was_late = False  # the statement took longer than statement_timeout
@@ -62,13 +63,24 @@ class ConnectionSeat:
         """The statements of a simple query."""
         return split(text)
 
+    async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
+        """What `describe` would tell, if it was told lately."""
+        if self._shown is None:
+            return None
+        with self._told(text, timed=False):
+            return await current(self._shown.columns, self._connection.session, text, given)
+
+    async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
+        """What `execute` would give, if it was shown lately; nothing is planned then."""
+        if self._shown is None:
+            return None
+        with self._told(text, timed=False):
+            shown = await current(self._shown.answers, self._connection.session, text, parameters)
+            return None if shown is None else shown.again()
+
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
         with self._told(text):
-            session = self._connection.session
-            shown = current(self._shown.columns, session, text, given)
-            if shown is not None:
-                return shown
             if (listing := oversight.listing_named(text)) is not None:
                 return Described(parameters=(), columns=oversight.columns_of(listing))
             about = read_setting(text, self._settings)
@@ -83,17 +95,14 @@ class ConnectionSeat:
             statement = parse(text)
             if is_probe(statement) and not count_of(statement):
                 return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
-            described = describe_with(statement, text, given, self._connection)
-            if names_policy_alone(statement, session.catalog):
+            described, session = describe_with(statement, text, given, self._connection), self._connection.session
+            if self._shown is not None and names_policy_alone(statement, session.catalog):
                 self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
             return described
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
         with self._told(text):
-            shown = current(self._shown.answers, self._connection.session, text, parameters)
-            if shown is not None:
-                return shown.again()
             if (listing := oversight.listing_named(text)) is not None:
                 return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))
             about = read_setting(text, self._settings)
@@ -106,9 +115,10 @@ class ConnectionSeat:
                 return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
             if not split(text):
                 return _rows("", None, ())
-            if may_be_probe(text) and is_probe(statement := parse(text)):
+            statement = parse(text)
+            if is_probe(statement):
                 return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
-            return self._answered(text, parameters)
+            return self._answered(statement, text, parameters)
 
     def cancel(self) -> None:
         """Interrupt the statement that runs, if one does."""
@@ -124,40 +134,38 @@ class ConnectionSeat:
 
     # -- the kinds of statements
 
-    def _answered(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+    def _answered(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         kernel: object = self._connection.session.kernel
         if isinstance(kernel, RemoteKernel):
             kernel.pace = self._settings.pace
-        cursor = self._connection.execute(text, tuple(parameters))
+        cursor = self._connection.cursor().ask(statement, text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         if cursor.answer is not None:
             columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
         wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
         rows, held = _in_64_bits(cursor.fetchall(), wide)
-        notices = [*self._notices(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
-                                             for at in held)]
-        outcome, session = _rows(f"SELECT {len(rows)}", columns, rows, notices), self._connection.session
-        if cursor.answer is not None and cursor.answer.stored and names_policy_alone(parse(text), session.catalog):
-            shown = ShownAnswer(tag=outcome.tag, columns=columns, rows=tuple(rows), notices=outcome.notices)
-            self._shown.answers.keep(key_of(session, text, parameters), shown, ENTRY + 4 * len(text) + shown.size)
-        return outcome
+        about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
+                                    for at in held)]
+        if cursor.answer is not None and (cursor.answer.stored or cursor.answer.cost):
+            self._keep(statement, text, parameters, ShownAnswer(
+                tag=f"SELECT {len(rows)}", columns=columns, rows=tuple(rows), notices=_notices((STORED, *about))))
+        return _rows(f"SELECT {len(rows)}", columns, rows, (*self._cost(cursor), *about))
 
-    def _notices(self, cursor: Cursor) -> Iterator[str]:
-        """What it cost and what is left, and what a reader of the answer should know."""
+    def _keep(self, statement: Statement, text: str, parameters: Sequence[object], shown: ShownAnswer) -> None:
+        """Keep how a stored answer is shown: one that was paid for is stored, and from now on shown as such."""
+        session = self._connection.session
+        if self._shown is not None and names_policy_alone(statement, session.catalog):
+            self._shown.answers.keep(key_of(session, text, parameters), shown, ENTRY + 4 * len(text) + shown.size)
+
+    def _cost(self, cursor: Cursor) -> Iterator[str]:
+        """What it cost and what is left."""
         made = cursor.made
-        if made is None:
-            return
-        if made.stored:
-            yield "cost: nothing, as this was answered before"
-        elif made.cost:
+        if made is not None and made.stored:
+            yield STORED
+        elif made is not None and made.cost:
             left = left_if_known(self._connection.session, "all")
             yield f"cost: {made.cost}" + (f"; left: {left}" if left else "")
             yield from self._waits()
-        if isinstance(made, Answer):
-            rough = [column.name for column in made.columns if column.approximate]
-            if rough:
-                yield f"errors are approximate for {', '.join(rough)}"
-        yield from made.notes
 
     def _waits(self) -> Iterator[str]:
         """That the account's answers wait, where they do, as many of them were late."""
@@ -202,14 +210,14 @@ class ConnectionSeat:
             return self._asked().columns_of_rows(statement.tree)
 
     @contextlib.contextmanager
-    def _told(self, text: str) -> Iterator[None]:
-        """Errors in the terms of PostgreSQL; and whether a statement runs, for `cancel`."""
+    def _told(self, text: str, *, timed: bool = True) -> Iterator[None]:
+        """Errors in the terms of PostgreSQL; whether a statement runs, for `cancel`; one that is `timed` ends when it is late."""
         with self._busy:
             self._was_cancelled.clear()
             self._was_late = False
             fault: Error | None = None
             try:
-                with self._in_time():
+                with self._in_time() if timed else contextlib.nullcontext():
                     yield
             except Error as caught:
                 fault = caught
@@ -259,6 +267,16 @@ class ConnectionSeat:
         return "its price"
 
 
+def _notes(cursor: Cursor) -> Iterator[str]:
+    """What a reader of an answer should know."""
+    made = cursor.made
+    if isinstance(made, Answer):
+        rough = [column.name for column in made.columns if column.approximate]
+        if rough:
+            yield f"errors are approximate for {', '.join(rough)}"
+    yield from () if made is None else made.notes
+
+
 _NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up
 
 
@@ -266,13 +284,6 @@ def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
     """Whether a query names tables of the policy, and no others."""
     named = tables_named(statement) if isinstance(statement, Query) else []
     return bool(named) and all(catalog.table(name) is not None for name in named)
-
-
-def may_be_probe(text: str) -> bool:
-    """Whether a text has what a probe needs: LIMIT, FALSE, or a comparison of numbers that are equal or are not. It is no probe
-    without; so most statements need not be parsed to know."""
-    lowered = text.lower()
-    return any(part in lowered for part in ("limit", "false", "=", "<>"))
 
 
 def is_probe(statement: Statement) -> TypeGuard[Query]:
@@ -286,9 +297,9 @@ def has_no_row(tree: exp.Query) -> bool:
     if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name == "0":
         return True
     where = tree.args.get("where") if isinstance(tree, exp.Select) else None
-    grouped = any(tree.args.get(part) is not None for part in ("group", "having")) or any(
-        item.find(exp.AggFunc) is not None for item in tree.selects)
-    return isinstance(where, exp.Where) and not grouped and _is_never(where.this)
+    return isinstance(where, exp.Where) and _is_never(where.this) and not (
+        any(tree.args.get(part) is not None for part in ("group", "having"))
+        or any(item.find(exp.AggFunc) is not None for item in tree.selects))
 
 
 def _is_never(condition: exp.Expr) -> bool:
@@ -316,8 +327,12 @@ def _in_64_bits(rows: list[tuple[Any, ...]], columns: Sequence[int]) -> tuple[li
 
 
 def _rows(tag: str, columns: tuple[ColumnOnWire, ...] | None, rows: Sequence[tuple[object, ...]],
-          notices: Sequence[str] = ()) -> OutcomeOnWire:
-    return OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=tuple(Notice(text=text) for text in notices))
+          notices: Iterable[str] = ()) -> OutcomeOnWire:
+    return OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=_notices(notices))
+
+
+def _notices(texts: Iterable[str]) -> tuple[Notice, ...]:
+    return tuple(Notice(text=text) for text in texts)
 
 
 def seats(connected: Callable[[str, str], Connection]) -> Callable[[str, str, Mapping[str, str]], ConnectionSeat]:

@@ -6,8 +6,10 @@ that the vault tells at each statement, with whether the user still is one. So w
 without it. Nothing is new in it: whoever is shown it was shown it before. The same holds for the kinds of a statement's
 parameters and columns.
 
-What is not kept: answers that were paid for just now, whose notices differ; statements that name a table which the policy does
-not have, as a table of the account's own may be another one under the same name; and what is too large.
+An answer that was paid for is stored before anybody is shown it, so it is kept at once, with the words of one that was stored:
+what the ledger holds of it is read back as what it was. What is not kept: answers that are not stored, as those of public tables;
+statements that name a table which the policy does not have, as a table of the account's own may be another one under the same
+name; and what is too large.
 """
 
 from __future__ import annotations
@@ -16,14 +18,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from dpsql.engine.session import Session
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire
+from dpsql.server.remote_session import RemoteKernel
 
-MOST_BYTES = 2**26  # of all accounts together
+MOST_BYTES = 2**25  # of all accounts together
 MOST_OF_ONE = 2**20  # of one answer
-CELL, ENTRY = 64, 2048  # bytes that a value takes beside its text, about, and what an entry does beside its values
+CELL, ENTRY = 64, 1024  # bytes that a value takes beside its text, about, and what an entry does beside its values
 
 Shown = TypeVar("Shown")
 
@@ -42,8 +45,10 @@ class ShownAnswer:
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
-        return sum(CELL + 4 * len(value) if isinstance(value, str) else CELL for row in self.rows for value in row)
+        """Bytes, about; at least, of an answer that is too large to be kept."""
+        least = CELL * len(self.rows) * len(self.columns or ())
+        return least if least > MOST_OF_ONE else least + 4 * sum(
+            len(value) for row in self.rows for value in row if isinstance(value, str))
 
 
 class LatelyShown(Generic[Shown]):
@@ -56,10 +61,11 @@ class LatelyShown(Generic[Shown]):
 
     def find(self, key: Hashable) -> Shown | None:
         with self._turn:
-            if key not in self._shown:
+            found = self._shown.get(key)
+            if found is None:
                 return None
             self._shown.move_to_end(key)
-            return self._shown[key][0]
+            return found[0]
 
     def keep(self, key: Hashable, shown: Shown, size: int) -> None:
         """`size` is in bytes, with the key."""
@@ -82,14 +88,13 @@ class ShownToAccounts:
 def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
     """What an answer depends on. Values are told apart by their type and how they are written: 1, 1.0 and true are three, as are
     0.0 and -0.0."""
-    return (session.analyst, session.budget.name, session.policy, session.kernel.version, session.price, session.confidence, text,
-            tuple((type(value).__name__, repr(value)) for value in values))
+    return session.terms, session.kernel.version, text, tuple((type(value).__name__, repr(value)) for value in values)
 
 
-def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
+async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
     """What was shown for this, if it is what would be shown now. Raises errors.Error where the account may not ask any more, or
     the data were changed."""
     if shown.find(key_of(session, text, values)) is None:
         return None
-    session.kernel.check()  # from here on the version is that of now
+    await cast(RemoteKernel, session.kernel).check_meanwhile()  # from here on the version is that of now
     return shown.find(key_of(session, text, values))

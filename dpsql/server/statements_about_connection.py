@@ -97,7 +97,7 @@ class Settings:
     @property
     def timeout(self) -> float:
         """What a statement may take, in seconds; 0 for any time."""
-        return _seconds(self.values["statement_timeout"]) or 0.0
+        return _seconds(self._set.get("statement_timeout", self._first["statement_timeout"])) or 0.0
 
     @property
     def terms(self) -> dict[str, object]:

@@ -59,12 +59,14 @@ from dpsql.server.held_statements import HeldStatements, PortalOnWire, PreparedO
 from dpsql.server.login_delays import FailedLogins
 from dpsql.server.packets import Gone, clean, error_of, notices_of, violated
 from dpsql.server.server_limits import AccountUse, ServerLimits
+from dpsql.server.steady_answers import at_a_multiple
 from dpsql.server.shown_answers import CELL
 from dpsql.server.startup import Startup
 from dpsql.server.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
 
 LOG = logging.getLogger("dpsql.server")
 _BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent
+_FEW = 100  # rows that are encoded at once, as another thread would take longer to begin
 _SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
 _EMPTY = Described(parameters=(), columns=None)
 
@@ -291,8 +293,7 @@ class Client:
         self._held.drop_statement("")
         self._held.drop_portal("")
         self._check_size(text)
-        seat, at = self._used_seat(), 0
-        statements = _told(lambda: seat.split(text)) if len(text) <= _SHORT else await self._in_thread(lambda: seat.split(text))
+        statements, at = await self._split(text), 0
         if not statements:
             self._packets.send(EmptyQueryResponse())
         for statement in statements:
@@ -305,6 +306,14 @@ class Client:
                 raise
             at += len(statement)
         await self._finish()
+
+    async def _split(self, text: str) -> list[str]:
+        seat = self._used_seat()
+        if len(text) > _SHORT:
+            async with self._steadily():
+                return await self._in_thread(lambda: seat.split(text))
+        with _told():
+            return seat.split(text)
 
     async def _query_one(self, text: str) -> None:
         word = word_of(text)
@@ -345,9 +354,9 @@ class Client:
         refuse_if_failed(word, self._status)
         described = _EMPTY
         if word is None:  # an empty word stands for an empty statement from here on
-            given, seat = types_on_wire.kinds_given(message.param_types), self._used_seat()
+            given = types_on_wire.kinds_given(message.param_types)
             with self._admitted():
-                found = await self._in_thread(lambda: _prepared(seat, message.query, given))
+                found = await self._prepared(text, given)
             text, described = found or ("", _EMPTY)
             word = None if found else ""
         oids = [*message.param_types, *[0] * len(described.parameters)][:len(described.parameters)]
@@ -355,6 +364,21 @@ class Client:
                       for oid, kind in zip(oids, described.parameters, strict=True))
         self._held.hold_statement(message.statement, PreparedOnWire(text=text, word=word, described=described, oids=known))
         self._packets.send(ParseComplete())
+
+    async def _prepared(self, text: str, given: Sequence[str | None]) -> tuple[str, Described] | None:
+        """The one statement of a text, and what it takes and gives; None where the text is empty. Raises RefusedOnWire."""
+        statements, seat = await self._split(text), self._used_seat()
+        if len(statements) > 1:
+            raise RefusedOnWire("cannot insert multiple commands into a prepared statement", sqlstate="42601")
+        if not statements:
+            return None
+        statement, = statements
+        async with self._steadily():
+            with _told():
+                described = await seat.described_lately(statement, given)
+            if described is None:
+                described = await self._in_thread(lambda: seat.describe(statement, given))
+        return statement, described
 
     def _bind(self, message: Bind) -> None:
         statement = self._held.statement(message.statement)
@@ -443,38 +467,45 @@ class Client:
         """Execute a statement, and have its first rows encoded. Notices are sent."""
         seat = self._used_seat()
 
-        def executed() -> tuple[Outcome, _Rows]:
-            outcome = seat.execute(text, parameters)
+        def begun(outcome: Outcome) -> tuple[Outcome, _Rows]:
             if portal is not None and not same_columns(outcome.columns, portal.statement.described.columns):
                 raise RefusedOnWire("the columns of the statement have changed since it was prepared", sqlstate="0A000")
             formats = portal.formats if portal is not None else (0,) * len(outcome.columns or ())
             return outcome, _encoded(outcome, formats, _least(most))
 
-        async with self._at_work():
-            outcome, rows = await self._in_thread(executed)
+        async with self._steadily(), self._at_work():
+            with _told():
+                shown = await seat.shown_lately(text, parameters)
+                made = begun(shown) if shown is not None and operator.length_hint(shown.rows) <= _FEW else None
+            if made is None:
+                made = await self._in_thread(lambda: begun(shown or seat.execute(text, parameters)))
+            outcome, rows = made
         if portal is not None:
             portal.outcome = outcome
         self._packets.send(*notices_of(outcome.notices))
         return outcome, rows
 
     async def _rows(self, outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
-        async with self._at_work():
+        async with self._steadily(), self._at_work():
             return await self._in_thread(lambda: _encoded(outcome, formats, most))
+
+    def _steadily(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """A context that takes a multiple of a time, where the owner wants that."""
+        return at_a_multiple(self._limits.pace_seconds)
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> AsyncGenerator[None]:
         """A context in which a statement runs that can be interrupted; it is, some time after its client has left."""
-        async def watch() -> None:
-            await self._packets.left()
-            await asyncio.sleep(self._limits.left_seconds)
-            self.cancel()
-
-        self._working, watching = True, asyncio.create_task(watch())
+        loop = asyncio.get_running_loop()
+        late: list[asyncio.TimerHandle] = []
+        self._working = True
         try:
-            yield
+            with self._packets.watched(lambda: late.append(loop.call_later(self._limits.left_seconds, self.cancel))):
+                yield
         finally:
             self._working = False
-            watching.cancel()
+            for timer in late:
+                timer.cancel()
 
     async def _send(self, rows: _Rows) -> bool:
         """Whether more may follow."""
@@ -484,7 +515,11 @@ class Client:
 
     async def _in_thread(self, work: Callable[[], Made]) -> Made:
         """Raises RefusedOnWire: for whatever else the work raises, one in words that say nothing of it."""
-        return await self._serving.run(lambda: _told(work))
+        def told() -> Made:
+            with _told():
+                return work()
+
+        return await self._serving.run(told)
 
     @contextlib.contextmanager
     def _admitted(self, *, again: bool = False) -> Iterator[None]:
@@ -534,14 +569,6 @@ def _least(most: int | None) -> int:
     return _BATCH_ROWS if most is None else min(most, _BATCH_ROWS)
 
 
-def _prepared(seat: Seat, text: str, given: Sequence[str | None]) -> tuple[str, Described] | None:
-    """The one statement of a text, and what it takes and gives; None where the text is empty. Raises RefusedOnWire."""
-    statements = seat.split(text)
-    if len(statements) > 1:
-        raise RefusedOnWire("cannot insert multiple commands into a prepared statement", sqlstate="42601")
-    return (statements[0], seat.describe(statements[0], given)) if statements else None
-
-
 def _described_row(columns: Sequence[ColumnOnWire], formats: Sequence[int]) -> RowDescription:
     return RowDescription(fields=[
         FieldDescription(name=clean(column.name), type_oid=types_on_wire.OIDS[column.kind], format_code=form,
@@ -549,9 +576,11 @@ def _described_row(columns: Sequence[ColumnOnWire], formats: Sequence[int]) -> R
         for column, form in zip(columns, formats, strict=True)])
 
 
-def _told(work: Callable[[], Made]) -> Made:
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """A context that raises RefusedOnWire: for whatever else is raised in it, one in words that say nothing of it."""
     try:
-        return work()
+        yield
     except RefusedOnWire:
         raise
     except Exception:  # its text and its chain may depend on the data

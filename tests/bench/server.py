@@ -5,8 +5,8 @@
 
 `dpsql serve` is run over a generated database, with its ledger on the disk of `--data`; clients are sockets of one process, each
 of which asks the next statement when it has its answer. Statements are new (no two have the same value of weight), or all of them
-were answered before and are asked for the second time (stored) or for the third time and more (shown lately); simple messages, or
-those of the extended protocol with a parameter: prepared once, or parsed each time. A commit is a wait for the disk, by the
+were answered before and are asked for the second time (shown the second time) or for the third time and more (shown lately);
+simple messages, or those of the extended protocol with a parameter: prepared once, or parsed each time. A commit is a wait for the disk, by the
 records of the anchor, which are one for each. All on one machine: answers a second are of what is left of it, CPU hardly depends
 on that.
 
@@ -182,7 +182,7 @@ def lines(server: Server, number: int, each: int) -> Iterator[list[str]]:
     for at, (name, sql, mode) in enumerate((("count", COUNT, simple), ("count, parsed each time", COUNT, "extended"),
                                             ("count, prepared", COUNT, "prepared"), ("counts and sums by year", SUMS, simple))):
         asked = range(at * each, (at + 1) * each)
-        yield clients.ask(f"stored: {name}", [sql], asked, mode)
+        yield clients.ask(f"shown the second time: {name}", [sql], asked, mode)
         yield clients.ask(f"shown lately: {name}", [sql], [*asked] * 8, mode)
     tenth = [first + at // 10 if at % 10 == 0 else at % each for at in range(2 * each)]
     yield clients.ask("mixed: one count in ten is new", [COUNT], tenth, simple)

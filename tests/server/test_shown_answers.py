@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -12,22 +14,27 @@ from typing import Any
 
 import pytest
 from support import worlds
-from support.grammar_sentences import accepted
+from support.golden.comparison import FOLDER, texts
+from support.grammar_sentences import accepted, values
 from support.sessions import open_ledger, reader_of, session_of
 from support.vaults import remote, vault_of
 
 from dpsql.catalog.price import Price
 from dpsql.dbapi import Connection
-from dpsql.errors import OperationalError
+from dpsql.errors import Error, OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server import seat as seats
 from dpsql.server.answers_on_wire import OutcomeOnWire, RefusedOnWire
 from dpsql.server.seat import ConnectionSeat
 from dpsql.server.shown_answers import MOST_OF_ONE, LatelyShown, ShownToAccounts, key_of
+from dpsql.server.types_on_wire import BINARY
+from dpsql.server.types_on_wire import TEXT as AS_TEXT
+from dpsql.server.wire import _encoded
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 
 TEXT = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+EVERY = 6  # of the accepted statements, so that this takes seconds
 Open = Callable[..., ConnectionSeat]
 
 
@@ -55,10 +62,21 @@ def taken(found: OutcomeOnWire) -> tuple[Any, ...]:
     return found.tag, found.columns, list(found.rows), found.notices
 
 
-def without_planning(seat: ConnectionSeat, monkeypatch: pytest.MonkeyPatch, text: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:
-    with monkeypatch.context() as nothing:
-        nothing.setattr(seats, "read_setting", lambda *given: pytest.fail("this was planned"))
-        return taken(seat.execute(text, parameters))
+def shown(seat: ConnectionSeat, text: str, parameters: Sequence[object] = ()) -> tuple[Any, ...] | None:
+    found = asyncio.run(seat.shown_lately(text, parameters))
+    return None if found is None else taken(found)
+
+
+def ask(seat: ConnectionSeat, text: str, parameters: Sequence[object] = ()) -> tuple[Any, ...]:
+    """As the wire asks."""
+    return shown(seat, text, parameters) or taken(seat.execute(text, parameters))
+
+
+def on_wire(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All that a client is sent of it, in text and in binary."""
+    tag, columns, rows, notices = found
+    return tag, columns, notices, [_encoded(OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=notices), (form,) * len(columns), 10**6)
+                                   for form in (AS_TEXT, BINARY)]
 
 
 def cost(found: tuple[Any, ...]) -> str:
@@ -68,71 +86,128 @@ def cost(found: tuple[Any, ...]) -> str:
 @pytest.mark.parametrize(("text", "parameters"), [
     (TEXT, ()), ("SELECT COUNT(*) FROM people WHERE age > $1", (30,)), (f"SELECT MAX(n) FROM ({TEXT}) AS t", ()),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) AVG(age) AS mean FROM people", ())])
-def test_what_is_asked_again_is_shown_again(text: str, parameters: tuple[object, ...], opened: Open, ledger: Ledger,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_asked_again_is_shown_again(text: str, parameters: tuple[object, ...], opened: Open, ledger: Ledger) -> None:
     seat = opened("ada")
-    first, second = (taken(seat.execute(text, parameters)) for _ in range(2))
-    events = ledger.events
-    assert cost(first).startswith("cost: ε") and cost(second) == "cost: nothing, as this was answered before"
-    other = opened("ada")
-    for asked in (seat, seat, other):
-        assert without_planning(asked, monkeypatch, text, parameters) == second
-    assert second[:3] == first[:3] and ledger.events == events
+    assert shown(seat, text, parameters) is None
+    first, events = taken(seat.execute(text, parameters)), ledger.events
+    assert cost(first).startswith("cost: ε")
+    second = shown(seat, text, parameters)
+    assert second is not None and second[:3] == first[:3] and cost(second) == "cost: nothing, as this was answered before"
+    assert taken(seat.execute(text, parameters)) == second == shown(seat, text, parameters) == shown(opened("ada"), text, parameters)
+    assert ledger.events == events
 
 
-def test_columns_are_shown_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def kept_as_stored(seat: ConnectionSeat, texts: Iterable[str]) -> int:
+    """How many of these statements are shown the second time, all of them as they are read from the ledger."""
+    checked = 0
+    for text in texts:
+        try:
+            statement = parse(text)
+            given = [*values(statement.parameters).values()] if isinstance(statement, Query) and statement.parameters else []
+            taken(seat.execute(text, given))
+        except (Error, RefusedOnWire, TypeError):
+            continue
+        again = shown(seat, text, given)
+        stored = taken(seat.execute(text, given)) if isinstance(statement, Query) else None
+        is_stored = stored is not None and [notice.text for notice in stored[3]][:1] == [seats.STORED]
+        assert (again is not None) == (is_stored and seats.names_policy_alone(statement, seat._connection.session.catalog)), text
+        if again is not None and stored is not None:
+            assert on_wire(again) == on_wire(stored), text
+            checked += 1
+    return checked
+
+
+def test_an_answer_is_shown_the_second_time_as_it_is_stored(opened: Open) -> None:
+    assert kept_as_stored(opened("ada"), accepted()[::EVERY]) > 50
+
+
+@pytest.mark.slow
+def test_every_answer_is_shown_the_second_time_as_it_is_stored(opened: Open) -> None:
+    assert kept_as_stored(opened("ada"), (*accepted(), *texts(FOLDER / "answers.sql"), *texts(FOLDER / "subqueries.sql"))) > 300
+
+
+def test_columns_are_told_again(opened: Open) -> None:
     seat, text = opened("ada"), "SELECT COUNT(*) FROM people WHERE age > $1"
     first = seat.describe(text, [None])
-    monkeypatch.setattr(seats, "read_setting", lambda *given: pytest.fail("this was planned"))
-    assert seat.describe(text, [None]) == first and first.parameters == ("BIGINT",)
-    with pytest.raises(pytest.fail.Exception):
-        seat.describe(text, ["DOUBLE"])
+    assert asyncio.run(seat.described_lately(text, [None])) == first and first.parameters == ("BIGINT",)
+    assert asyncio.run(seat.described_lately(text, ["DOUBLE"])) is None
 
 
 def test_nobody_is_shown_what_another_account_was_shown(opened: Open, ledger: Ledger) -> None:
     ada, eve = opened("ada"), opened("eve")
-    shown = [taken(ada.execute(TEXT, ())) for _ in range(3)]
+    found = [ask(ada, TEXT) for _ in range(3)]
     events = ledger.events
-    found = taken(eve.execute(TEXT, ()))
-    assert cost(found).startswith("cost: ε") and ledger.events == events + 2, "a charge and an answer of their own"
-    assert found[2] != shown[0][2]
+    other = ask(eve, TEXT)
+    assert cost(other).startswith("cost: ε") and ledger.events == events + 2, "a charge and an answer of their own"
+    assert other[2] != found[0][2]
 
 
 def test_other_terms_values_and_data_are_other_answers(opened: Open, ledger: Ledger) -> None:
     seat, text = opened("ada"), "SELECT COUNT(*) FROM people WHERE age > $1"
     for _ in range(3):
-        seat.execute(text, (30,))
-    for asked in (lambda: seat.execute(text, (31,)), lambda: opened("ada", "v2").execute(text, (30,)),
-                  lambda: (seat.execute("SET epsilon = 0.5", ()), seat.execute(text, (30,)))[1]):
+        ask(seat, text, (30,))
+    for asked in (lambda: ask(seat, text, (31,)), lambda: ask(opened("ada", "v2"), text, (30,)),
+                  lambda: (ask(seat, "SET epsilon = 0.5"), ask(seat, text, (30,)))[1]):
         events = ledger.events
-        assert cost(taken(asked())).startswith("cost: ε") and ledger.events == events + 2
+        assert cost(asked()).startswith("cost: ε") and ledger.events == events + 2
 
 
 def test_whoever_may_not_ask_any_more_is_shown_nothing(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     seat = opened("ada")
-    for _ in range(3):
-        seat.execute(TEXT, ())
+    seat.execute(TEXT, ())
+    seat.describe(TEXT, ())
+    assert shown(seat, TEXT) is not None
 
-    def removed() -> None:
+    async def removed() -> None:
         raise OperationalError("the user was removed or has another password", code="user")
 
-    monkeypatch.setattr(seat._connection.session.kernel, "check", removed)
+    monkeypatch.setattr(seat._connection.session.kernel, "check_meanwhile", removed)
     with pytest.raises(RefusedOnWire):
-        seat.execute(TEXT, ())
+        shown(seat, TEXT)
     with pytest.raises(RefusedOnWire):
-        seat.describe(TEXT, [])
+        asyncio.run(seat.described_lately(TEXT, []))
 
 
 def test_data_that_change_meanwhile_are_asked_anew(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """The vault tells another version at the next statement: what was shown before is no answer any more."""
     seat = opened("ada")
-    for _ in range(3):
-        seat.execute(TEXT, ())
+    seat.execute(TEXT, ())
     kernel: Any = seat._connection.session.kernel
-    monkeypatch.setattr(kernel, "check", lambda: setattr(kernel, "version", "v2"))
-    monkeypatch.setattr(seats, "read_setting", lambda *given: (_ for _ in ()).throw(OperationalError("planned", code="planned")))
-    with pytest.raises(RefusedOnWire, match="planned"):
-        seat.execute(TEXT, ())
+
+    async def changed() -> None:
+        kernel.version = "v2"
+
+    assert shown(seat, TEXT) is not None
+    monkeypatch.setattr(kernel, "check_meanwhile", changed)
+    assert shown(seat, TEXT) is None
+
+
+def test_a_vault_that_is_gone_ends_the_connection(opened: Open) -> None:
+    seat = opened("ada")
+    seat.execute(TEXT, ())
+    channel = seat._connection.session.kernel._channel  # type: ignore[attr-defined]
+    channel._vault.shutdown(socket.SHUT_RDWR)
+    for _ in range(2):
+        with pytest.raises(RefusedOnWire) as told:
+            shown(seat, TEXT)
+        assert told.value.sqlstate == "08003"
+
+
+def test_a_check_that_is_given_up_leaves_no_answer_behind(opened: Open) -> None:
+    """It would be taken for that of the next call."""
+    seat = opened("ada")
+    seat.execute(TEXT, ())
+    channel = seat._connection.session.kernel._channel  # type: ignore[attr-defined]
+
+    async def given_up() -> None:
+        asked = asyncio.create_task(seat.shown_lately(TEXT, ()))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait({asked})
+        assert asked.cancelled()
+
+    asyncio.run(given_up())
+    assert channel._vault.fileno() == -1
 
 
 def test_tables_of_an_account_are_not_kept(opened: Open) -> None:
@@ -140,9 +215,9 @@ def test_tables_of_an_account_are_not_kept(opened: Open) -> None:
     seat, text = opened("ada"), "SELECT sex, COUNT(*) FROM made GROUP BY sex"
     seat.execute("CREATE SYNTHETIC TABLE made AS SELECT sex FROM people", ())
     for _ in range(3):
-        seat.execute(text, ())
+        ask(seat, text)
     seat.execute("SELECT city, COUNT(*) FROM clinics GROUP BY city", ())
-    assert seat._shown.answers.size == 0
+    assert seat._shown is not None and seat._shown.answers.size == 0
 
 
 def test_values_are_told_apart(opened: Open) -> None:
@@ -168,21 +243,3 @@ def test_memory_is_bounded() -> None:
     large = LatelyShown[int]()
     large.keep(1, 1, MOST_OF_ONE + 1)
     assert large.find(1) is None
-
-
-PROBES = ["SELECT * FROM people LIMIT 0", "SELECT * FROM people WHERE (1 = 0)", "SELECT * FROM people WHERE FaLsE", "SELECT a FROM t limit/**/0",
-          "SELECT * FROM (SELECT sex FROM people) AS t WHERE 1 <> 1", "SELECT * FROM people WHERE 0 != 0 AND age > 3", "SELECT * FROM people WHERE 1 == 2"]
-
-
-def test_a_text_that_may_be_no_probe_is_none() -> None:
-    """It would be charged."""
-    checked = 0
-    for text in (*accepted(), *PROBES):
-        try:
-            statement = parse(text)
-        except Exception:
-            continue
-        if isinstance(statement, Query) and seats.has_no_row(statement.tree):
-            assert seats.may_be_probe(text), text
-            checked += 1
-    assert checked >= len(PROBES) and not seats.may_be_probe("SELECT COUNT(*) FROM people WHERE age < 30")

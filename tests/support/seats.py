@@ -30,6 +30,12 @@ class ScriptedSeat:
     def split(self, text: str) -> list[str]:
         return [part for part in text.split(";") if part.strip()]
 
+    async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
+        return None
+
+    async def shown_lately(self, text: str, parameters: Sequence[object]) -> Outcome | None:
+        return None
+
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         kinds = {int(number): kind for number, kind in PARAMETER.findall(text)}
         stated = dict(enumerate((kind for kind in given), start=1))

@@ -20,6 +20,8 @@ def ends_whole(text: str) -> bool:
 
 def split(text: str) -> list[str]:
     """The statements of a text, separated by semicolons outside comments and quotes. Empty ones are left out."""
+    if ";" not in text and text.strip()[:1].isalpha():  # one for sure, whose words need not be told apart for that
+        return [text.strip()]
     try:
         tokens = Words(dialect=DuckDB()).tokenize(text)
     except TokenError:

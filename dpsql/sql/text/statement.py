@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
+from dpsql.cached import cached_property
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Span
 
@@ -43,7 +44,7 @@ class Goal:
         return self.amount if self.of is None else self.amount * self.of / 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Query:
     """A SELECT, as sqlglot's tree, with its OPTIONS and the accuracy that is asked for.
 
@@ -62,10 +63,24 @@ class Query:
     def shows_ends(self) -> bool:
         return self.errors is not None and self.errors.value is True
 
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that it names, without those that it makes in WITH."""
+        found = [*self.tree.find_all(exp.CTE, exp.Table)]
+        made = {part.alias.lower() for part in found if isinstance(part, exp.CTE)}
+        return tuple(part.name for part in found if isinstance(part, exp.Table) and (
+            part.name.lower() not in made or _defines(part)))
+
     @property
     def all_options(self) -> tuple[Option, ...]:
         """What stands in its clause of options."""
         return self.options if self.errors is None else (*self.options, self.errors)
+
+
+def _defines(table: exp.Expr) -> bool:
+    """Whether a table is read to make one of the same name: WITH t AS (SELECT * FROM t) ..."""
+    around = table.find_ancestor(exp.CTE)
+    return around is not None and around.alias.lower() == table.name.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
