@@ -59,9 +59,9 @@ from dpsql.server.held_statements import HeldStatements, PortalOnWire, PreparedO
 from dpsql.server.login_delays import FailedLogins
 from dpsql.server.packets import Gone, clean, error_of, notices_of, violated
 from dpsql.server.server_limits import AccountUse, ServerLimits
-from dpsql.server.steady_answers import at_a_multiple
 from dpsql.server.shown_answers import CELL
 from dpsql.server.startup import Startup
+from dpsql.server.steady_answers import at_a_multiple
 from dpsql.server.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
 
 LOG = logging.getLogger("dpsql.server")
