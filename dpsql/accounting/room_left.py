@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.accounting.cost import NANO, Charge, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 
 MOST = 2**60  # in units of the ledger: more than any budget
-MOST_UNASKED = Decimal("0.2")  # of what is left: whoever is about to spend more at once is asked whether they want to
 
 
 def share_spent(limit: Limit, spent: Charge) -> Fraction:

@@ -12,7 +12,7 @@ from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.accounting.reports import tight_epsilon
-from dpsql.accounting.room_left import MOST_UNASKED, epsilon_left, rho_left, share_spent, times_left
+from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.answers.bars import BAR_STYLE, bars
 from dpsql.answers.html_page import fragment, paragraph
 from dpsql.catalog.price import LEAST, Price, short
@@ -97,11 +97,6 @@ def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | Non
     """The greatest part of what is left of an account that a charge would take; None where one of them has no room for it."""
     shares = [account.share_of_rest(due) for account in accounts]
     return None if None in shares else max([share for share in shares if share is not None], default=Fraction(0))
-
-
-def takes_much(share: Fraction | None) -> bool:
-    """Whether this part of what is left is so much that a person should be asked first."""
-    return share is not None and share > Fraction(MOST_UNASKED)
 
 
 def left_in_words(accounts: Iterable[BudgetLine], everybody: str = ALL) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dpsql.accounting.room_left import MOST_UNASKED
+from dpsql.answers.confirming import MOST_UNASKED
 from dpsql.cli.arguments import Commands, add_place, add_terms, number
 from dpsql.cli.inputs import connected
 from dpsql.cli.statements import answer_all
