@@ -12,7 +12,7 @@ from dpsql.demo.folder import BUDGET, export
 
 BY_HEALTH = "SELECT health, COUNT(*) FROM people GROUP BY health"
 WITH_VALUES = "SELECT COUNT(*) FROM people WHERE income > :least AND female = :women"
-COSTLY = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(*) FROM people"
+COSTLY = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(*) FROM people WHERE income > ?"
 TOO_WIDE = "return document.documentElement.scrollWidth - innerWidth"
 
 
@@ -60,7 +60,12 @@ def values(page: OtherPage) -> None:
 
 
 def question(page: OtherPage) -> None:
+    """From a field, whose Enter must not be the answer as well."""
     page.write(COSTLY)
+    page.wait("#parameters label", "? 1 number")
+    page.click("#parameters input")
+    page.press("5")
+    page.wait("#price", "ε = 2")
     page.press(page.keys.ENTER, control=True)
     page.wait("dialog", "of what is left")
     assert page.script("return document.activeElement.textContent").startswith("Run it")

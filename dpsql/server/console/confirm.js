@@ -3,7 +3,7 @@
 import {element} from "./elements.js";
 import {percent} from "./left.js";
 
-const UNSEEN = 400; // milliseconds in which Enter is still that of before, and answers nothing
+const UNSEEN = 400; // milliseconds in which a key is still that of before, and runs nothing
 
 /**
  * Whether the statement is to be run at this price. Enter says yes, Escape no.
@@ -11,16 +11,14 @@ const UNSEEN = 400; // milliseconds in which Enter is still that of before, and 
  */
 export function confirmed({cost, share, accounts}) {
   const opened = performance.now();
-  const close = (answer) => () => dialog.close(answer);
+  const run = () => performance.now() - opened >= UNSEEN && dialog.close("run");
   const dialog = element(
     "dialog",
     {
       class: "card",
       "aria-labelledby": "confirm-title",
       "aria-describedby": "confirm-cost",
-      onkeydown: (event) => {
-        if (event.key === "Enter" && (event.repeat || performance.now() - opened < UNSEEN)) event.preventDefault();
-      },
+      onkeydown: (event) => event.key === "Enter" && event.repeat && event.preventDefault(),
     },
     element("h2", {id: "confirm-title"}, "Run it at this price?"),
     element(
@@ -46,8 +44,8 @@ export function confirmed({cost, share, accounts}) {
     element(
       "div",
       {class: "actions"},
-      element("button", {type: "button", class: "first", autofocus: true, onclick: close("run")}, "Run it ", kbd("Enter")),
-      element("button", {type: "button", onclick: close("")}, "Do not run it ", kbd("Esc")),
+      element("button", {type: "button", class: "first", autofocus: true, onclick: run}, "Run it ", kbd("Enter")),
+      element("button", {type: "button", onclick: () => dialog.close("")}, "Do not run it ", kbd("Esc")),
     ),
   );
   document.body.append(dialog);

@@ -111,7 +111,9 @@ class Field {
         });
     this.input.setAttribute("aria-describedby", `${id}-fault`);
     this.input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault(); // or else Firefox would have the same key answer a question that is asked back
+      run();
     });
     this.fault = element("span", {id: `${id}-fault`, class: "fault"});
     this.place = element(
