@@ -79,7 +79,7 @@ export function askPage(publicWords) {
     const now = await inTurn(question.now);
     const given = now.answer?.parameters === null ? null : {parameters: now.answer?.parameters ?? [], words: fields.words()};
     if (given === null) {
-      stop("Not run: a value is missing");
+      stop("Not run: a value is missing or wrong");
       fields.demand();
       return price();
     }
