@@ -93,6 +93,12 @@ class BudgetLine:
                       "rho": None if most.rho is None else most.rho / NANO, "delta": most.delta / ATTO}}
 
 
+def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | None:
+    """The greatest part of what is left of an account that a charge would take; None where one of them has no room for it."""
+    shares = [account.share_of_rest(due) for account in accounts]
+    return None if None in shares else max([share for share in shares if share is not None], default=Fraction(0))
+
+
 def left_in_words(accounts: Iterable[BudgetLine], everybody: str = ALL) -> str:
     """What is left in each account, by whose it is."""
     return "; ".join(f"{account.whose or everybody}: {account.left()}" for account in accounts)

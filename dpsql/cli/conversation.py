@@ -18,7 +18,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from dpsql.answers.listings import price_in_words
-from dpsql.answers.spending import percent
+from dpsql.answers.spending import percent, share_of_rest
 from dpsql.cli.completion import PublicWords
 from dpsql.cli.faults import said
 from dpsql.cli.show import show
@@ -145,9 +145,8 @@ class Conversation:
 
     def _is_wanted(self, due: Charge) -> bool:
         """Whether a charge is small, or the person agrees to it. Where an account has no room, that is left to the refusal."""
-        shares = [account.share_of_rest(due) for account in accounts_of(self.connection.session)]
-        share = max((share for share in shares if share is not None), default=Fraction(0))
-        if None in shares or share <= Fraction(self.options.confirm):
+        share = share_of_rest(accounts_of(self.connection.session), due)
+        if share is None or share <= Fraction(self.options.confirm):
             return True
         try:
             told = f"This costs {price_in_words(due)}, which is {float(100 * share):.3g} % of what is left."

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from decimal import Decimal
 
+from dpsql.answers.confirming import MOST_UNASKED
 from dpsql.cli.arguments import Commands, add_place, add_terms, number
 from dpsql.cli.inputs import connected
 from dpsql.cli.statements import answer_all
 from dpsql.errors import OperationalError
-
-MOST_UNASKED = Decimal("0.2")  # of what is left
 
 
 def add(commands: Commands) -> None:

@@ -7,7 +7,6 @@ term of the glossary that an earlier one has not explained.
 from __future__ import annotations
 
 import difflib
-import re
 import sys
 from pathlib import Path
 
@@ -34,12 +33,6 @@ def page(topic: str) -> str:
 def summary(topic: str) -> str:
     """What a page is for: the sentence below its title, in one line."""
     return " ".join(page(topic).split("\n\n")[1].split())
-
-
-def points(topic: str) -> list[str]:
-    """The points of the first list of a page, without marks."""
-    listed = next(part for part in page(topic).split("\n\n") if part.startswith("* "))
-    return [re.sub(r"[*`]|\]\([^)]*\)|\[", "", " ".join(point.split())) for point in listed.removeprefix("* ").split("\n* ")]
 
 
 def contents() -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from sqlglot import exp
@@ -32,21 +34,51 @@ UNKNOWN = "VARCHAR"  # of a parameter that any kind fits, as in PostgreSQL
 
 
 def describe_with(statement: Statement, text: str, given: Sequence[str | None], connection: Connection) -> Described:
-    """The kinds of the parameters of a statement, and its columns. Kinds that are given are kept. Raises a located
-    `errors.Error` if the statement is wrong whatever the values are."""
+    """The kinds of the parameters of a client's statement, which have numbers, and its columns. Kinds that are given are kept.
+    Raises a located `errors.Error` if the statement is wrong whatever the values are."""
     count = count_of(statement)
-    stated = [*given[:count], *[None] * (count - len(given))]
-    likely = likely_kinds(statement, connection.session.catalog)
+    names = names_of(statement)
+    if is_by_name(names):
+        names = tuple(str(at + 1) for at in range(count))
+    return _described(Unvalued(text=text, names=names, by_name=False, connection=connection), statement,
+                      [*given[:count], *[None] * (count - len(given))])
+
+
+def described_by_name(statement: Statement, text: str, connection: Connection) -> tuple[dict[str, str], Described]:
+    """The same of a statement whose parameters may have names: the kind of each by its name (`names_of`), and its columns."""
+    names = names_of(statement)
+    asked = Unvalued(text=text, names=names, by_name=is_by_name(names), connection=connection)
+    found = _described(asked, statement, [None] * len(names))
+    return dict(zip(names, found.parameters, strict=True)), found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unvalued:
+    """A statement whose values are not known yet. They are given by the `names` of its parameters, or in their order."""
+
+    text: str
+    names: tuple[str, ...]
+    by_name: bool
+    connection: Connection
+
+    def columns(self, values: Sequence[object]) -> tuple[ColumnOnWire, ...]:
+        """The columns of its answer with these values. Raises a located `errors.Error`."""
+        given: Any = dict(zip(self.names, values, strict=True)) if self.by_name else values
+        return columns_of(self.text, given, self.connection)
+
+
+def _described(asked: Unvalued, statement: Statement, stated: Sequence[str | None]) -> Described:
+    likely = likely_kinds(statement, asked.connection.session.catalog)
     kinds: list[str | None] = list(stated)
     values: list[object] = [None if kind is None else TRIED[kind][0] for kind in stated]
-    for at in range(count):
-        kinds[at], values[at] = _first_that_fits(text, values, at, _tried(stated[at], likely.get(at)), connection)
+    for at, name in enumerate(asked.names):
+        kinds[at], values[at] = _first_that_fits(asked, values, at, _tried(stated[at], likely.get(name)))
         if stated[at] == NUMERIC:
-            kinds[at] = _kind_of_numeric(text, values, at, connection)
-    return Described(parameters=tuple(kind or UNKNOWN for kind in kinds), columns=columns_of(text, values, connection))
+            kinds[at] = _kind_of_numeric(asked, values, at)
+    return Described(parameters=tuple(kind or UNKNOWN for kind in kinds), columns=asked.columns(values))
 
 
-def columns_of(text: str, values: Sequence[Any], connection: Connection) -> tuple[ColumnOnWire, ...]:
+def columns_of(text: str, values: Sequence[Any] | Mapping[str, Any], connection: Connection) -> tuple[ColumnOnWire, ...]:
     """The columns that the answer of a statement will have. Raises a located `errors.Error`."""
     return tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in describe(text, connection.session, values))
 
@@ -56,14 +88,14 @@ def kind_of(column: DescribedColumn | AnswerColumn) -> str:
     return "HUGEINT" if column.wide else column.type.value
 
 
-def _kind_of_numeric(text: str, values: Sequence[object], at: int, connection: Connection) -> str:
+def _kind_of_numeric(asked: Unvalued, values: Sequence[object], at: int) -> str:
     """Which numbers a parameter takes that a client states to be numeric: whole ones as such and others as doubles, where that
     makes no other columns, as in age > $1; else one of the two. A double would not hold all numbers of 64 bits."""
     found: dict[str, tuple[ColumnOnWire, ...]] = {}
     for kind in ("BIGINT", "DOUBLE"):
         for value in TRIED[kind]:
             with contextlib.suppress(Error):
-                found.setdefault(kind, columns_of(text, [*values[:at], value, *values[at + 1:]], connection))
+                found.setdefault(kind, asked.columns([*values[:at], value, *values[at + 1:]]))
     return NUMERIC if len(found) == 2 and len({*found.values()}) == 1 else "DOUBLE" if "DOUBLE" in found else "BIGINT"
 
 
@@ -73,14 +105,14 @@ def _tried(stated: str | None, likely: str | None) -> Iterator[tuple[str, object
     return ((kind, value) for kind in kinds for value in TRIED[kind])
 
 
-def _first_that_fits(text: str, values: list[object], at: int, tried: Iterator[tuple[str, object]],
-                     connection: Connection) -> tuple[str, object]:
+def _first_that_fits(asked: Unvalued, values: list[object], at: int,
+                     tried: Iterator[tuple[str, object]]) -> tuple[str, object]:
     """A kind and a value for one parameter, with which the statement is accepted beside the values of the others; NULL where
     these are not known yet. Raises the error of the first one where none is, which is the statement's own."""
     first: Error | None = None
     for kind, value in tried:
         try:
-            connection.describe(text, [*values[:at], value, *values[at + 1:]])
+            asked.columns([*values[:at], value, *values[at + 1:]])
         except Error as fault:
             if is_of_statement(fault):
                 raise
@@ -103,11 +135,29 @@ def is_of_statement(fault: Error) -> bool:
 
 
 def count_of(statement: Statement) -> int:
-    """The number of positional parameters."""
-    names = dict.fromkeys(name for query in queries_of(statement) for name in query.parameters)
+    """The number of parameters that have none but numbers, or are marked by ?. Raises SqlError where one has a name."""
+    names = names_of(statement)
     if any(not name.startswith("?") and not name.isdigit() for name in names):
         raise SqlError("the parameters of a statement of a client are numbered", code="parameter", try_="$1, $2")
     return max((int(name) for name in names if name.isdigit()), default=len(names))
+
+
+def names_of(statement: Statement) -> tuple[str, ...]:
+    """The names of the parameters of a statement, in order: ``1`` of $1, ``least`` of :least and $least, and ``?1``, ``?2`` and
+    so on of each ?."""
+    return tuple(dict.fromkeys(name for _, named in _parameters_of(statement) for name in named.values()))
+
+
+def is_by_name(names: Sequence[str]) -> bool:
+    """Whether the values of parameters with these names are given by name: not those of ?, which only have an order."""
+    return not all(name.startswith("?") for name in names)
+
+
+def _parameters_of(statement: Statement) -> Iterator[tuple[Query, Mapping[str, str]]]:
+    """Each query of a statement, with the names of its parameters: where ? are counted in the query, and where in all of them."""
+    marks = count(1)
+    for query in queries_of(statement):
+        yield query, {name: f"?{next(marks)}" if name.startswith("?") else name for name in dict.fromkeys(query.parameters)}
 
 
 def queries_of(statement: Statement) -> Iterator[Query]:
@@ -125,25 +175,25 @@ def queries_of(statement: Statement) -> Iterator[Query]:
                 yield check.query
 
 
-def likely_kinds(statement: Statement, catalog: Catalog) -> dict[int, str]:
-    """For parameters that stand beside a column, as in age > $1, its type; they are tried with that first, so that a value of it
-    is not rounded."""
+def likely_kinds(statement: Statement, catalog: Catalog) -> dict[str, str]:
+    """For parameters that stand beside a column, as in age > $1, its type, by their names; they are tried with that first, so
+    that a value of it is not rounded."""
     types: dict[str, set[str]] = {}
     for table in catalog.tables.values():
         for column in table.columns.values():
             types.setdefault(column.name.lower(), set()).add(column.type.value)
-    found: dict[int, str] = {}
-    for query in queries_of(statement):
-        order = list(dict.fromkeys(query.parameters))
+    found: dict[str, str] = {}
+    for query, named in _parameters_of(statement):
         for node in query.tree.find_all(exp.Column):
-            name = parameter_of(node)
-            at = -1 if name is None else int(name) - 1 if name.isdigit() else order.index(name)
+            name = named.get(parameter_of(node) or "")
+            if name is None:
+                continue
             if isinstance(node.parent, exp.Quantile | exp.PercentileCont | exp.PercentileDisc | exp.ApproxQuantile):
-                found.setdefault(at, "DOUBLE")
-            if name is None or not isinstance(node.parent, exp.Predicate | exp.Binary):
+                found.setdefault(name, "DOUBLE")
+            if not isinstance(node.parent, exp.Predicate | exp.Binary):
                 continue
             beside = {kind for other in node.parent.iter_expressions() if isinstance(other, exp.Column)
                       for kind in types.get(other.name.lower(), ())}
             if len(beside) == 1:
-                found.setdefault(at, beside.pop())
+                found.setdefault(name, beside.pop())
     return found

@@ -15,10 +15,10 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from dpsql import guides
 from dpsql.answers.answer import Answer
+from dpsql.answers.confirming import takes_much
 from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
-from dpsql.answers.spending import ALL, BudgetLine, Spending, left_in_words
+from dpsql.answers.spending import ALL, BudgetLine, Spending, left_in_words, share_of_rest
 from dpsql.catalog.model import Catalog, Table
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
@@ -26,7 +26,7 @@ from dpsql.engine.stored_models import models
 from dpsql.engine.synthesizing import beside
 from dpsql.errors import OperationalError
 from dpsql.extras import extra
-from dpsql.server.described import describe_with
+from dpsql.server.described import described_by_name, names_of
 from dpsql.server.http_charts import charts_of
 from dpsql.server.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
@@ -47,7 +47,6 @@ def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dic
     return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
             "confidence": float(session.confidence), "policy": policy,
             "price": None if session.price is None else str(session.price), "notes": list(session.notes),
-            "promise": guides.points("promise"),
             "limits": {"text_bytes": limits.text_bytes, "statements_a_minute": limits.statements_a_minute,
                        "statements_at_once": limits.statements_of_account, "idle_seconds": limits.session_idle_seconds,
                        "session_seconds": limits.session_seconds}}
@@ -109,16 +108,20 @@ def releases(connection: Connection) -> dict[str, Any]:
 
 def shape_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
     """The columns and parameters of a statement; no charge."""
+    statement = parse(sql)
     if parameters:
-        columns, kinds = connection.describe(sql, parameters), [_kind(value) for value in _values(parameters)]
+        columns = connection.describe(sql, parameters)
+        kinds = {name: _kind(_value(name, parameters)) for name in names_of(statement)}
     else:
-        found = describe_with(parse(sql), sql, (), connection)
-        columns, kinds = [(column.name, column.kind) for column in found.columns or ()], [*found.parameters]
-    return {"columns": [{"name": name, "type": kind} for name, kind in columns], "parameters": kinds}
+        kinds, found = described_by_name(statement, sql, connection)
+        columns = [(column.name, column.kind) for column in found.columns or ()]
+    return {"columns": [{"name": name, "type": kind} for name, kind in columns],
+            "parameters": [{"name": name, "type": kind} for name, kind in kinds.items()]}
 
 
-def _values(parameters: Any) -> Sequence[Any]:
-    return [*parameters.values()] if isinstance(parameters, Mapping) else parameters
+def _value(name: str, parameters: Any) -> Any:
+    """The value of a parameter, from those by name or in order."""
+    return parameters.get(name) if isinstance(parameters, Mapping) else parameters[int(name.lstrip("?")) - 1]
 
 
 def _kind(value: Any) -> str:
@@ -132,10 +135,19 @@ def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any
     accounts = accounts_of(connection.session)
     after = accounts if due is None else [replace(account, spent=account.spent + due) for account in accounts]
     short = [] if due is None else [now for now, then in zip(accounts, after, strict=True) if not then.limit.allows(then.spent)]
-    left = left_in_words(short or after)
-    return {"cost": made.cost, "left_after": f"not enough is left: {left}" if short else left, "affordable": not short,
-            "stored": made.stored, "errors": [_expected(item) for item in made.expected], "notes": list(made.notes),
+    share = None if due is None else share_of_rest(accounts, due)
+    return {"cost": made.cost, "affordable": not short, "stored": made.stored,
+            "costly": takes_much(share), "share": None if share is None else float(share),
+            "accounts": [] if due is None else [_paying(now, then) for now, then in zip(accounts, after, strict=True)],
+            "errors": [_expected(item) for item in made.expected], "notes": list(made.notes),
             "plan": str(made).splitlines(), "tree": tree_of(str(made).splitlines())}
+
+
+def _paying(now: BudgetLine, then: BudgetLine) -> dict[str, Any]:
+    has_room = then.limit.allows(then.spent)
+    return {"whose": now.whose or ALL, "left": now.left_exactly(), "part_left": float(now.share_left),
+            "left_after": then.left_exactly() if has_room else None,
+            "part_left_after": float(then.share_left) if has_room else None}
 
 
 def tree_of(lines: Sequence[str]) -> list[dict[str, Any]]:

@@ -98,8 +98,7 @@ class ToldLimits(BaseModel):
 
 
 class OwnAccount(BaseModel):
-    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price;
-    `promise` says why what is promised can be believed."""
+    """`unit` is who is protected, in words; `price` what a statement costs that states none, where there is such a price."""
 
     name: str
     budget: str
@@ -108,7 +107,6 @@ class OwnAccount(BaseModel):
     policy: str
     price: str | None
     notes: list[str]
-    promise: list[str]
     limits: ToldLimits
 
 
@@ -168,10 +166,11 @@ class NamedType(BaseModel):
 
 
 class ToldShape(BaseModel):
-    """The types of the parameters and the columns of a statement."""
+    """The columns and the parameters of a statement. Names of parameters are those of an object of their values: ``1`` of $1, and
+    ``least`` of :least. Those of ? are ``?1``, ``?2`` ..., and their values a list."""
 
     columns: list[NamedType]
-    parameters: list[str]
+    parameters: list[NamedType]
 
 
 class ExpectedError(BaseModel):
@@ -190,14 +189,28 @@ class PlanBranch(BaseModel):
     children: list[PlanBranch]
 
 
+class PayingAccount(BaseModel):
+    """An account that would pay: `whose` is an analyst, or all of them. What is left of it now, and after it, in words and as
+    parts of its limit; after it, null where it has no room for the statement."""
+
+    whose: str
+    left: str
+    part_left: float
+    left_after: str | None
+    part_left_after: float | None
+
+
 class ToldPrice(BaseModel):
-    """What EXPLAIN tells. `left_after` is what would be left of each account, in words; `plan` has its lines, and `tree` the same
-    for programs."""
+    """What EXPLAIN tells. `accounts` are those that would pay, none where it is free. `share` is the greatest part of what is
+    left of one that it would take; null where it is free, or one has no room. `costly` means that this is so much that a person
+    should be asked first. `plan` has the lines of the plan, and `tree` the same for programs."""
 
     cost: str
-    left_after: str
     affordable: bool
     stored: bool
+    costly: bool
+    share: float | None
+    accounts: list[PayingAccount]
     errors: list[ExpectedError]
     notes: list[str]
     plan: list[str]

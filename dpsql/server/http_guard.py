@@ -73,7 +73,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        begun, told = False, scope["path"].startswith("/static/") or scope["path"] == "/"
+        begun, told = False, scope["path"].startswith(("/static/", "/guides/")) or scope["path"] == "/"
 
         async def sent(message: Message) -> None:
             nonlocal begun

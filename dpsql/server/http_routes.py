@@ -17,6 +17,7 @@ from dpsql.dbapi import Connection
 from dpsql.server import http_answers as answers
 from dpsql.server import http_bodies as bodies
 from dpsql.server.console_files import ConsoleFile
+from dpsql.server.guide_pages import guide_page, guide_pictures
 from dpsql.server.http_desk import HttpDesk
 from dpsql.server.http_errors import HttpRefusal, fault_of_server, not_logged_in, refused
 from dpsql.server.http_guard import cookie_of
@@ -171,12 +172,16 @@ def _json(body: Mapping[str, Any]) -> Response:
 
 def _parameters(asked: bodies.AskedStatement) -> Any:
     """Raises HttpRefusal for a text that is no value of its type."""
+    if isinstance(asked.parameters, dict):
+        return {name: _value(name, given) for name, given in asked.parameters.items()}
+    return tuple(_value(str(at), given) for at, given in enumerate(asked.parameters, 1))
+
+
+def _value(name: str, given: Any) -> Any:
     try:
-        if isinstance(asked.parameters, dict):
-            return {name: bodies.value_of(given) for name, given in asked.parameters.items()}
-        return tuple(map(bodies.value_of, asked.parameters))
+        return bodies.value_of(given)
     except ValueError:
-        raise refused(400, "bad-value", "a parameter is no value of its type", kind="DataError", sqlstate="22000",
+        raise refused(400, "bad-value", f"the value of parameter {name} is none of its type", kind="DataError", sqlstate="22000",
                       try_='{"type": "DATE", "value": "2020-01-31"}') from None
 
 
@@ -195,10 +200,20 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
     async def static(path: str) -> Response:
         return _file(path)
 
-    def _file(name: str) -> Response:
-        if name not in console:
+    def _file(name: str, files: Mapping[str, ConsoleFile] = console) -> Response:
+        if name not in files:
             raise _not_found()
-        return Response(console[name].content, media_type=console[name].type)
+        return Response(files[name].content, media_type=files[name].type)
+
+    @app.get("/guides/{name}", include_in_schema=False)
+    async def guide_for_people(name: str) -> Response:
+        if name not in guides.TOPICS:
+            raise _not_found()
+        return Response(guide_page(name), media_type="text/html; charset=utf-8")
+
+    @app.get("/guides/pictures/{name}", include_in_schema=False)
+    async def picture(name: str) -> Response:
+        return _file(name, guide_pictures())
 
     @app.exception_handler(HttpRefusal)
     async def told(request: Request, refusal: HttpRefusal) -> Response:

@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -146,7 +147,6 @@ def test_charts_are_sent_where_they_are_asked_for(ada: HttpClient) -> None:
 def test_account_and_tables(ada: HttpClient) -> None:
     account = ada.get("/api/account").body
     assert (account["name"], account["budget"], account["policy"], account["confidence"]) == ("ada", "person", "dpsql.toml", 0.95)
-    assert account["promise"] == guides.points("promise") and any("never taken back" in point for point in account["promise"])
     assert "each person" in account["unit"] and account["limits"]["text_bytes"] == 262_144
     tables = {table["name"]: table for table in ada.get("/api/tables").body["tables"]}
     assert tables["clinics"]["public"] and not tables["people"]["public"]
@@ -158,19 +158,59 @@ def test_describing_and_pricing_cost_nothing(ada: HttpClient) -> None:
     before = ada.get("/api/budget").body["accounts"]
     asked = "SELECT sex, COUNT(*) AS n FROM people WHERE age > ? AND born > ? GROUP BY sex"
     assert ada.post("/api/describe", {"sql": asked}).body == {
-        "columns": [{"name": "sex", "type": "VARCHAR"}, {"name": "n", "type": "BIGINT"}], "parameters": ["BIGINT", "DATE"]}
+        "columns": [{"name": "sex", "type": "VARCHAR"}, {"name": "n", "type": "BIGINT"}],
+        "parameters": [{"name": "?1", "type": "BIGINT"}, {"name": "?2", "type": "DATE"}]}
     values = [30, {"type": "DATE", "value": "1990-01-31"}]
-    assert ada.post("/api/describe", {"sql": asked, "parameters": values}).body["parameters"] == ["BIGINT", "DATE"]
+    assert parameters_of(ada, asked, values) == {"?1": "BIGINT", "?2": "DATE"}
     price = ada.post("/api/price", {"sql": asked, "parameters": values}).body
     assert price["affordable"] and not price["stored"] and price["cost"].startswith("ε = 0.01")
     assert price["errors"][0]["column"] == "COUNT(*)" and price["errors"][0]["error"] > 0 and price["plan"][0].startswith("plan")
     plan = price["tree"][0]
     assert plan["words"] == price["plan"][0] and plan["children"][0]["because"] and plan["children"][0]["children"]
     dear = ada.post("/api/price", {"sql": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) FROM people"}).body
-    assert not dear["affordable"] and "not enough" in dear["left_after"]
+    assert (dear["affordable"], dear["costly"], dear["share"]) == (False, False, None)
+    assert all(account["left_after"] is None and account["part_left"] > 0.9 for account in dear["accounts"])
     assert ada.get("/api/budget").body["accounts"] == before
     ada.query(asked, parameters=values)
     assert ada.post("/api/price", {"sql": asked, "parameters": values}).body["stored"]
+
+
+def parameters_of(client: HttpClient, sql: str, values: Any = ()) -> dict[str, str]:
+    """The parameters of a statement with their types, as they are described."""
+    made = client.post("/api/describe", {"sql": sql, "parameters": values if isinstance(values, dict) else [*values]})
+    assert made.status == 200, made.body
+    return {found["name"]: found["type"] for found in made.body["parameters"]}
+
+
+@pytest.mark.parametrize(("sql", "kinds"), [
+    ("SELECT COUNT(*) FROM people WHERE age > :least AND born < :day", {"least": "BIGINT", "day": "DATE"}),
+    ("SELECT COUNT(*) FROM people WHERE age > $2", {"2": "BIGINT"}),
+    ("SELECT COUNT(*) FROM people WHERE age BETWEEN $2 AND $1 AND sex = $3", {"2": "BIGINT", "1": "BIGINT", "3": "VARCHAR"}),
+    ("SELECT quantile_cont(income, $share) FROM people WHERE sex = :sex", {"share": "DOUBLE", "sex": "VARCHAR"}),
+    ("EXPLAIN PRIVACY SELECT COUNT(*) FROM people WHERE active = :a", {"a": "BOOLEAN"}), ("SHOW TABLES", {}), (COUNTS, {})])
+def test_parameters_are_described_by_name(ada: HttpClient, sql: str, kinds: dict[str, str]) -> None:
+    assert parameters_of(ada, sql) == kinds
+
+
+def test_each_mark_of_several_queries_is_a_parameter(ada: HttpClient) -> None:
+    ada.query("CREATE SYNTHETIC TABLE made AS SELECT sex, active, age FROM people")
+    asked = "VALIDATE (SELECT COUNT(*) FROM people WHERE age > ?), (SELECT COUNT(*) FROM people WHERE sex = ?) AGAINST made WITHIN 500"
+    assert parameters_of(ada, asked) == {"?1": "BIGINT", "?2": "VARCHAR"}
+    assert ada.post("/api/price", {"sql": asked, "parameters": [30, "f"]}).status == 200
+
+
+def test_what_takes_much_of_what_is_left_is_said_to(ada: HttpClient) -> None:
+    """In the price: `costly` beyond a fifth of what is left of one account, as in the shell."""
+    left = ada.get("/api/budget").body["accounts"]
+    room = min(float(re.search(r"ε = ([\d.]+) of", account["left"])[1]) for account in left)
+    for part, is_costly in ((0.19, False), (0.21, True), (0.6, True)):
+        sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {part * room:.4f}) COUNT(*) FROM people WHERE age > 21"
+        price = ada.post("/api/price", {"sql": sql}).body
+        assert price["costly"] == is_costly and abs(price["share"] - part) < 0.01
+        assert all(found["part_left_after"] < found["part_left"] and found["left_after"] != found["left"] for found in price["accounts"])
+    for free in ("SELECT COUNT(*) FROM clinics", "SELECT COUNT(*) FROM people WHERE age > 1"):
+        told = ada.post("/api/price", {"sql": free}).body
+        assert (told["costly"], told["share"], told["accounts"]) == (False, None, [])
 
 
 def test_values_of_parameters(ada: HttpClient) -> None:
@@ -251,13 +291,17 @@ def test_names_cannot_make_headers(ada: HttpClient) -> None:
     assert made.headers["Set-Cookie"] is None
 
 
-def test_guides(ada: HttpClient) -> None:
+def test_guides(server: HttpRunning, ada: HttpClient) -> None:
     assert ada.get("/api/guides").body == {"guides": [*guides.TOPICS]}
     for name in guides.TOPICS:
         made = ada.get(f"/api/guides/{name}")
         assert made.content.decode() == guides.page(name) and made.headers["Content-Type"] == "text/markdown; charset=utf-8"
+        page = ada.get(f"/guides/{name}")
+        assert page.headers["Content-Type"] == "text/html; charset=utf-8" and "dpsql help" not in re.sub(r"<pre>.*?</pre>", "", page.text, flags=re.S)
+        for target in re.findall(r"(?:href|src)=[\"'](/[^\"']*)", page.text):
+            assert server.client().get(target).status == 200, target
     for name in ("nothing", "..%2fowner", "..", "owner.md", "__init__", "OWNER"):
-        assert ada.get(f"/api/guides/{name}").status == 404
+        assert ada.get(f"/api/guides/{name}").status == ada.get(f"/guides/{name}").status == 404
 
 
 def test_a_statement_is_cancelled_by_request_and_by_leaving(tmp_path: Path) -> None:

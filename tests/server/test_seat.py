@@ -300,7 +300,8 @@ def test_an_empty_statement_is_empty(seat: ConnectionSeat) -> None:
 def test_the_catalogue_knows_the_tables_of_the_analyst(seat: ConnectionSeat) -> None:
     listed = "SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r' AND relnamespace <> 11 ORDER BY 1"
     before = spent(seat)
-    assert rows(seat.execute(listed, ())) == [("clinics",), ("people",), ("scores",), ("visits",)]
+    before_it = rows(seat.execute(listed, ()))
+    assert {("clinics",), ("people",), ("scores",), ("visits",)} <= {*before_it} and ("here",) not in before_it
     assert spent(seat) == before
     seat.execute("CREATE SYNTHETIC TABLE here AS SELECT sex FROM people", ())
     assert ("here",) in rows(seat.execute(listed, ()))

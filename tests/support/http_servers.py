@@ -58,6 +58,10 @@ class Reply:
         return json.loads(self.content)
 
     @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    @property
     def code(self) -> str:
         """That of the error."""
         return str(self.body["error"]["code"])

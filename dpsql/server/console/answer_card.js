@@ -19,9 +19,14 @@ let count = 0;
  *   left: string, confidence: number | null, charts: import("./chart_panel.js").Chart[], undrawn: string | null}} Answer
  */
 
-/** @param {string} sql @param {Answer} answer @param {() => void} edit */
-export function answerCard(sql, answer, edit) {
-  const card = cardOf(sql, edit);
+/**
+ * The values of the parameters, and these in words.
+ * @typedef {{parameters: unknown, words: string}} Given
+ */
+
+/** @param {string} sql @param {Given} given @param {Answer} answer @param {() => void} edit */
+export function answerCard(sql, given, answer, edit) {
+  const card = cardOf(sql, given, edit);
   const plan = element("div", {class: "plan"});
   const copied = element("span", {role: "status", class: "quiet"});
   const copy = element(
@@ -36,7 +41,7 @@ export function answerCard(sql, answer, edit) {
       [
         {name: "Table", panel: answerTable(answer, sql)},
         {name: "Chart", panel: chartPanel(answer)},
-        {name: "Plan", panel: plan, opened: () => fillPlan(plan, sql)},
+        {name: "Plan", panel: plan, opened: () => fillPlan(plan, {sql, parameters: given.parameters})},
       ],
       [copied, copy],
     ),
@@ -46,15 +51,15 @@ export function answerCard(sql, answer, edit) {
   return card;
 }
 
-/** A statement that was refused or interrupted. @param {import("./api.js").Refused} refused */
-export function refusedCard(sql, refused, edit) {
-  const card = cardOf(sql, edit);
+/** A statement that was refused or interrupted. @param {Given} given @param {import("./api.js").Refused} refused */
+export function refusedCard(sql, given, refused, edit) {
+  const card = cardOf(sql, given, edit);
   card.classList.add("refused");
   card.append(...refusal(refused));
   return card;
 }
 
-function cardOf(sql, edit) {
+function cardOf(sql, {words}, edit) {
   const card = element("article", {class: "card answer", "aria-label": `Answer to ${sql}`});
   const remove = element("button", {type: "button", class: "plain", onclick: () => card.remove()}, "Remove");
   card.append(
@@ -64,6 +69,7 @@ function cardOf(sql, edit) {
       element("pre", {class: "sql"}, sql),
       element("div", {class: "tools"}, element("button", {type: "button", class: "plain", onclick: edit}, "Edit"), remove),
     ),
+    words && element("p", {class: "given"}, `with ${words}`),
   );
   return card;
 }
@@ -90,10 +96,10 @@ function meaningOf({columns, rows, errors, confidence}) {
     .join(" ");
 }
 
-async function fillPlan(place, sql) {
+async function fillPlan(place, asked) {
   if (place.childElementCount > 0) return;
   try {
-    show(place, planOf((await inTurn(() => post("/api/price", {sql}))).tree));
+    show(place, planOf((await inTurn(() => post("/api/price", asked))).tree));
   } catch (refused) {
     show(place, ...refusal(refused));
   }

@@ -10,7 +10,7 @@ export function answerTable(answer, sql) {
   const body = element("tbody", {});
   const place = element(
     "div",
-    {class: "scroll", tabindex: 0, role: "region", "aria-label": "Rows of the answer"},
+    {class: "scroll", tabindex: 0, role: "group", "aria-label": "Rows of the answer"},
     element(
       "table",
       {class: "answer-table"},

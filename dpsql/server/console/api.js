@@ -48,8 +48,12 @@ async function call(method, path, body) {
   const told = await response.json().catch(() => ({}));
   if (response.ok) return told;
   if (response.status === 401 && path !== "/api/login") document.dispatchEvent(new CustomEvent(SIGNED_OUT));
-  throw new Refused(response.status, told.error || {});
+  throw new Refused(response.status, inWordsOfPages(told.error || {}));
 }
+
+/** What programs are told to send, as people would do it. */
+const inWordsOfPages = (error) =>
+  error.code === "busy" ? {...error, try: "it again when that one is over, or cancel it; it may run in another tab"} : error;
 
 async function reached(path, request) {
   try {

@@ -2,20 +2,26 @@
 
 import {answerCard, refusedCard} from "./answer_card.js";
 import {inTurn, post} from "./api.js";
+import {confirmed} from "./confirm.js";
 import {sqlEditor} from "./editor.js";
 import {byId, show} from "./elements.js";
 import {tellLeft} from "./left.js";
-import {priced, refusedPrice, unpriced} from "./price.js";
+import {parameterFields} from "./parameters.js";
+import {awaited, priced, refusedPrice, unpriced} from "./price.js";
+import {outcome, questions} from "./question.js";
 
 const PAUSE = 350; // milliseconds of quiet after which a price is asked for
 
 /** @param {import("./completion.js").PublicWords} publicWords */
 export function askPage(publicWords) {
   const editor = sqlEditor({place: byId("editor"), publicWords, run, changed});
+  const fields = parameterFields({place: byId("parameters"), changed: priceSoon, run});
+  const question = questions(() => editor.statement().text, fields);
   const answers = byId("answers");
   let timer = 0;
   let asked = "";
   let running = false;
+  let stopped = false; // whether what runs was to stop
 
   function changed() {
     const {text} = editor.statement();
@@ -23,7 +29,14 @@ export function askPage(publicWords) {
     asked = text;
     clearTimeout(timer);
     editor.mark(editor.statement(), null);
-    if (text === "") return show(byId("price"), unpriced());
+    if (text !== "") return priceSoon();
+    question.clear();
+    show(byId("price"), unpriced());
+  }
+
+  function priceSoon() {
+    clearTimeout(timer);
+    if (!running) byId("progress").textContent = "";
     timer = setTimeout(price, PAUSE);
   }
 
@@ -32,56 +45,90 @@ export function askPage(publicWords) {
    * @returns {Promise<boolean>} whether it was answered before, and so is free
    */
   async function price() {
-    const statement = editor.statement();
-    if (running || statement.text === "") return false;
+    const {text} = editor.statement();
+    const isOutdated = () => editor.statement().text !== text || running;
+    if (running || text === "") return false;
     byId("price").dataset.state = "asking";
     return inTurn(async () => {
-      if (editor.statement().text !== statement.text || running) return false;
-      const told = await outcome(post("/api/price", {sql: statement.text}));
-      if (editor.statement().text !== statement.text) return false;
+      if (isOutdated()) return false;
+      const now = await question.now();
+      const values = now.answer?.parameters;
+      const told = now.refused || values === null ? now : await question.price(now.answer);
+      if (isOutdated()) return false;
       delete byId("price").dataset.state;
-      show(byId("price"), told.refused ? refusedPrice(told.refused) : priced(told.answer));
-      byId("price-said").textContent = told.refused
-        ? told.refused.message
-        : byId("price").querySelector(".cost").textContent;
-      editor.mark(editor.statement(), told.refused ?? null);
+      if (told.refused) show(byId("price"), refusedPrice(told.refused));
+      else show(byId("price"), values === null ? awaited() : priced(told.answer));
+      byId("price-said").textContent = told.refused?.message ?? byId("price").querySelector(".cost").textContent;
+      blame(text, told.refused ?? null);
       return told.answer?.stored === true;
     });
   }
 
+  /** Marks the words at fault, and says it at the field of a value. */
+  function blame(text, refused) {
+    if (editor.statement().text !== text) return;
+    editor.mark(editor.statement(), refused);
+    if (refused !== null) fields.blame(text, refused);
+  }
+
   async function run() {
-    const statement = editor.statement();
-    if (running || statement.text === "") return;
+    const {text} = editor.statement();
+    if (running || text === "") return;
     clearTimeout(timer);
-    const stop = begun();
-    const told = await inTurn(() => outcome(post("/api/query", {sql: statement.text, charts: true})));
-    stop();
-    const edit = () => (editor.write(statement.text), editor.focus());
-    if (told.refused) {
-      if (editor.statement().text === statement.text) editor.mark(editor.statement(), told.refused);
-      answers.prepend(refusedCard(statement.text, told.refused, edit));
-      byId("progress").textContent = "Not answered";
-    } else {
-      answers.prepend(answerCard(statement.text, told.answer, edit));
-      byId("progress").textContent = `Answered: ${told.answer.rows.length.toLocaleString("en-US")} rows`;
+    let stop = begun();
+    const now = await inTurn(question.now);
+    const given = now.answer?.parameters === null ? null : {parameters: now.answer?.parameters ?? [], words: fields.words()};
+    if (given === null) {
+      stop("Not run: a value is missing or wrong");
+      fields.demand();
+      return price();
     }
+    const due = now.refused ? now : await inTurn(() => question.price(now.answer));
+    if (!stopped && due.answer?.costly) {
+      stop("");
+      if (!(await confirmed(due.answer))) stopped = true;
+      else stop = begun();
+    }
+    if (stopped) {
+      stop("Not run, and not charged");
+      editor.focus();
+      return price();
+    }
+    const told = now.refused ? now : await inTurn(() => outcome(post("/api/query", {...now.answer, charts: true})));
+    question.forget();
+    const edit = putBack(text);
+    blame(text, told.refused ?? null);
+    answers.prepend(told.refused ? refusedCard(text, given, told.refused, edit) : answerCard(text, given, told.answer, edit));
+    stop(told.refused ? "Not answered" : `Answered: ${told.answer.rows.length.toLocaleString("en-US")} rows`);
     tellLeft().catch(() => undefined);
     await price();
   }
 
-  /** Shows that a statement runs, and for how long; what is returned ends it. */
+  /** What puts a statement back as it is now, with its values. */
+  function putBack(text) {
+    const texts = fields.texts();
+    return () => {
+      fields.write(texts);
+      editor.write(text);
+      editor.focus();
+    };
+  }
+
+  /** Shows that a statement runs, and for how long; what is returned ends it, and says how. */
   function begun() {
     const started = performance.now();
     const tell = () => {
       const seconds = Math.floor((performance.now() - started) / 1000);
-      byId("progress").textContent = seconds < 1 ? "Running" : `Running for ${seconds} s`;
+      if (!stopped) byId("progress").textContent = seconds < 1 ? "Running" : `Running for ${seconds} s`;
     };
     const ticking = setInterval(tell, 1000);
+    stopped = false;
     setRunning(true);
     tell();
-    return () => {
+    return (how) => {
       clearInterval(ticking);
       setRunning(false);
+      byId("progress").textContent = how;
     };
   }
 
@@ -94,13 +141,19 @@ export function askPage(publicWords) {
 
   byId("run").onclick = run;
   byId("cancel").onclick = async () => {
+    stopped = true;
     byId("progress").textContent = "Stopping";
     await outcome(post("/api/cancel"));
   };
   show(answers);
   show(byId("price"), unpriced());
   return {
-    focus: () => editor.focus(),
+    /** When the page is turned to: what could not be asked before may be answered now. */
+    focus() {
+      editor.focus();
+      priceSoon();
+    },
+    text: () => editor.text(),
     /**
      * Puts a statement into the editor, and runs it where that is wanted and free.
      * @param {string} text @param {{run?: boolean}} [how]
@@ -113,13 +166,4 @@ export function askPage(publicWords) {
       if ((await price()) && wanted && editor.statement().text === meant) await run();
     },
   };
-}
-
-/** What came of a call, whether it was refused or not. */
-async function outcome(call) {
-  try {
-    return {answer: await call};
-  } catch (refused) {
-    return {refused};
-  }
 }

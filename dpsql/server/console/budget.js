@@ -1,25 +1,22 @@
 /** The page of what is spent and left, and what it was spent on. */
 
 import {get} from "./api.js";
-import {element, show} from "./elements.js";
+import {element} from "./elements.js";
+import {fill} from "./filling.js";
 import {percent} from "./left.js";
 import {moment} from "./numbers.js";
-import {refusal} from "./price.js";
 
 /** @param {HTMLElement} place */
 export async function showBudget(place) {
-  try {
+  await fill(place, async () => {
     const {accounts, history, words} = await get("/api/budget");
-    show(
-      place,
+    return [
       element("p", {class: "quiet measure"}, words),
       element("div", {class: "accounts"}, ...accounts.map(accountOf)),
       element("h2", {}, "What it was spent on"),
       history.length === 0 ? element("p", {class: "quiet"}, "Nothing was asked yet.") : historyOf(history),
-    );
-  } catch (refused) {
-    show(place, ...refusal(refused));
-  }
+    ];
+  });
 }
 
 function accountOf({whose, limit, spent, left, share}) {

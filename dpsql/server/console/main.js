@@ -14,21 +14,24 @@ const PAGES = ["ask", "budget", "releases", "tables"];
 
 let ask = null;
 let shownFor = null; // the name of who is signed in on this page
+let draft = {of: null, text: ""}; // what was in the editor when a session ended, for whoever wrote it
 
 async function begin() {
   if (localStorage.getItem(KNOWN) === null) return outside();
   try {
     await inside(await get("/api/account"));
-  } catch {
-    outside();
+  } catch (refused) {
+    outside(refused.status === 401 ? "" : refused.message);
   }
 }
 
 function outside(reason = "") {
+  if (ask !== null) draft = {of: shownFor, text: ask.text()};
   localStorage.removeItem(KNOWN);
   ask = null;
   shownFor = null;
-  for (const id of ["answers", "price", "budget", "releases", "tables"]) show(byId(id)); // of an analyst who is out
+  for (const id of ["answers", "price", "budget", "releases", "tables", "parameters"]) show(byId(id)); // of an analyst who is out
+  byId("editor").shadowRoot?.replaceChildren();
   byId("console").hidden = true;
   signIn(reason, async () => inside(await get("/api/account")));
 }
@@ -42,6 +45,8 @@ async function inside(account) {
   byId("who").textContent = `${account.name} · ${account.budget}`;
   tellLeft().catch(() => undefined);
   ask = askPage({tables, words});
+  if (draft.of === account.name) ask.write(draft.text);
+  draft = {of: null, text: ""};
   turn();
 }
 

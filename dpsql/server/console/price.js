@@ -1,6 +1,7 @@
 /** What a statement would cost and how exact its numbers would be, before it is run. */
 
 import {element} from "./elements.js";
+import {percent} from "./left.js";
 
 /** Before anything is written. */
 export function unpriced() {
@@ -15,18 +16,30 @@ export function unpriced() {
   );
 }
 
+/** While the values of parameters are missing. */
+export function awaited() {
+  return fragment(
+    element("h2", {}, "Price"),
+    element("p", {class: "cost"}, "Not known yet"),
+    element("p", {class: "quiet"}, "It is shown when each parameter below the statement has a value."),
+  );
+}
+
 /**
  * @typedef {{column: string, error: number | null, words: string}} ExpectedError
- * @param {{cost: string, left_after: string, affordable: boolean, stored: boolean, errors: ExpectedError[],
- *   notes: string[]}} told
+ * @typedef {{whose: string, left: string, part_left: number, left_after: string | null, part_left_after: number | null}} Account
+ * @typedef {{cost: string, affordable: boolean, stored: boolean, costly: boolean, share: number | null, accounts: Account[],
+ *   errors: ExpectedError[], notes: string[]}} Price
  */
+
+/** @param {Price} told */
 export function priced(told) {
   return fragment(
     element("h2", {}, "Price"),
     element("p", {class: "cost"}, ...costOf(told)),
-    !told.affordable && !told.stored ? element("p", {class: "fault"}, "The budget has no room for it.") : null,
+    !told.affordable ? element("p", {class: "fault"}, "The budget has no room for it.") : null,
     told.errors.length > 0 ? errorsOf(told.errors) : null,
-    told.left_after && !told.stored ? leftAfter(told.left_after) : null,
+    told.accounts.length > 0 ? leftOf(told) : null,
     told.notes.length > 0 ? element("ul", {class: "notes"}, ...told.notes.map((note) => element("li", {}, note))) : null,
   );
 }
@@ -61,16 +74,21 @@ function errorInWords({error, words}) {
   return error === 0 ? "exact" : error.toLocaleString("en-US", {maximumSignificantDigits: 3});
 }
 
-/** What would be left: of each account in percent, and all of it on demand. @param {string} words */
-function leftAfter(words) {
-  const lines = words.split("; ");
-  const parts = lines.map((line) => /^(.*?): .*\((\S+ %) of the budget\)/.exec(line)).filter(Boolean);
-  const short = parts.map(([, whose, percent]) => `${whose} ${percent}`).join(", ");
+/** What would be left, or is left now where that is not enough: of each account in percent, and all of it on demand. */
+function leftOf({accounts, affordable}) {
+  const told = accounts.map(({whose, left, left_after: after, part_left: part, part_left_after: partAfter}) =>
+    affordable ? [whose, percent(partAfter), after] : [whose, percent(part), left],
+  );
   return element(
     "details",
     {class: "left-after"},
-    element("summary", {}, "Left after it", short ? `: ${short}` : ""),
-    ...lines.map((line) => element("p", {}, line)),
+    element(
+      "summary",
+      {},
+      affordable ? "Left after it: " : "Left now: ",
+      told.map(([whose, part]) => `${whose} ${part}`).join(", "),
+    ),
+    ...told.map(([whose, , words]) => element("p", {}, `${whose}: ${words}`)),
   );
 }
 

@@ -1,16 +1,15 @@
 /** What the analyst was answered before, and tables of their own. */
 
 import {get} from "./api.js";
-import {element, show} from "./elements.js";
+import {element} from "./elements.js";
+import {fill} from "./filling.js";
 import {moment} from "./numbers.js";
-import {refusal} from "./price.js";
 
 /** @param {HTMLElement} place @param {(sql: string, how: {run: boolean}) => void} again */
 export async function showReleases(place, again) {
-  try {
+  await fill(place, async () => {
     const {answers, tables} = await get("/api/releases");
-    show(
-      place,
+    return [
       element("h2", {}, "Answers"),
       answers.length === 0
         ? element("p", {class: "quiet"}, "Nothing was answered yet.")
@@ -25,10 +24,8 @@ export async function showReleases(place, again) {
             " makes one; questions to it are free.",
           )
         : element("ul", {class: "releases"}, ...tables.map((table) => tableOf(table, again))),
-    );
-  } catch (refused) {
-    show(place, ...refusal(refused));
-  }
+    ];
+  });
 }
 
 function answerOf({at, sql, cost}, again) {

@@ -1,23 +1,20 @@
 /** What the owner declared: who is protected, what is promised, and the tables that may be asked about. */
 
 import {get} from "./api.js";
-import {element, show} from "./elements.js";
-import {refusal} from "./price.js";
+import {element} from "./elements.js";
+import {fill} from "./filling.js";
 
 /** @param {HTMLElement} place @param {(sql: string, how: {run: boolean}) => void} again */
 export async function showTables(place, again) {
-  try {
+  await fill(place, async () => {
     const [account, {tables}] = await Promise.all([get("/api/account"), get("/api/tables")]);
-    show(
-      place,
+    return [
       policyOf(account),
-      promiseOf(account),
+      promise(),
       element("h2", {}, "Tables"),
       ...tables.map((table, at) => tableOf(table, again, at === tables.findIndex((each) => !each.public))),
-    );
-  } catch (refused) {
-    show(place, ...refusal(refused));
-  }
+    ];
+  });
 }
 
 function policyOf({unit, confidence, policy, budget, price, notes = []}) {
@@ -40,12 +37,27 @@ function policyOf({unit, confidence, policy, budget, price, notes = []}) {
   );
 }
 
-const promiseOf = ({promise}) =>
+const promise = () =>
   element(
-    "details",
+    "div",
     {class: "card"},
-    element("summary", {}, "The promise, and why to believe it"),
-    element("ul", {class: "measure"}, ...promise.map((line) => element("li", {}, line))),
+    element("h2", {class: "first"}, "The promise"),
+    element(
+      "p",
+      {class: "measure"},
+      "Whatever you ask, in whatever order, and whatever you know of others: what you see here is nearly as likely with any one ",
+      "of those who are protected as without. How nearly is what the budget says. Tables, columns and what is declared of them ",
+      "are public.",
+    ),
+    element(
+      "ul",
+      {class: "links"},
+      ...Object.entries({
+        promise: "What is promised, why to believe it, and what is not promised",
+        accuracy: "How to ask for an accuracy in place of a price",
+        sql: "What SQL may be asked",
+      }).map(([name, title]) => element("li", {}, element("a", {href: `/guides/${name}`, target: "_blank"}, title))),
+    ),
   );
 
 function tableOf({name, public: isPublic, columns, notes = []}, again, open) {
