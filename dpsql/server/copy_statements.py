@@ -254,8 +254,9 @@ class _CopyTokens:
 
 
 _READ: Mapping[str, Callable[[_CopyTokens], object]] = {
-    "FORMAT": _CopyTokens.word, "HEADER": _CopyTokens.switch, "DELIMITER": _CopyTokens.text, "NULL": _CopyTokens.text, "QUOTE": _CopyTokens.text,
-    "ESCAPE": _CopyTokens.text, "FORCE_QUOTE": _CopyTokens.quoted, "ENCODING": _CopyTokens.text, "FREEZE": _CopyTokens.switch}
+    "FORMAT": _CopyTokens.word, "HEADER": _CopyTokens.switch, "DELIMITER": _CopyTokens.text, "NULL": _CopyTokens.text,
+    "QUOTE": _CopyTokens.text, "ESCAPE": _CopyTokens.text, "FORCE_QUOTE": _CopyTokens.quoted, "ENCODING": _CopyTokens.text,
+    "FREEZE": _CopyTokens.switch}
 
 
 def _checked(given: Mapping[str, object]) -> CopyForm:
