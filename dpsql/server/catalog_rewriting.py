@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.server.catalog_facts import CLASSES
 from dpsql.server.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
 
 SCHEMAS = ("pg_catalog", "information_schema")
@@ -58,6 +59,7 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
     for name in tree.find_all(exp.Identifier):
         if not name.args.get("quoted"):
             name.set("this", name.name.lower())
+    _tell_classes(tree)
     _name_outputs(tree)
     made = _names_of_own(tree)
     steps: tuple[Callable[[exp.Expr], exp.Expr], ...] = (
@@ -71,6 +73,13 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
                 node.replace(made_of)
     _check(root.this)
     return root.this  # type: ignore[no-any-return]
+
+
+def _tell_classes(tree: exp.Query) -> None:
+    """a.tableoid, a column that every table of PostgreSQL has and no listing tells, becomes the oid of the relation a."""
+    for column in [each for each in tree.find_all(exp.Column) if each.name == "tableoid" and each.table]:
+        named = next((table.name for table in tree.find_all(exp.Table) if table.alias_or_name == column.table), "")
+        column.replace(exp.Literal.number(CLASSES.get(named, 0)))
 
 
 def _names_of_own(tree: exp.Query) -> Set[str]:

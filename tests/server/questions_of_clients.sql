@@ -1024,3 +1024,32 @@ SELECT pg_namespace.oid, tablename, indexname
 FROM pg_indexes
 JOIN pg_namespace ON (schemaname=nspname)
 ORDER BY pg_namespace.oid;
+
+-- # Perl (DBD::Pg): tables
+SELECT * FROM (
+                SELECT pg_catalog.quote_ident(pg_catalog.current_database()) AS "TABLE_CAT"
+                     , pg_catalog.quote_ident(n.nspname) AS "TABLE_SCHEM"
+                     , pg_catalog.quote_ident(c.relname) AS "TABLE_NAME"
+                     , CASE WHEN pg_catalog.quote_ident(n.nspname) ~ '^pg_(toast_)?temp_' THEN
+                                 'LOCAL TEMPORARY'
+                            WHEN c.relkind ~ 'r|p' THEN
+                                 CASE WHEN pg_catalog.quote_ident(n.nspname) ~ '^pg_' THEN
+                                           'SYSTEM TABLE'
+                                      ELSE 'TABLE'
+                                  END
+                            ELSE 'UNKNOWN'
+                         END AS "TABLE_TYPE"
+                     , d.description AS "REMARKS"
+                     , pg_catalog.quote_ident(t.spcname) AS "pg_tablespace_name"
+                     , pg_catalog.quote_ident(pg_catalog.pg_tablespace_location(t.oid)) AS "pg_tablespace_location" ,n.nspname AS pg_schema, c.relname AS pg_table
+                  FROM pg_catalog.pg_class AS c
+                  LEFT JOIN pg_catalog.pg_description AS d
+                       ON (c.oid = d.objoid AND c.tableoid = d.classoid AND d.objsubid = 0)
+                  LEFT JOIN pg_catalog.pg_namespace n ON (n.oid = c.relnamespace)
+                  LEFT JOIN pg_catalog.pg_tablespace t ON (t.oid = c.reltablespace)
+                 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+                     AND NOT (pg_catalog.quote_ident(n.nspname) ~ '^pg_(toast_)?temp_' AND NOT pg_catalog.has_schema_privilege(n.nspname, 'USAGE'))
+                     AND n.nspname = 'public'
+                     AND c.relname LIKE '%'
+                 ORDER BY "TABLE_TYPE", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME"
+                ) ti WHERE "TABLE_TYPE" IN ('TABLE');

@@ -701,6 +701,101 @@ def duckdb(servers: Servers) -> Iterator[str]:
     yield from told([DUCKDB_PYTHON, "-c", DUCKDB, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS, CONSTANTS])
 
 
+RUBY = """
+require "pg"
+scripted, real, password, counted, ends = ARGV
+to = lambda { |port, given, more = {}| PG.connect({ host: "localhost", port: port, user: "ada", password: given, dbname: "study" }.merge(more)) }
+def same(found, wanted) = found == wanted || raise("#{found.inspect} for #{wanted.inspect}")
+def refused
+  yield
+  raise "not refused"
+rescue PG::Error => fault
+  fault
+end
+same(refused { to.(scripted, "wrong") }.message.include?("password authentication failed"), true)
+con = to.(scripted, password, sslmode: "require", channel_binding: "require")
+puts "password binding"
+same(con.exec("ALL TYPES").values, [["42", "1" + "0" * 30, "1.5", "t", "ä\\"'", "2024-02-29", "2024-02-29 12:30:01.00025"], [nil] * 7])
+puts "values"
+same(con.exec_params("ECHO $1::BIGINT $2::VARCHAR", [3, "ä"]).values, [["3", "ä"]])
+puts "parameters"
+same(con.exec_params("ECHO $1::BIGINT", [3], 1).getvalue(0, 0), [3].pack("q>"))
+puts "binary"
+con.prepare("made", "ECHO $1::BIGINT")
+same([con.describe_prepared("made").fname(0), con.describe_prepared("made").paramtype(0)], ["c1", 20])
+[4, 5].each { |i| same(con.exec_prepared("made", [i]).getvalue(0, 0), i.to_s) }
+puts "columns prepared"
+fault = refused { con.exec("BOGUS") }
+same([fault.class, fault.result.error_field(PG::PG_DIAG_STATEMENT_POSITION)], [PG::SyntaxError, "1"])
+puts "place"
+con.send_query("SLEEP 20"); sleep 0.3; con.cancel
+same(refused { con.get_last_result }.class, PG::QueryCanceled)
+puts "cancel"
+refused { con.transaction { con.exec("FAIL") } }
+same(con.transaction { con.exec("ROWS 1").values }, [["0"]])
+puts "transactions"
+con = to.(real, password); heard = []; con.set_notice_processor { |told| heard << told }
+rows = con.exec(counted).values
+same([rows[0][0], heard[0].start_with?("NOTICE:  cost")], ["excellent", true])
+puts "notices"
+same(con.exec(ends).fields, ["n", "n_low", "n_high"])
+puts "ends"
+copied = []; con.copy_data("COPY (#{counted}) TO STDOUT CSV") { while row = con.get_copy_data do copied << row.chomp.split(",") end }
+same(copied, rows)
+puts "copied"
+same(con.exec("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").column_values(0).include?("people"), true)
+puts "tables"
+"""
+
+
+@client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), portions="rows come one by one, of one answer")
+def ruby(servers: Servers) -> Iterator[str]:
+    if subprocess.run([program("ruby"), "-e", "require 'pg'"], capture_output=True).returncode:
+        pytest.skip("the gem pg is not installed")
+    yield from told(["ruby", "-Ku", "-e", RUBY, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env={"LANG": "C.UTF-8"})
+
+
+PERL = r"""
+use strict; use warnings; use DBI; use DBD::Pg qw(:async);
+my ($scripted, $real, $password, $counted, $ends) = @ARGV;
+sub to { my ($port, $given, $more) = @_; DBI->connect("dbi:Pg:host=localhost;port=$port;dbname=study$more", "ada", $given, {RaiseError => 1, PrintError => 0, AutoCommit => 1}) }
+sub same { my ($found, $wanted) = @_; $found eq $wanted or die "$found for $wanted" }
+eval { to($scripted, "wrong", "") }; $@ =~ /password authentication failed/ or die $@;
+my $con = to($scripted, $password, ";sslmode=require;channel_binding=require");
+print "password binding\n";
+my $rows = $con->selectall_arrayref("ALL TYPES");
+same(join("|", @{$rows->[0]}[0..3, 5, 6]), "42|1" . "0" x 30 . "|1.5|1|2024-02-29|2024-02-29 12:30:01.00025"); defined $rows->[1][0] and die;
+print "values\n";
+my $made = $con->prepare('SELECT ECHO $1::BIGINT'); for my $i (3, 4, 5) { $made->execute($i); same($made->fetchrow_array, $i) }
+print "parameters prepared\n";
+eval { $con->do("BOGUS") }; same($con->state . $con->pg_error_field("pg_diag_statement_position"), "426011");
+print "place\n";
+$con->do("SLEEP 20", {pg_async => PG_ASYNC}); select(undef, undef, undef, 0.3); $con->pg_cancel; same($con->selectrow_array("ROWS 1"), 0);
+print "cancel\n";
+$con->begin_work; eval { $con->do("FAIL") }; $con->rollback; $con->begin_work; same($con->selectrow_array("ROWS 1"), 0); $con->commit;
+print "transactions\n"; $con->disconnect;
+$con = to($real, $password, ""); my @heard; local $SIG{__WARN__} = sub { push @heard, @_ };
+$rows = $con->selectall_arrayref($counted); same($rows->[0][0], "excellent"); $heard[0] =~ /cost/ or die;
+print "notices\n";
+$made = $con->prepare($ends); $made->execute; same(join("|", @{$made->{NAME}}), "n|n_low|n_high");
+print "ends\n";
+$con->do("COPY ($counted) TO STDOUT CSV"); my ($copied, $line) = ("", ""); while ($con->pg_getcopydata(\$line) >= 0) { $copied .= $line }
+same($copied, join("", map { join(",", @$_) . "\n" } @$rows));
+print "copied\n";
+same(join("|", map { $_->[2] } grep { $_->[2] eq "people" } @{$con->table_info(undef, "public", "%", "TABLE")->fetchall_arrayref}), "people");
+grep { $_->[3] eq "health" } @{$con->column_info(undef, "public", "people", "%")->fetchall_arrayref} or die;
+print "tables\n";
+"""
+
+
+@client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), binary="shows text", columns="asks nothing beforehand",
+        portions="rows are fetched at once")
+def perl(servers: Servers) -> Iterator[str]:
+    if subprocess.run([program("perl"), "-MDBD::Pg", "-e", "1"], capture_output=True).returncode:
+        pytest.skip("DBD::Pg is not installed")
+    yield from told(["perl", "-e", PERL, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
+
+
 NODE = """
 const { Client } = require('pg'), assert = require('assert'), [scripted, real, password, counted, ends] = process.argv.slice(2);
 async function to(port, given, ssl) { const con = new Client({ host: 'localhost', port, user: 'ada', database: 'study', password: given, ssl }); await con.connect(); return con }
