@@ -245,9 +245,10 @@ def psycopg_3(servers: Servers) -> Iterator[str]:
         yield "notices"
         assert [column.name for column in con.execute(ENDS).description] == ["n", "n_low", "n_high"]
         yield "ends"
+        counted = con.execute(COUNTED).fetchall()
         with con.cursor().copy(f"COPY ({COUNTED}) TO STDOUT (FORMAT binary)") as copied:
             copied.set_types(["text", "int8"])
-            assert [*copied.rows()] == con.execute(COUNTED).fetchall()
+            assert [*copied.rows()] == counted
         yield "copied"
         assert ("public", "people") in con.execute("SELECT schemaname, tablename FROM pg_tables").fetchall()
         exact = con.execute("SELECT COUNT(*) FROM people WHERE site = %s", (Decimal(3),)).fetchone()
