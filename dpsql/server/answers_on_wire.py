@@ -1,6 +1,6 @@
 """What a client's socket and an analyst's seat say to each other: descriptions, outcomes, notices, refusals.
 
-A seat never sees the words of transactions (BEGIN, COMMIT, SAVEPOINT ...) nor COPY: the wire answers them, as they do nothing.
+A seat never sees the words of transactions (BEGIN, COMMIT, SAVEPOINT ...): the wire answers them, as they do nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeOnWire:
-    """What a statement gave: its tag, such as ``SELECT 5``, and rows of Python values, where it has columns."""
+    """What a statement gave: its tag, such as ``SELECT 5``, and rows of Python values, where it has columns. Of COPY, which has
+    none, `copied` are the messages that carry its rows, each whole."""
 
     tag: str
     columns: tuple[ColumnOnWire, ...] | None
     rows: Iterator[tuple[object, ...]]
     notices: tuple[Notice, ...]
+    copied: Iterator[bytes] | None = None
 
 
 Outcome = OutcomeOnWire  # the short name, which a class of VALIDATE has elsewhere

@@ -60,6 +60,9 @@ POSTGRES_TYPES = """
 3802 jsonb -1 f b U 0 3807 0
 """
 
+_APART = ("date", "time", "timestamp", "timestamptz", "interval", "numeric", "json", "jsonb", "uuid", "record", "void")
+"""Types whose functions have a line between the name and what they do: date_in, and textin."""
+
 SYSTEM, INFORMATION, TABLES, OWNER, HEAP, BTREE, FIRST = 11, 13_000, 2200, 10, 2, 403, 16_384  # oids
 NAMESPACES = {SYSTEM: "pg_catalog", INFORMATION: "information_schema", TABLES: PUBLIC}
 CLASSES = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_authid": 1260, "pg_database": 1262,
@@ -112,8 +115,7 @@ def _server(user: str, database: str) -> Facts:
     own = {"rolname": user, "oid": FIRST - 1}
     return {
         "pg_catalog.pg_type": [{
-            **found, "typbyval": found["typbyval"] == "t",
-            "typinput": "array_in" if found["typname"].startswith("_") else f"{found['typname']}in",
+            **found, "typbyval": found["typbyval"] == "t", **_procedures(found["typname"]),
             "typnamespace": SYSTEM, "typowner": OWNER, "typisdefined": True,
             "typdelim": ",", "typtypmod": -1, "typalign": "i", "typstorage": "p"} for found in types],
         "pg_catalog.pg_namespace": [{"oid": oid, "nspname": name, "nspowner": OWNER} for oid, name in NAMESPACES.items()],
@@ -141,6 +143,13 @@ def _server(user: str, database: str) -> Facts:
             "character_set_name": "UTF8", "character_repertoire": "UCS", "form_of_use": "UTF8",
             "default_collate_catalog": database, "default_collate_schema": "pg_catalog", "default_collate_name": "C"}],
     }
+
+
+def _procedures(kind: str) -> dict[str, str]:
+    """The functions by which values of a type are read and written, which drivers know it by."""
+    stem = "array_" if kind.startswith("_") else f"{kind}_" if kind in _APART else kind
+    return {f"typ{what}": f"{stem}{ending}" for what, ending in (
+        ("input", "in"), ("output", "out"), ("receive", "recv"), ("send", "send"))}
 
 
 def _table(at: Placed, catalog: Catalog, database: str) -> Iterator[tuple[str, dict[str, Any]]]:

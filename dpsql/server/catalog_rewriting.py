@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.server.catalog_facts import CLASSES
 from dpsql.server.catalog_functions import CASTS, MACROS, NATIVE, OF_TABLES, ROWS
 
 SCHEMAS = ("pg_catalog", "information_schema")
@@ -30,6 +31,7 @@ KNOWN = (
     exp.CurrentTimestamp, exp.CurrentDate, exp.Initcap, exp.SplitPart, exp.Any, exp.StartsWith, exp.Inline)
 _REGISTERED = {"regclass": ("to_regclass", "relation_name"), "regtype": ("to_regtype", "type_name"),
                "regnamespace": ("to_regnamespace", "namespace_name"), "regrole": ("to_regrole", "role_name")}
+_FUNCTIONS = ("typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze", "typsubscript")
 _OPERATORS: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     "~": lambda a, b: _matches(a, b), "!~": lambda a, b: exp.Not(this=_matches(a, b)),
     "~*": lambda a, b: _matches(a, b, "i"), "!~*": lambda a, b: exp.Not(this=_matches(a, b, "i")),
@@ -57,6 +59,7 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
     for name in tree.find_all(exp.Identifier):
         if not name.args.get("quoted"):
             name.set("this", name.name.lower())
+    _tell_classes(tree)
     _name_outputs(tree)
     made = _names_of_own(tree)
     steps: tuple[Callable[[exp.Expr], exp.Expr], ...] = (
@@ -70,6 +73,13 @@ def rewritten(tree: exp.Query, known: Set[str], asking: Asking, parameters: Sequ
                 node.replace(made_of)
     _check(root.this)
     return root.this  # type: ignore[no-any-return]
+
+
+def _tell_classes(tree: exp.Query) -> None:
+    """a.tableoid, a column that every table of PostgreSQL has and no listing tells, becomes the oid of the relation a."""
+    for column in [each for each in tree.find_all(exp.Column) if each.name == "tableoid" and each.table]:
+        named = next((table.name for table in tree.find_all(exp.Table) if table.alias_or_name == column.table), "")
+        column.replace(exp.Literal.number(CLASSES.get(named, 0)))
 
 
 def _names_of_own(tree: exp.Query) -> Set[str]:
@@ -252,8 +262,8 @@ def relation_named(schema: str, name: str, known: Set[str]) -> str | None:
 
 def _function(node: exp.Expr) -> exp.Expr:
     match node:
-        case exp.Any(this=inner):
-            return node if not isinstance(inner, exp.Literal) else exp.Any(this=_array(inner.name))
+        case exp.Any(this=exp.Literal() as inner) | exp.Any(this=exp.Paren(this=exp.Literal() as inner)):
+            return exp.Any(this=_array(inner.name))
         case exp.Anonymous() if str(node.this).lower() == "format" and node.expressions:
             return _function(exp.Format(this=node.expressions[0], expressions=node.expressions[1:]))
         case exp.Format():
@@ -275,7 +285,7 @@ def _is_double(node: exp.Expr) -> bool:
 def _array(text: str) -> exp.Expr:
     """An array that is written as a text: {a,b}."""
     inside = text.strip("{}")
-    return exp.Array(expressions=[exp.Literal.string(part.strip('"')) for part in inside.split(",")] if inside else [])
+    return exp.Array(expressions=[exp.Literal.string(part.strip().strip('"')) for part in inside.split(",")] if inside else [])
 
 
 def _type_name(kind: exp.Expr) -> str:
@@ -316,8 +326,13 @@ def _cast(node: exp.Expr) -> exp.Expr:
 
 
 def _comparison(node: exp.Expr) -> exp.Expr:
-    """x = ANY(list), which DuckDB reads as a subquery of its own, as a test of the list."""
+    """x = ANY(list), which DuckDB reads as a subquery of its own, as a test of the list; and functions, which are names here,
+    compared with the oid 0, which is that of none."""
     match node:
+        case exp.EQ(this=exp.Column() as left, expression=exp.Literal() as right) | exp.NEQ(
+                this=exp.Column() as left, expression=exp.Literal() as right) if left.name in _FUNCTIONS and right.name == "0":
+            none = exp.Is(this=left, expression=exp.Null())
+            return none if isinstance(node, exp.EQ) else exp.Not(this=none)
         case exp.EQ(this=left, expression=exp.Any(this=right)) if not isinstance(right, exp.Query | exp.Subquery):
             return exp.func("list_contains", right.this if isinstance(right, exp.Paren) else right, left)
         case exp.RegexpLike(this=left, expression=right) if not node.args.get("flag"):

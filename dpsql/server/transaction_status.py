@@ -20,26 +20,26 @@ _FORMS = {
     "ROLLBACK": re.compile(r"(ROLLBACK|ABORT)\b", re.IGNORECASE),
     "SAVEPOINT": re.compile(r"SAVEPOINT\b", re.IGNORECASE),
     "RELEASE": re.compile(r"RELEASE\b", re.IGNORECASE),
-    "COPY": re.compile(r"COPY\b", re.IGNORECASE),
     "DEALLOCATE": re.compile(r"DEALLOCATE\s+(PREPARE\s+)?(?P<all>ALL\b)?(?P<name>\"[^\"]*\"|\w+)?", re.IGNORECASE),
 }
 
 
 def word_of(text: str) -> str | None:
     """The word of a statement that never reaches a seat, such as COMMIT; None for any other."""
-    return next((word for word, form in _FORMS.items() if form.match(text, _start(text))), None)
+    return next((word for word, form in _FORMS.items() if form.match(text, start_of(text))), None)
 
 
 def deallocated(text: str) -> str | None:
     """The name of the prepared statement that DEALLOCATE is about; None for all."""
-    found = _FORMS["DEALLOCATE"].match(text, _start(text))
+    found = _FORMS["DEALLOCATE"].match(text, start_of(text))
     if found is None or found["all"]:
         return None
     name = found["name"] or ""
     return name[1:-1] if name.startswith('"') else name.lower()
 
 
-def _start(text: str) -> int:
+def start_of(text: str) -> int:
+    """Where the first word of a statement begins, after blanks and comments."""
     ahead = _AHEAD.match(text)
     return ahead.end() if ahead else 0
 
@@ -54,7 +54,7 @@ class TransactionStep:
 
 
 def step(word: str, status: str) -> TransactionStep:
-    """Raises RefusedOnWire for COPY, for savepoints outside a transaction, and for what a failed one refuses."""
+    """Raises RefusedOnWire for savepoints outside a transaction, and for what a failed one refuses."""
     refuse_if_failed(word, status)
     match word:
         case "BEGIN":
@@ -70,9 +70,7 @@ def step(word: str, status: str) -> TransactionStep:
             return TransactionStep(status=OPEN, tag=word)
         case "ROLLBACK TO":
             return TransactionStep(status=OPEN, tag="ROLLBACK")
-        case "DEALLOCATE":
-            return TransactionStep(status=status, tag="DEALLOCATE")
-    raise RefusedOnWire("COPY is not served", sqlstate="0A000", hint="SELECT, whose answers every client can save")
+    return TransactionStep(status=status, tag="DEALLOCATE")
 
 
 def refuse_if_failed(word: str | None, status: str) -> None:

@@ -309,6 +309,9 @@ def _whole_text(value: Any) -> str:
 
 def _float_text(value: Any) -> str:
     number = float(value)
+    if 1e15 <= abs(number) < 1e16:  # PostgreSQL begins to write exponents there, and Python does at the end
+        digits = repr(abs(number)).replace(".", "").rstrip("0")
+        return f"{'-' if number < 0 else ''}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e+15"
     if math.isfinite(number):
         return repr(number).removesuffix(".0")
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"

@@ -54,6 +54,7 @@ from pygwire.messages import (
 from dpsql.catalog import names
 from dpsql.server import logins, types_on_wire
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire, Seat
+from dpsql.server.copying import CopyingSeat
 from dpsql.server.doors import Door, FirstProof
 from dpsql.server.held_statements import HeldStatements, PortalOnWire, PreparedOnWire, formats_of, same_columns
 from dpsql.server.login_delays import FailedLogins
@@ -182,7 +183,7 @@ class Client:
             raise RefusedOnWire(f"password authentication failed for user \"{given['user'][:63]}\"", sqlstate="28P01",
                                 severity="FATAL") from None
         self._name = name
-        return seat
+        return CopyingSeat(seat)
 
     async def _first_proof(self) -> FirstProof:
         """The client's first message. Raises NotProven."""
@@ -553,7 +554,7 @@ class _Rows:
 def _encoded(outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
     """The next rows of an outcome: `most` of them, fewer where they are long."""
     if outcome.columns is None:
-        return _Rows(encoded=b"", number=0, last=True)
+        return _copied(outcome.copied or iter(()))
     kinds, made, number = [column.kind for column in outcome.columns], bytearray(), 0
     while number < most and len(made) < _BATCH_BYTES:
         row = next(outcome.rows, None)
@@ -563,6 +564,16 @@ def _encoded(outcome: Outcome, formats: Sequence[int], most: int) -> _Rows:
             row, kinds, formats, strict=True)]).to_wire()
         number += 1
     return _Rows(encoded=bytes(made), number=number, last=False)
+
+
+def _copied(messages: Iterator[bytes]) -> _Rows:
+    """The next messages of COPY. They count as no rows, as none of them waits for another Execute."""
+    made = bytearray()
+    for message in messages:
+        made += message
+        if len(made) >= _BATCH_BYTES:
+            return _Rows(encoded=bytes(made), number=0, last=False)
+    return _Rows(encoded=bytes(made), number=0, last=True)
 
 
 def _least(most: int | None) -> int:

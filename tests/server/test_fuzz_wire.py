@@ -32,7 +32,7 @@ from dpsql.server.startup import Startup
 from dpsql.server.wire import Client
 
 TEXTS = ["ROWS 3", "ALL TYPES", "ECHO $1::BIGINT $2::DATE", "ECHO $1", "BEGIN", "COMMIT", "ROLLBACK", "ROLLBACK TO a", "SET x", "BOGUS",
-         "FAIL", "CRASH", "NOTE; ROWS 1; FAIL", "", ";", "COPY t", "DEALLOCATE ALL", "DEALLOCATE s", "SAVEPOINT a", "-- x", "/* x", "\u00e4"]
+         "FAIL", "CRASH", "NOTE; ROWS 1; FAIL", "", ";", "COPY t", "COPY (SELECT ROWS 3) TO STDOUT CSV", "COPY t FROM STDIN", "DEALLOCATE ALL", "DEALLOCATE s", "SAVEPOINT a", "-- x", "/* x", "\u00e4"]
 NAMES = ["", "s", "p", "x" * 70]
 VALUES = [None, b"", b"1", b"x", b"2024-01-01", b"\0\0\0\1", b"\0" * 8, b"\xff", b"infinity", b"1e400", b"\xff" * 40]
 OIDS = [0, 16, 20, 21, 23, 25, 700, 701, 705, 1043, 1082, 1114, 1700, 2950, 2**32 - 1]

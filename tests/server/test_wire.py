@@ -226,7 +226,7 @@ def test_savepoints_and_warnings(raw: Raw) -> None:
 
 
 def test_copy_and_calls_are_refused(raw: Raw) -> None:
-    raw.send(query("COPY people TO STDOUT"), packet(b"F", struct.pack("!IHHH", 1, 0, 0, 0)), query("ROWS 1"))
+    raw.send(query("COPY people FROM STDIN"), packet(b"F", struct.pack("!IHHH", 1, 0, 0, 0)), query("ROWS 1"))
     assert errors(raw.until("Z")) == errors(raw.until("Z")) == ["0A000"]
     assert kinds(raw.until("Z")) == "TDCZ"
 

@@ -15,6 +15,7 @@ import contextlib
 import datetime as dt
 import importlib
 import importlib.metadata
+import io
 import os
 import shutil
 import signal
@@ -35,7 +36,7 @@ from support.wire_servers import PASSWORD
 FEATURES: Mapping[str, str] = {
     "password": "SCRAM", "binding": "bound TLS", "values": "all types", "parameters": "parameters", "binary": "binary", "columns": "described",
     "prepared": "prepared", "portions": "portions", "notices": "cost shown", "place": "error place", "cancel": "cancel", "ends": "errors = true",
-    "tables": "tables", "transactions": "transactions"}
+    "copied": "COPY", "tables": "tables", "transactions": "transactions"}
 ECHO = "ECHO $1::BIGINT $2::DOUBLE $3::DATE $4::TIMESTAMP $5::VARCHAR $6::BOOLEAN $7::HUGEINT"
 ASKED = (-7, 2.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5, 6), "o'ä", False, Decimal(10**25))
 EXPECTED = {name: Decimal(value) if kind == "HUGEINT" else value for (name, kind), value in zip(COLUMNS, ROW, strict=True)}
@@ -154,6 +155,10 @@ def psql(servers: Servers) -> Iterator[str]:
     yield "cancel"
     assert run("-A", "-c", ENDS, port=servers.real).stdout.startswith("n|n_low|n_high\n")
     yield "ends"
+    file = servers.folder / "copied.csv"
+    assert run("-c", f"\\copy ({COUNTED}) TO '{file}' CSV HEADER", port=servers.real).stdout == "COPY 4\n"
+    assert file.read_text() == run("--csv", "-c", COUNTED, port=servers.real).stdout
+    yield "copied"
     said = run("-c", "\\d", "-c", "\\d people", port=servers.real)
     assert " public | people " in said.stdout and 'Table "public.people"' in said.stdout and '"people_pkey" PRIMARY KEY' in said.stdout
     yield "tables"
@@ -166,7 +171,7 @@ MEASURES = "measures time alone"
 
 
 @client("pgbench", of_program("pgbench", "--version"), values=MEASURES, binary=MEASURES, columns=MEASURES, portions=MEASURES, notices=MEASURES,
-        place=MEASURES, cancel=MEASURES, ends=MEASURES, tables=MEASURES, transactions=MEASURES)
+        place=MEASURES, cancel=MEASURES, ends=MEASURES, copied=MEASURES, tables=MEASURES, transactions=MEASURES)
 def pgbench(servers: Servers) -> Iterator[str]:
     program("pgbench")
     (servers.folder / "script.sql").write_text("\\set n 3\nECHO :n::BIGINT;\n")
@@ -214,7 +219,7 @@ def psycopg_3(servers: Servers) -> Iterator[str]:
             con.execute("FAIL")
         assert con.execute("ROWS 1").fetchall() == [(0,)]
         yield "transactions"
-        with pytest.raises(psycopg.errors.FeatureNotSupported), con.cursor().copy("COPY t TO STDOUT"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported), con.cursor().copy("COPY t FROM STDIN"):
             pass
     with psycopg.connect(servers.dsn(servers.scripted, sslmode="require", channel_binding="require"), autocommit=True) as con:
         yield "binding"
@@ -240,6 +245,11 @@ def psycopg_3(servers: Servers) -> Iterator[str]:
         yield "notices"
         assert [column.name for column in con.execute(ENDS).description] == ["n", "n_low", "n_high"]
         yield "ends"
+        counted = con.execute(COUNTED).fetchall()
+        with con.cursor().copy(f"COPY ({COUNTED}) TO STDOUT (FORMAT binary)") as copied:
+            copied.set_types(["text", "int8"])
+            assert [*copied.rows()] == counted
+        yield "copied"
         assert ("public", "people") in con.execute("SELECT schemaname, tablename FROM pg_tables").fetchall()
         exact = con.execute("SELECT COUNT(*) FROM people WHERE site = %s", (Decimal(3),)).fetchone()
         assert isinstance(exact[0], int)
@@ -290,6 +300,10 @@ def psycopg_2(servers: Servers) -> Iterator[str]:
     cursor.execute(ENDS)
     assert [column.name for column in cursor.description] == ["n", "n_low", "n_high"]
     yield "ends"
+    made = io.StringIO()
+    cursor.copy_expert(f"COPY ({COUNTED}) TO STDOUT CSV HEADER", made)
+    assert made.getvalue().startswith("health,n\nexcellent,")
+    yield "copied"
     cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", ("public",))
     assert ("people",) in cursor.fetchall()
     con.close()
@@ -332,6 +346,10 @@ def asyncpg(servers: Servers) -> Iterator[str]:
         assert [row["health"] for row in await con.fetch(COUNTED)] == HEALTH
         assert (await con.fetchrow(ENDS)).get("n_low") is not None
         found.append("ends")
+        made = io.BytesIO()
+        assert await con.copy_from_query("SELECT COUNT(*) AS n FROM people WHERE health = $1", "good", output=made, format="csv", header=True) == "COPY 1"
+        assert made.getvalue().startswith(b"n\n")
+        found.append("copied")
         assert "people" in [row[0] for row in await con.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", "public")]
         found.append("tables")
         await con.close()
@@ -379,7 +397,7 @@ def of_alchemy(driver: str, package: str) -> Asks:
 OF_DRIVER = "as the driver does it"
 for _driver, _package in (("psycopg", "psycopg"), ("psycopg2", "psycopg2-binary")):
     client(f"SQLAlchemy and pandas, {_driver}", of_package("sqlalchemy"), binding=OF_DRIVER, binary=OF_DRIVER, columns=OF_DRIVER, prepared=OF_DRIVER,
-           portions=OF_DRIVER, notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER)(of_alchemy(_driver, _package))
+           portions=OF_DRIVER, notices=OF_DRIVER, place=OF_DRIVER, cancel=OF_DRIVER, copied=OF_DRIVER)(of_alchemy(_driver, _package))
 
 
 JAR = Path("/usr/share/java/postgresql.jar")
@@ -434,6 +452,9 @@ public class Ask {
       if (!made.getWarnings().getMessage().startsWith("cost")) throw new RuntimeException("no notice");
       System.out.println("notices");
       same(made.executeQuery(given[4]).getMetaData().getColumnName(2), "n_low"); System.out.println("ends");
+      java.io.StringWriter copied = new java.io.StringWriter();
+      con.unwrap(org.postgresql.PGConnection.class).getCopyAPI().copyOut("COPY (" + given[3] + ") TO STDOUT CSV HEADER", copied);
+      if (!copied.toString().startsWith("health,n\\nexcellent,")) throw new RuntimeException(copied.toString()); System.out.println("copied");
       String tables = ""; rows = con.getMetaData().getTables(null, "public", "peo%", new String[] {"TABLE"});
       while (rows.next()) tables += rows.getString("TABLE_SCHEM") + "." + rows.getString("TABLE_NAME");
       same(tables, "public.people"); rows = con.getMetaData().getPrimaryKeys(null, "public", "people"); rows.next(); same(rows.getString("COLUMN_NAME"), "person_id");
@@ -463,7 +484,7 @@ def jdbc(servers: Servers) -> Iterator[str]:
 
 @client("ODBC (pyodbc)", lambda: f"{of_program('odbcinst', '--version')()}, {of_package('pyodbc')()}", binding="TLS, where libpq of the driver binds; not asked",
         binary="shows text", columns="asks nothing beforehand", portions="rows are fetched at once", notices="the driver keeps them to itself",
-        place="the driver tells the message alone")
+        place="the driver tells the message alone", copied="not in ODBC")
 def odbc(servers: Servers) -> Iterator[str]:
     pyodbc = library("pyodbc")
     if not any(name.startswith("PostgreSQL") for name in pyodbc.drivers()):
@@ -530,13 +551,249 @@ IN_R = "not in this driver"
 
 
 @client("R (RPostgreSQL)", of_program("Rscript", "-e", "cat(as.character(packageVersion('RPostgreSQL')))"), binding="TLS, by libpq; not asked",
-        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, notices=IN_R, place=IN_R, cancel=IN_R)
+        parameters=IN_R, binary="shows text", columns=IN_R, prepared=NO_PREPARE, notices=IN_R, place=IN_R, cancel=IN_R, copied=IN_R)
 def r(servers: Servers) -> Iterator[str]:
     script = servers.folder / "ask.R"
     script.write_text(R)
     if subprocess.run([program("Rscript"), "-e", "library(RPostgreSQL)"], capture_output=True).returncode:
         pytest.skip("RPostgreSQL is not installed")
     yield from told(["Rscript", script, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
+
+
+SAID = "the driver keeps them to itself"
+CONSTANTS = "SELECT 42 AS i, 1.5::DOUBLE AS d, true AS b, 'ä\"' AS t, DATE '2024-02-29' AS day, TIMESTAMP '2024-02-29 12:30:01.00025' AS at, NULL::BIGINT AS none"
+OF_CONSTANTS = {"i": 42, "d": 1.5, "b": True, "t": 'ä"', "day": dt.date(2024, 2, 29), "at": dt.datetime(2024, 2, 29, 12, 30, 1, 250), "none": None}
+
+
+ADBC_CANCELS = """
+import sys, threading
+from adbc_driver_postgresql import dbapi
+with dbapi.connect(sys.argv[1]) as con, con.cursor() as cursor:
+    threading.Timer(0.5, cursor.adbc_cancel).start()
+    try:
+        cursor.execute("SELECT SLEEP 20")
+    except dbapi.Error as fault:
+        assert "canceling statement" in str(fault), fault
+        print("cancel")
+"""  # in a process of its own, as CANCELS is
+
+
+@client("ADBC", of_package("adbc-driver-postgresql"), notices=SAID)
+def adbc(servers: Servers) -> Iterator[str]:
+    library("pyarrow")
+    library("adbc_driver_postgresql")
+    from adbc_driver_manager import ProgrammingError
+    from adbc_driver_postgresql import dbapi
+
+    def to(port: int, password: str = PASSWORD, **more: str) -> Any:
+        return dbapi.connect(servers.dsn(port, password=f"'{password}'", **more))
+
+    with pytest.raises(dbapi.Error, match="password authentication failed"):
+        to(servers.scripted, "wrong")
+    with to(servers.scripted, sslmode="require", channel_binding="require"):
+        yield "password"
+        yield "binding"
+        yield from told([sys.executable, "-c", ADBC_CANCELS, servers.dsn(servers.scripted)])
+    with to(servers.real) as con, con.cursor() as cursor:
+        cursor.execute(CONSTANTS)
+        assert cursor.fetch_arrow_table().to_pylist() == [OF_CONSTANTS]
+        yield from ("values", "binary")  # it asks for nothing else
+        assert [(field.name, str(field.type)) for field in cursor.adbc_execute_schema(COUNTED)] == [("health", "string"), ("n", "int64")]
+        yield "columns"
+        cursor.adbc_prepare("SELECT COUNT(*) AS n FROM people WHERE site = $1")
+        for site in (3, 4):
+            cursor.execute("SELECT COUNT(*) AS n FROM people WHERE site = $1", (site,))
+            assert cursor.fetch_arrow_table().num_rows == 1
+        yield from ("parameters", "prepared")
+        cursor.execute(COUNTED)
+        assert cursor.fetch_record_batch().read_next_batch().column(0).to_pylist() == HEALTH
+        yield from ("portions", "copied")
+        with pytest.raises(ProgrammingError, match=r"LINE 1: SELECT COUNT\(\* FROM people") as fault:
+            cursor.execute("SELECT COUNT(* FROM people")
+        assert fault.value.sqlstate == "42601"
+        yield "place"
+        con.rollback()
+        cursor.execute(ENDS)
+        assert cursor.fetch_arrow_table().column_names == ["n", "n_low", "n_high"]
+        con.commit()
+        yield from ("ends", "transactions")
+        schema, = con.adbc_get_objects(depth="all", table_name_filter="people").read_all().to_pylist()[0]["catalog_db_schemas"]
+        people, = schema["db_schema_tables"]
+        assert (schema["db_schema_name"], people["table_name"]) == ("public", "people")
+        assert {"health", "site"} <= {column["column_name"] for column in people["table_columns"]}
+        assert [each["constraint_type"] for each in people["table_constraints"]] == ["PRIMARY KEY"]
+        assert con.adbc_get_table_schema("people").field("health").type == "string"
+        yield "tables"
+
+
+@client("connectorx (polars)", of_package("connectorx"), binding="TLS; it has no channel binding", parameters="puts none", columns=OF_DRIVER, prepared=OF_DRIVER,
+        portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER, tables="asks for none", transactions="begins none")
+def connectorx(servers: Servers) -> Iterator[str]:
+    library("connectorx")
+    polars = library("polars")
+
+    def read(text: str) -> Any:
+        return polars.read_database_uri(text, f"postgresql://ada:{PASSWORD.replace(' ', '%20')}@localhost:{servers.real}/study")
+
+    assert list(read(COUNTED)["health"]) == HEALTH  # a wrong password it tries again for half a minute
+    yield "password"
+    assert read(CONSTANTS.replace(", NULL::BIGINT AS none", "")).row(0, named=True) == {name: value for name, value in OF_CONSTANTS.items() if name != "none"}
+    yield from ("values", "binary", "copied")  # it asks by COPY, in binary
+    assert read(ENDS).columns == ["n", "n_low", "n_high"]
+    yield "ends"
+    with pytest.raises(RuntimeError, match="bracket"):
+        read("SELECT COUNT(* FROM people")
+    yield "place"
+
+
+DUCKDB = """
+import glob, importlib, os, sys, duckdb
+scripted, real, password, counted, ends, constants = sys.argv[1:]
+made = os.path.dirname(importlib.import_module("duckdb_extension_postgres_scanner").__file__)
+extension, = glob.glob(f"{made}/extensions/v{duckdb.__version__}/*")
+con = duckdb.connect(config={"allow_unsigned_extensions": True})
+con.execute("SET enable_progress_bar = false")
+con.execute(f"LOAD '{extension}'")
+def attach(port, password, name, more=""):
+    con.execute(f"ATTACH 'host=localhost port={port} user=ada password=''{password}'' dbname=study {more}' AS {name} (TYPE postgres)")
+def refused(text):
+    try:
+        con.execute(text).fetchall()
+    except duckdb.Error as fault:
+        return str(fault)
+    raise AssertionError(text)
+def ask(text):
+    return con.execute("SELECT * FROM postgres_query('pg', $asked)".replace("$asked", "'" + text.replace("'", "''") + "'"))
+try:
+    attach(real, "wrong", "pg")
+except duckdb.Error as fault:
+    assert "password authentication failed" in str(fault), fault
+attach(real, password, "pg")
+print("password")
+names = [column[0] for column in ask(constants).description]
+assert dict(zip(names, ask(constants).fetchone())) == ROW, ask(constants).fetchone()
+print("values binary")
+rows = ask(counted).fetchall()
+assert [row[0] for row in rows] == ["excellent", "fair", "good", "poor"]
+assert ask(counted + "").fetchall() == rows and con.execute("SELECT n FROM postgres_query('pg', '" + counted + "') LIMIT 2").fetchall() == [row[1:] for row in rows[:2]]
+print("columns copied")
+assert [column[0] for column in ask(ends).description] == ["n", "n_low", "n_high"] and len(ask(ends).fetchone()) == 3
+print("ends")
+assert "LINE 1: SELECT COUNT(* FROM people" in refused("SELECT * FROM postgres_query('pg', 'SELECT COUNT(* FROM people')")
+print("place")
+assert ("people",) in con.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'pg'").fetchall()
+assert ("health", "VARCHAR") in [row[:2] for row in con.execute("DESCRIBE pg.people").fetchall()]
+assert con.execute("SELECT COUNT(*) FROM pg.plans WHERE coinsurance > 3").fetchone()[0] > 3  # a public table
+assert "rows are never shown" in refused("SELECT COUNT(*) FROM pg.people")
+print("tables")
+con.execute("BEGIN"); ask(counted).fetchall(); con.execute("ROLLBACK"); ask(counted).fetchall()
+con.execute("CALL postgres_execute('pg', 'SET epsilon = 0.1')")
+print("transactions")
+""".replace("ROW", repr(OF_CONSTANTS).replace("datetime.", "__import__('datetime')."))
+DUCKDB_PYTHON = os.environ.get("DUCKDB_PYTHON", sys.executable)  # of an environment where DuckDB is of the same version as its extension
+
+
+@client("DuckDB (postgres)", of_program(DUCKDB_PYTHON, "-c", "import duckdb; print(duckdb.__version__)"), binding="TLS, where its libpq binds; not asked",
+        parameters="puts none", prepared=NO_PREPARE, portions="rows are fetched at once", notices=SAID, cancel=OF_DRIVER)
+def duckdb(servers: Servers) -> Iterator[str]:
+    if subprocess.run([DUCKDB_PYTHON, "-c", "import duckdb, duckdb_extension_postgres_scanner"], capture_output=True).returncode:
+        pytest.skip("the extension duckdb-extension-postgres-scanner is not installed; DUCKDB_PYTHON says in which Python it is")
+    yield from told([DUCKDB_PYTHON, "-c", DUCKDB, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS, CONSTANTS])
+
+
+RUBY = """
+require "pg"
+scripted, real, password, counted, ends = ARGV
+to = lambda { |port, given, more = {}| PG.connect({ host: "localhost", port: port, user: "ada", password: given, dbname: "study" }.merge(more)) }
+def same(found, wanted) = found == wanted || raise("#{found.inspect} for #{wanted.inspect}")
+def refused
+  yield
+  raise "not refused"
+rescue PG::Error => fault
+  fault
+end
+same(refused { to.(scripted, "wrong") }.message.include?("password authentication failed"), true)
+con = to.(scripted, password, sslmode: "require", channel_binding: "require")
+puts "password binding"
+same(con.exec("ALL TYPES").values, [["42", "1" + "0" * 30, "1.5", "t", "ä\\"'", "2024-02-29", "2024-02-29 12:30:01.00025"], [nil] * 7])
+puts "values"
+same(con.exec_params("ECHO $1::BIGINT $2::VARCHAR", [3, "ä"]).values, [["3", "ä"]])
+puts "parameters"
+same(con.exec_params("ECHO $1::BIGINT", [3], 1).getvalue(0, 0), [3].pack("q>"))
+puts "binary"
+con.prepare("made", "ECHO $1::BIGINT")
+same([con.describe_prepared("made").fname(0), con.describe_prepared("made").paramtype(0)], ["c1", 20])
+[4, 5].each { |i| same(con.exec_prepared("made", [i]).getvalue(0, 0), i.to_s) }
+puts "columns prepared"
+fault = refused { con.exec("BOGUS") }
+same([fault.class, fault.result.error_field(PG::PG_DIAG_STATEMENT_POSITION)], [PG::SyntaxError, "1"])
+puts "place"
+con.send_query("SLEEP 20"); sleep 0.3; con.cancel
+same(refused { con.get_last_result }.class, PG::QueryCanceled)
+puts "cancel"
+refused { con.transaction { con.exec("FAIL") } }
+same(con.transaction { con.exec("ROWS 1").values }, [["0"]])
+puts "transactions"
+con = to.(real, password); heard = []; con.set_notice_processor { |told| heard << told }
+rows = con.exec(counted).values
+same([rows[0][0], heard[0].start_with?("NOTICE:  cost")], ["excellent", true])
+puts "notices"
+same(con.exec(ends).fields, ["n", "n_low", "n_high"])
+puts "ends"
+copied = []; con.copy_data("COPY (#{counted}) TO STDOUT CSV") { while row = con.get_copy_data do copied << row.chomp.split(",") end }
+same(copied, rows)
+puts "copied"
+same(con.exec("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").column_values(0).include?("people"), true)
+puts "tables"
+"""
+
+
+@client("Ruby (pg)", of_program("ruby", "-e", "require 'pg'; puts PG::VERSION"), portions="rows come one by one, of one answer")
+def ruby(servers: Servers) -> Iterator[str]:
+    if subprocess.run([program("ruby"), "-e", "require 'pg'"], capture_output=True).returncode:
+        pytest.skip("the gem pg is not installed")
+    yield from told(["ruby", "-Ku", "-e", RUBY, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env={"LANG": "C.UTF-8"})
+
+
+PERL = r"""
+use strict; use warnings; use DBI; use DBD::Pg qw(:async);
+my ($scripted, $real, $password, $counted, $ends) = @ARGV;
+sub to { my ($port, $given, $more) = @_; DBI->connect("dbi:Pg:host=localhost;port=$port;dbname=study$more", "ada", $given, {RaiseError => 1, PrintError => 0, AutoCommit => 1}) }
+sub same { my ($found, $wanted) = @_; $found eq $wanted or die "$found for $wanted" }
+eval { to($scripted, "wrong", "") }; $@ =~ /password authentication failed/ or die $@;
+my $con = to($scripted, $password, ";sslmode=require;channel_binding=require");
+print "password binding\n";
+my $rows = $con->selectall_arrayref("ALL TYPES");
+same(join("|", @{$rows->[0]}[0..3, 5, 6]), "42|1" . "0" x 30 . "|1.5|1|2024-02-29|2024-02-29 12:30:01.00025"); defined $rows->[1][0] and die;
+print "values\n";
+my $made = $con->prepare('SELECT ECHO $1::BIGINT'); for my $i (3, 4, 5) { $made->execute($i); same($made->fetchrow_array, $i) }
+print "parameters prepared\n";
+eval { $con->do("BOGUS") }; same($con->state . $con->pg_error_field("pg_diag_statement_position"), "426011");
+print "place\n";
+$con->do("SLEEP 20", {pg_async => PG_ASYNC}); select(undef, undef, undef, 0.3); $con->pg_cancel; same($con->selectrow_array("ROWS 1"), 0);
+print "cancel\n";
+$con->begin_work; eval { $con->do("FAIL") }; $con->rollback; $con->begin_work; same($con->selectrow_array("ROWS 1"), 0); $con->commit;
+print "transactions\n"; $con->disconnect;
+$con = to($real, $password, ""); my @heard; local $SIG{__WARN__} = sub { push @heard, @_ };
+$rows = $con->selectall_arrayref($counted); same($rows->[0][0], "excellent"); $heard[0] =~ /cost/ or die;
+print "notices\n";
+$made = $con->prepare($ends); $made->execute; same(join("|", @{$made->{NAME}}), "n|n_low|n_high");
+print "ends\n";
+$con->do("COPY ($counted) TO STDOUT CSV"); my ($copied, $line) = ("", ""); while ($con->pg_getcopydata(\$line) >= 0) { $copied .= $line }
+same($copied, join("", map { join(",", @$_) . "\n" } @$rows));
+print "copied\n";
+same(join("|", map { $_->[2] } grep { $_->[2] eq "people" } @{$con->table_info(undef, "public", "%", "TABLE")->fetchall_arrayref}), "people");
+grep { $_->[3] eq "health" } @{$con->column_info(undef, "public", "people", "%")->fetchall_arrayref} or die;
+print "tables\n";
+"""
+
+
+@client("Perl (DBD::Pg)", of_program("perl", "-MDBD::Pg", "-e", "print $DBD::Pg::VERSION"), binary="shows text", columns="asks nothing beforehand",
+        portions="rows are fetched at once")
+def perl(servers: Servers) -> Iterator[str]:
+    if subprocess.run([program("perl"), "-MDBD::Pg", "-e", "1"], capture_output=True).returncode:
+        pytest.skip("DBD::Pg is not installed")
+    yield from told(["perl", "-e", PERL, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS])
 
 
 NODE = """
@@ -574,7 +831,7 @@ MODULES = os.environ.get("NODE_PATH", "/usr/share/nodejs")
 
 
 @client("Node.js (pg)", lambda: of_program("node", "-e", "console.log(require('pg/package.json').version)")(), binding="TLS; bound only if it is asked to",
-        columns="asks nothing beforehand", cancel="not in this driver")
+        columns="asks nothing beforehand", cancel="not in this driver", copied="in a package of its own")
 def node(servers: Servers) -> Iterator[str]:
     environment = {"NODE_PATH": MODULES}
     if subprocess.run([program("node"), "-e", "require('pg')"], capture_output=True, env={**os.environ, **environment}).returncode:

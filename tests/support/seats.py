@@ -20,7 +20,8 @@ ROW = (42, 10**30, 1.5, True, "ä\"'", dt.date(2024, 2, 29), dt.datetime(2024, 2
 
 
 class ScriptedSeat:
-    """Knows a few statements: ALL TYPES, ROWS n, WIDE n, ECHO $1::KIND ..., SLEEP n, FAIL, CRASH, NOTE, and SET, SHOW and SELECT 1."""
+    """Knows a few statements: ALL TYPES, ROWS n, WIDE n, ECHO $1::KIND ..., SLEEP n, FAIL, CRASH, NOTE, and SET, SHOW and 1. Each may
+    stand after SELECT, as COPY and some clients want it."""
 
     def __init__(self, user: str = "ada", database: str = "d", startup: Mapping[str, str] | None = None) -> None:
         self.user, self.database, self.startup = user, database, dict(startup or {})
@@ -45,18 +46,21 @@ class ScriptedSeat:
         return Described(parameters=tuple(names), columns=self._columns(text, names))
 
     def _columns(self, text: str, kinds: Sequence[str]) -> tuple[ColumnOnWire, ...] | None:
-        match text.split():
+        match _words(text):
             case ["SET", *_]:
                 return None
             case ["ECHO", *_]:
                 made = [(f"c{i}", kind) for i, kind in enumerate(kinds, start=1)]
             case ["ALL", *_]:
                 made = list(COLUMNS)
-            case ["ROWS" | "SLEEP" | "FAIL" | "CRASH", *_] | ["SELECT", "1"]:
+            case ["ROWS" | "SLEEP" | "FAIL" | "CRASH", *_] | ["1"]:
                 made = [("n", "BIGINT")]
+            case ["oid," | "attrelid,", *names]:  # of ADBC, about types
+                names = [name.strip(",") for name in ("oid", *names[:names.index("FROM")])]
+                made = [(name, "VARCHAR" if name in ("typname", "attname", "typreceive") else "BIGINT") for name in names]
             case ["select", *_]:  # of ODBC, about large objects
                 made = [("oid", "BIGINT"), ("typbasetype", "BIGINT")]
-            case ["WIDE" | "NOTE" | "SHOW" | "show", *_]:
+            case ["WIDE" | "NOTE" | "SHOW" | "show" | "version()", *_]:
                 made = [("t", "VARCHAR")]
             case _:
                 raise RefusedOnWire("no such statement", sqlstate="42601", detail="a detail", hint="a hint", position=1)
@@ -66,7 +70,7 @@ class ScriptedSeat:
         self.executed += 1
         notices: tuple[Notice, ...] = ()
         rows: list[tuple[object, ...]] | Iterator[tuple[object, ...]]
-        match text.split():
+        match _words(text):
             case ["CRASH"]:
                 raise ValueError("a secret")
             case ["FAIL"]:
@@ -86,9 +90,11 @@ class ScriptedSeat:
                 rows = (("x" * 10_000,) for _ in range(int(number)))
             case ["NOTE"]:
                 rows, notices = [("noted",)], (Notice(text="a note", detail="more", hint="less"), )
-            case ["SELECT", "1"]:
+            case ["1"]:
                 rows = [(1,)]
-            case ["select", *_]:
+            case ["version()"]:  # of ADBC
+                rows = [("PostgreSQL 15.0",)]
+            case ["select" | "oid," | "attrelid,", *_]:
                 rows = []
             case _:
                 rows = [("",)]
@@ -103,6 +109,11 @@ class ScriptedSeat:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _words(text: str) -> list[str]:
+    words = text.split()
+    return words[1:] if words[:1] == ["SELECT"] else words
 
 
 def wait_until(condition: Any, seconds: float = 10.0) -> None:
