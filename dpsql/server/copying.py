@@ -20,6 +20,7 @@ class CopyingSeat:
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
         self.cancel, self.close, self.split = seat.cancel, seat.close, seat.split
+        self.described_lately, self.shown_lately = seat.described_lately, seat.shown_lately  # which know no text of COPY
 
     @property
     def parameter_status(self) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.answers.answer import Answer
 from dpsql.answers.confirming import takes_much
 from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
-from dpsql.answers.spending import ALL, BudgetLine, Spending, left_in_words, share_of_rest
+from dpsql.answers.spending import ALL, BudgetLine, Spending, share_of_rest
 from dpsql.catalog.model import Catalog, Table
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
