@@ -130,7 +130,7 @@ class InvalidPlan(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node(abc.ABC):
+class Node:
     """A relation. Structural equality; fields are derived and checked when they are first read."""
 
     @cached_property
