@@ -12,6 +12,7 @@ are answered; the vault ends with it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -113,6 +114,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
             pipe.write(settings.as_json().encode())
         threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
         if _has_begun(front, accepts):
+            gc.freeze()  # what is there for as long as the server is no full collection looks at again
             ready(*reached)
         return front.wait()
 

@@ -74,7 +74,7 @@ class Clip(Node):
             kept = ", ".join(columns_of("t0", self.input).values())
             inner = f"SELECT {kept}, ({size}) AS \"#\" FROM ({below[0]}) AS t0"
         else:
-            owner = f"t0.{quote(self.owner)}"
+            owner = f"t0.{quote(self.owner)}"  # what is read twice is planned and worked out once
             norms = f"SELECT {owner} AS \"@\", SUM({size}) AS \"#\" FROM \"##\" AS t0 GROUP BY {owner}"
             kept = ", ".join(columns_of("t2", self.input).values())
             inner = (f"WITH \"##\" AS MATERIALIZED ({below[0]}) SELECT {kept}, t3.\"#\" AS \"#\" FROM \"##\" AS t2 "
