@@ -62,9 +62,13 @@ class LipschitzExtension:
         self._reduced: dict[int, ReducedRows] = {}
         ranked, groups = bounds.by_heaviest(rows.owners, rows.weights, self._totals)
         sizes = bounds.by_size(rows.owners, rows.weights)
-        self.low, self.high = [], []
+        self.low, self.high = list[int](), list[int]()
         least = self._least(min(self.levels)) if rows.singles else None
+        heaviest, whole = int(self._totals.max(initial=0)), UNIT * rows.total
         for level in self.levels:
+            if level >= heaviest and not rows.singles:  # no limit is reached: V is the sum of all weights
+                self.low, self.high = [*self.low, whole], [*self.high, whole]
+                continue
             room = rows.capacities(level)
             self.low.append(bounds.lower(groups, np.minimum(1.0, level / np.maximum(ranked, 1))) if least is None else least)
             self.high.append(min(bounds.upper(sizes, total(np.minimum(self._totals, room))), bounds.covered(groups, level)))

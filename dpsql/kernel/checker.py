@@ -84,8 +84,9 @@ class Checked:
     disjoint_cells: bool = False
 
 
-def check(plan: Any, meets: Meets) -> Checked:
-    """Derive the sensitivity of a summary. Raises Malformed where a plan is not a summary of a known kind.
+def check(plan: Any, meets: Meets, found: dict[int, Known] | None = None) -> Checked:
+    """Derive the sensitivity of a summary; `found` as `known` takes it. Raises Malformed where a plan is no summary of a known
+    kind.
 
     Proof, sums. Each row that moves adds a vector of a known l1 norm to one cell: rows * norm by the triangle inequality, in the
     l2 norm too. Where the rows of an entity, which move together, are in different cells, these vectors are orthogonal, and
@@ -94,7 +95,7 @@ def check(plan: Any, meets: Meets) -> Checked:
     different cells.
     """
     require(type(plan) in shapes.SUMMARIES)
-    relations: dict[int, Known] = {}
+    relations = {} if found is None else found
     below = known(plan.input, meets, relations)
     shapes.check_summary(plan, below.columns)
     if not isinstance(plan, shapes.GroupedSums):

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Error, InternalError, OperationalError
 from dpsql.kernel.checker import Checked, Known, check, known
-from dpsql.kernel.plan_size import check_size
+from dpsql.kernel.plan_size import RelationSize, check_size
 from dpsql.kernel.shapes import components, ends_of, size
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, splits, stabilities
 from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node, Printing, PublicFacts, SplitBy, Stability, Summary, fold
+from dpsql.plan.node import Node, Printing, PublicFacts, SplitBy, Stability, Summary, bottom_up, fold
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Summand
 
@@ -34,52 +34,75 @@ class Disagreement(InternalError):
 
 
 class Claims:
-    """Compares the claims of plans with what is derived for them."""
+    """Compares the claims of plans with what is derived for them.
+
+    What was claimed, derived and confirmed of a relation is kept until `begin`, and holds wherever the same object stands. Proof:
+    plans are frozen, and the kernel's own copies, to which nobody else has a reference (`taken`); those compared are kept too, so
+    that the ids of their relations are given to no other object; and all that is read beside them, which public rows agree, is
+    the same until `forget`.
+    """
 
     def __init__(self, reader: Reader, public: PublicFacts, printing: Printing) -> None:
         self._public, self._meets = public, Meets(reader, printing)
+        self.begin()
+
+    def begin(self) -> None:
+        """Keep nothing of the plans that were compared before."""
+        self._plans = list[Node]()
+        self._sizes, self._claimed = dict[int, RelationSize](), dict[int, Stability]()
+        self._found, self._confirmed = dict[int, Known](), set[int]()
 
     def size(self, plan: Node) -> None:
         """Raises OperationalError where a plan is too large, before anything walks it as a tree."""
+        self._plans.append(plan)
         with _refused():
-            check_size(plan)
+            check_size(plan, self._sizes)
+
+    def claimed(self, plan: Node) -> dict[int, Stability]:
+        """What the relations of a plan, whose size was looked at, claim; see `certificate.stabilities`."""
+        return stabilities(plan, self._public, self._claimed)
 
     def relation(self, node: Node, rows: int | None = None) -> None:
         """Raises Disagreement where a relation, or one below it, claims more than is derived, or where more than `rows` rows
         can move.
         """
         self.size(node)
-        found: dict[int, Known] = {}
         with _refused():
-            derived = known(node, self._meets, found)
-            self._compare(node, found)
+            derived = known(node, self._meets, self._found)
+            self._compare(node)
             _none([] if rows is None else _stronger(Stability(rows=rows), derived))
 
     def summary(self, plan: Summary, claimed: Certificate) -> None:
         """Raises Disagreement where a certificate, or a part of its plan, claims more than is derived."""
+        self.size(plan)
         with _refused():
-            found = check(plan, self._meets)
-            self._compare(plan.input, found.relations)
+            found = check(plan, self._meets, self._found)
+            self._compare(plan.input)
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
 
     def split_parts(self, plan: Node) -> tuple[Node, ...]:
         """The largest relations in a plan that are split by entity: each over all entities is put together of those over
         disjoint sets of them. Raises Disagreement where that is claimed of one and not derived."""
         relation = plan.input if isinstance(plan, Summary) else plan
-        found: dict[int, Known] = {}
+        self._plans.append(plan)
         with _refused():
-            claimed = splits(relation, stabilities(relation, self._public))
+            claimed = splits(relation, self.claimed(relation))
             parts = tuple(_first(relation, lambda node: claimed[id(node)] is SplitBy.ENTITIES))
-            known(relation, self._meets, found)
-            _none("split by entity" for part in parts if not split_by_entity(part, found))
+            known(relation, self._meets, self._found)
+            _none("split by entity" for part in parts if not split_by_entity(part, self._found))
         return parts
 
     def forget(self) -> None:
         """Count anew from now on, as a name stands for other public rows."""
         self._meets.forget()
+        self.begin()
 
-    def _compare(self, node: Node, found: Mapping[int, Known]) -> None:
-        _none(disagreements(node, stabilities(node, self._public), found))
+    def _compare(self, node: Node) -> None:
+        claimed = self.claimed(node)
+        for below in bottom_up(node):
+            if id(below) not in self._confirmed:
+                _none(disagreements(below, claimed, self._found))
+                self._confirmed.add(id(below))
 
 
 @contextlib.contextmanager
@@ -108,9 +131,7 @@ def _first(plan: Node, holds: Callable[[Node], bool]) -> Iterator[Node]:
 
 
 def disagreements(node: Node, claims: Mapping[int, Stability], found: Mapping[int, Known]) -> Iterator[str]:
-    """The places, in a relation and those below it, where more is claimed than derived."""
-    for below in node.inputs:
-        yield from disagreements(below, claims, found)
+    """The places, in a relation, where more is claimed than derived."""
     derived = found[id(node)]
     yield from (f"{type(node).__name__}: {what}" for what in _stronger(claims[id(node)], derived))
     if [(field.id, field.facts.type) for field in node.fields] != [(name, of.type) for name, of in derived.columns.items()]:

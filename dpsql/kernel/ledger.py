@@ -603,7 +603,7 @@ class Ledger:
     def _follow_up(self, charged: int, kind: str, body: str | None, late: int) -> None:
         def step(leader: Ledger) -> int:
             self._running.check(charged)
-            charge, = leader._events("seq = $1 AND kind = 'charge'", charged)
+            charge, = leader._verified("seq = $1 AND kind = 'charge'", charged)
             if late:
                 leader._store.make_room()
                 leader._insert(leader._chain.following(charge, "late", str(late)))
@@ -648,8 +648,13 @@ class Ledger:
     def _events(self, where: str, *values: str | int) -> list[Event]:
         """The events for which a condition holds, in a verified state of the ledger. Before answers are given away, the anchor
         has their charges on disk."""
-        store = self._ready()
+        self._ready()
         self._catch_up()
+        return self._verified(where, *values)
+
+    def _verified(self, where: str, *values: str | int) -> list[Event]:
+        """The same where nothing was written since this was caught up, as in a turn."""
+        store = self._store
         try:
             rows = [(Event(*row), link, previous) for *row, link, previous in store.rows(
                 f"SELECT {LINKED} FROM events WHERE {where}", *values)]

@@ -14,7 +14,7 @@ the plan alone. Each value is visited once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.shapes import inputs
@@ -55,9 +55,10 @@ class RelationSize:
     columns: Mapping[str, ExprSize]
 
 
-def check_size(plan: Node) -> None:
-    """Raises OperationalError for a plan that is too large."""
-    _relation(plan, {})
+def check_size(plan: Node, counted: dict[int, RelationSize] | None = None) -> None:
+    """Raises OperationalError for a plan that is too large. `counted` is what is known of relations that exist, by identity; what
+    is counted is added."""
+    _relation(plan, {} if counted is None else counted)
 
 
 def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
@@ -74,7 +75,7 @@ def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
     """Conditions come together in a join, and go into each part of a union by itself."""
     columns = {name: size for part in below for name, size in part.columns.items()}
     known: dict[int, ExprSize] = {}
-    own = [_size(expr, columns, known) for item in fields(node) for expr in _expressions(getattr(node, item.name))]
+    own = [_size(expr, columns, known) for name in node.__dataclass_fields__ for expr in _expressions(getattr(node, name))]
     conditions = [] if isinstance(node, Project) else own
     together = max if isinstance(node, UnionAll | SetOperation) else sum
     return RelationSize(

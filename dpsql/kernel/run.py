@@ -29,7 +29,7 @@ from dpsql.measurements import MEASUREMENTS, ComparisonResult, Comparisons, Open
 from dpsql.measurements.reading.content import Content, RememberedAnswers
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.source import Secure, Source
-from dpsql.plan.certificate import Certificate, Unbounded, certify, stability
+from dpsql.plan.certificate import Certificate, Unbounded, certify
 from dpsql.plan.decompose_join import decompose_join
 from dpsql.plan.node import Node, Printing, Summary
 from dpsql.plan.operators.arcs import Arcs
@@ -69,7 +69,7 @@ class Kernel:
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
         self._held: dict[str, str] = {}
-        self._first: tuple[object, tuple[Certificate, ...]] = (object(), ())
+        self._first: tuple[Any, tuple[Certificate, ...]] = (object(), ())
 
     @property
     def version(self) -> str:
@@ -100,6 +100,7 @@ class Kernel:
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
+        self._claims.begin()
         held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:
             self._claims.relation(taken(view, held))
@@ -118,6 +119,7 @@ class Kernel:
 
         Raises as `run` does, and ValueError where no such model was opened.
         """
+        self._claims.begin()
         asked = taken(asked)
         if type(asked) is not Comparisons:
             raise TypeError("these are no comparisons")
@@ -220,9 +222,11 @@ class Kernel:
     def _certified(self, request: Request) -> tuple[Request, tuple[Certificate, ...]]:
         """The kernel's own copy of a request, and its certificates: derived now, or earlier if it was checked before the
         charge."""
-        first, certificates = self._first
-        own = request if request is first else taken(request)
-        return own, certificates if own is first else self._certificates(own)
+        if request is self._first[0]:
+            return self._first
+        self._claims.begin()
+        own = taken(request)
+        return own, self._certificates(own)
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""
@@ -244,9 +248,9 @@ class Kernel:
 
     def _certify(self, plan: Summary) -> Certificate:
         if isinstance(plan, GroupedSums):
-            return certify(plan, self._publics)
+            return certify(plan, self._publics, self._claims.claimed(plan.input))
         _ = plan.fields
-        below = stability(plan.input, self._publics)
+        below = self._claims.claimed(plan.input)[id(plan.input)]
         if below.rows is None and not isinstance(plan, OwnerSets | Arcs | JoinSum):
             raise Unbounded(plan, below)
         return Certificate(below=below, summands=())

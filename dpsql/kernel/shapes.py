@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -83,6 +83,7 @@ EXACT = {*AGGREGATES, "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quant
          "covar_samp", "regr_slope", "regr_intercept", "regr_r2"}
 LIMITS = {"<=": (None, 0), "<": (None, -1), ">=": (0, None), ">": (1, None), "=": (0, 0)}
 FLOATING = ("FLOAT", "DOUBLE")
+INNER = Fold, Frame, Term, Merged, Field, Summand
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
@@ -365,8 +366,8 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 def check_summary(plan: Node, below: Columns) -> None:
     """Raises Malformed where a summary reads a column that does not exist, or shows keys that a client could read as others."""
-    for item in fields(plan):
-        value = getattr(plan, item.name)
+    for name in plan.__dataclass_fields__:
+        value = getattr(plan, name)
         for part in value if isinstance(value, tuple) else (value,):
             require(not isinstance(part, str) or part in below)
             if isinstance(part, Summand):
@@ -427,7 +428,7 @@ def inputs(node: Node) -> list[Node]:
 def _parts(node: Node) -> Iterator[Any]:
     """The frozen values, with fields of their own, in the fields of an operator."""
     for part in _values(node):
-        if isinstance(part, Fold | Frame | Term | Merged | Field | Summand):
+        if isinstance(part, INNER):
             yield part
         if isinstance(part, WindowFunction):
             yield part.frame
@@ -435,14 +436,14 @@ def _parts(node: Node) -> Iterator[Any]:
 
 def _values(part: Any) -> Iterator[Any]:
     """The values in the fields of a frozen value, including those inside tuples."""
-    for item in fields(part):
-        value = getattr(part, item.name)
+    for name in part.__dataclass_fields__:
+        value = getattr(part, name)
         yield from value if isinstance(value, tuple) else (value,)
 
 
-def _as_known(kinds: Mapping[type, str]) -> frozenset[type]:
+def _as_known(kinds: Mapping[Any, str]) -> frozenset[type]:
     """The classes whose fields are exactly those that this file was written for."""
-    return frozenset(kind for kind, names in kinds.items() if [item.name for item in fields(kind)] == names.split())
+    return frozenset(kind for kind, names in kinds.items() if [*kind.__dataclass_fields__] == names.split())
 
 
 PARTS = _as_known({

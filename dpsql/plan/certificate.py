@@ -58,14 +58,15 @@ class Certificate:
         return only.l1
 
 
-def stabilities(plan: Node, public: PublicFacts) -> dict[int, Stability]:
-    """The stability of every node of a plan, by the identity of the node.
+def stabilities(plan: Node, public: PublicFacts, known: dict[int, Stability] | None = None) -> dict[int, Stability]:
+    """The stability of every node of a plan, by the identity of the node; added to those that are `known` of other nodes, if any,
+    which exist for as long as that is used.
 
     What is public is decided by the tables that a plan reads, not by their rows: a relation over private rows that no entity
     can move, because it is joined with a public one that happens to be empty, is still private. It is charged and gets noise
     like any other, as if the public table had one more row.
     """
-    found: dict[int, Stability] = {}
+    found = {} if known is None else known
     for node in bottom_up(plan):
         if id(node) not in found:
             _check(node)
@@ -110,8 +111,8 @@ def stability(plan: Node, public: PublicFacts) -> Stability:
     return stabilities(plan, public)[id(plan)]
 
 
-def certify(plan: GroupedSums, public: PublicFacts) -> Certificate:
-    """The sensitivities of grouped sums.
+def certify(plan: GroupedSums, public: PublicFacts, known: dict[int, Stability] | None = None) -> Certificate:
+    """The sensitivities of grouped sums; `known` are stabilities, as `stabilities` takes them.
 
     Proof. If an entity moves at most k rows of the input, the vector of a summand's sums over all cells moves by a sum of at most
     k row vectors, each of norm l1 (l2) at most: k * l1, k * l2 (triangle inequality). Where its rows, which leave together, are
@@ -124,7 +125,7 @@ def certify(plan: GroupedSums, public: PublicFacts) -> Certificate:
 
     Raises Unbounded where no bound is known, InvalidPlan where the plan breaks an invariant.
     """
-    known = stabilities(plan, public)
+    known = stabilities(plan, public, known)
     below = known[id(plan.input)]
     disjoint_cells = below.owner is not None and any(key <= {below.owner, *plan.keys} for key in plan.input.unique)
     found = []

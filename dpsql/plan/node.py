@@ -130,7 +130,7 @@ class InvalidPlan(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node(abc.ABC):
+class Node:  # without ABCMeta, which makes `isinstance`, asked hundreds of times a statement, several times as slow
     """A relation. Structural equality; fields are derived and checked when they are first read."""
 
     @cached_property

@@ -171,10 +171,12 @@ class _NodeReader:
     def add(self, node: Any) -> None:
         if type(node) is not list or not node or type(node[0]) is not str:
             raise UnreadableMessage
-        below = [part[0] for part in node[1:] if type(part) is list]
-        parts = [self.part(part) for part in node[1:]]
-        depth = 1 + max((self._depths[at] for at in below), default=0)
-        size = len(node) + sum(self._sizes[at] for at in below)
+        parts, depth, size = [], 1, len(node)
+        for part in node[1:]:
+            parts.append(self.part(part))
+            if type(part) is list:
+                depth = max(depth, 1 + self._depths[part[0]])
+                size += self._sizes[part[0]]
         if depth > MOST_DEPTH or size > MOST_WRITTEN:
             raise UnreadableMessage
         self._values.append(self._made(node[0], parts))
@@ -183,16 +185,15 @@ class _NodeReader:
 
     def part(self, part: Any) -> Any:
         """A plain value, or the value of an earlier node."""
-        if type(part) is list:
+        kind = type(part)
+        if kind is list:
             at, = part
             if type(at) is not int or not 0 <= at < len(self._values):
                 raise UnreadableMessage
             return self._values[at]
-        if type(part) is str:
+        if kind is str:
             return _text(part)
-        if type(part) is int and part.bit_length() > MOST_BITS:
-            raise UnreadableMessage
-        if type(part) not in WRITTEN:
+        if kind not in WRITTEN or (kind is int and part.bit_length() > MOST_BITS):
             raise UnreadableMessage
         return part
 

@@ -12,6 +12,7 @@ are answered; the vault ends with it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -121,6 +122,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         if _has_begun(front, accepts, front_user):
             for path in [] if handed is None else handed.paths:
                 os.unlink(path)
+            gc.freeze()  # what is there for as long as the server is no full collection looks at again
             ready(*reached)
         return front.wait()
 

@@ -37,7 +37,7 @@ from dpsql.plan import certificate as certificates
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
 from dpsql.plan.expr import printing
 from dpsql.plan.expr.nodes import Call, Literal, Ref
-from dpsql.plan.node import InvalidPlan, Node, Norm, Printing, Stability, Summary
+from dpsql.plan.node import InvalidPlan, Node, Norm, Printing, Stability, Summary, bottom_up
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -90,7 +90,8 @@ def family() -> Iterator[Family]:
 def disagreements(plan: Summary, family: Family) -> list[str]:
     """Where more is claimed of a plan than is derived; a plan without a bound claims what it does of its parts."""
     found = checker.check(plan, claims.Meets(family, Printing(salt=1)))  # type: ignore[arg-type]
-    below = [*claims.disagreements(plan.input, stabilities(plan.input, family.kernel), found.relations),
+    claimed = stabilities(plan.input, family.kernel)
+    below = [*(what for node in bottom_up(plan.input) for what in claims.disagreements(node, claimed, found.relations)),
              *claims._smaller(plan, found.below)]
     with contextlib.suppress(Unbounded):
         made = certify(plan, family.kernel) if isinstance(plan, GroupedSums) else Certificate(
@@ -240,8 +241,8 @@ def different_rows(original: Any, self: Publics, relation: Node, columns: tuple[
 
 
 def apart_always(original: Any) -> Any:
-    def wrong(plan: GroupedSums, public: Any) -> Certificate:
-        made: Certificate = original(plan, public)
+    def wrong(*given: Any) -> Certificate:
+        made: Certificate = original(*given)
         sums = tuple(replace(part, l2=certificates.root_above(part.l2)) for part in made.summands)
         return replace(made, disjoint_cells=True, summands=sums)
     return wrong

@@ -92,10 +92,10 @@ class BalancedLevel(OfOnePlan):
 
 
 def score_range(levels: tuple[int, ...], owners: int, parts: int) -> int:
-    """A + B of `Balance`, for `parts` parts of all cells together."""
+    """A + B of `Balance`, for `parts` parts of all cells together; levels increase."""
     falls, rises = [0], [0]
-    if owners == 1:
-        return max([0, *(-(-parts * UNIT * (high - low) // high) for low, high in combinations(levels, 2))])
+    if owners == 1:  # (high - low) / high is largest for the lowest and the highest one
+        return -(-parts * UNIT * (levels[-1] - levels[0]) // levels[-1])
     for low, high in combinations(levels, 2):
         falls.append(-(-parts * (lipschitz_constant(high, owners) + slack(low, owners)) // high))
         rises.append(-(-parts * (lipschitz_constant(low, owners) + slack(high, owners)) // high))
@@ -123,7 +123,7 @@ class Scores:
     def at_least(self, i: int) -> int:
         """A lower bound of s_i."""
         high = self._high[i]
-        return max(0, *((self._low[j] - high) // self._levels[j] for j in range(i, len(self._levels))))
+        return max(0, *[(low - high) // level for low, level in zip(self._low[i:], self._levels[i:], strict=True)])
 
     def at_most(self, i: int, limit: int) -> bool:
         """Whether s_i <= limit.

@@ -57,6 +57,7 @@ from dpsql.measurements import (
 )
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
+from dpsql.plan.cells import Grid
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions
@@ -112,7 +113,7 @@ def learned(sizes: Node, row: int, allotted: Cost, deviation: Deviation) -> Gene
     binned = Project(input=sizes, columns=(("bin", "half power of two", bin_of(sizes.field(SIZE).ref, bins, row)),))
     noise = bought(1, allotted)
     told: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)), noises=(noise,),
-                                         cells=tuple((place,) for place in range(bins + 1)))
+                                         cells=Grid(axes=(tuple(range(bins + 1)),)))
     counts = np.array(told.totals[0][0], dtype=np.float64)
     place = best(counts, noise, row, deviation)
     if place is None:

@@ -74,11 +74,11 @@ class Clip(Node):
             kept = ", ".join(columns_of("t0", self.input).values())
             inner = f"SELECT {kept}, ({size}) AS \"#\" FROM ({below[0]}) AS t0"
         else:
-            owner = f"t0.{quote(self.owner)}"
-            norms = f"SELECT {owner} AS \"@\", SUM({size}) AS \"#\" FROM ({below[0]}) AS t0 GROUP BY {owner}"
+            owner = f"t0.{quote(self.owner)}"  # what is read twice is planned and worked out once
+            norms = f"SELECT {owner} AS \"@\", SUM({size}) AS \"#\" FROM \"##\" AS t0 GROUP BY {owner}"
             kept = ", ".join(columns_of("t2", self.input).values())
-            inner = (f"SELECT {kept}, t3.\"#\" AS \"#\" FROM ({below[0]}) AS t2 JOIN ({norms}) AS t3 "
-                     f"ON (t2.{quote(self.owner)} = t3.\"@\")")
+            inner = (f"WITH \"##\" AS MATERIALIZED ({below[0]}) SELECT {kept}, t3.\"#\" AS \"#\" FROM \"##\" AS t2 "
+                     f"JOIN ({norms}) AS t3 ON (t2.{quote(self.owner)} = t3.\"@\")")
         return f"SELECT {self._scaled()} FROM ({inner}) AS t1"
 
     def _size(self, printed: str) -> str:

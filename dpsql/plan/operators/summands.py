@@ -17,7 +17,7 @@ from dpsql.types import Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summand(abc.ABC):
+class Summand:  # without ABCMeta, as `Node`
     """A row function with integer vector values. `when` names a truth-valued column; rows where it is not true count as 0."""
 
     when: str | None = None

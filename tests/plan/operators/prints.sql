@@ -119,7 +119,7 @@ SELECT t0."p_id" AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", (CAS
 SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -1125899906842624), 1125899906842624) AS BIGINT) AS "e0_0" FROM (SELECT t0."v_person" AS "v_person", t0."v_town" AS "v_town" FROM (<0>) AS t0) AS t1 GROUP BY t1."v_person", t1."v_town"
 
 -- clip
-SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", (CASE WHEN t1."#" > CAST(25 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(4.9999999999954525 AS DOUBLE) / sqrt(CAST(t1."#" AS DOUBLE)))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0" FROM (SELECT t2."v_person", t2."v_town", t2."e0_0", t3."#" AS "#" FROM (<0>) AS t2 JOIN (SELECT t0."v_person" AS "@", SUM((CAST(COALESCE(t0."e0_0", 0) AS HUGEINT) * CAST(COALESCE(t0."e0_0", 0) AS HUGEINT))) AS "#" FROM (<0>) AS t0 GROUP BY t0."v_person") AS t3 ON (t2."v_person" = t3."@")) AS t1
+SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", (CASE WHEN t1."#" > CAST(25 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(4.9999999999954525 AS DOUBLE) / sqrt(CAST(t1."#" AS DOUBLE)))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0" FROM (WITH "##" AS MATERIALIZED (<0>) SELECT t2."v_person", t2."v_town", t2."e0_0", t3."#" AS "#" FROM "##" AS t2 JOIN (SELECT t0."v_person" AS "@", SUM((CAST(COALESCE(t0."e0_0", 0) AS HUGEINT) * CAST(COALESCE(t0."e0_0", 0) AS HUGEINT))) AS "#" FROM "##" AS t0 GROUP BY t0."v_person") AS t3 ON (t2."v_person" = t3."@")) AS t1
 
 -- clip, one number
 SELECT t0."v_person" AS "v_person", (CASE WHEN t0."e0_0" > CAST(5 AS BIGINT) THEN CAST(5 AS BIGINT) WHEN t0."e0_0" < CAST((-5) AS BIGINT) THEN CAST((-5) AS BIGINT) ELSE t0."e0_0" END) AS "e0_0" FROM (<0>) AS t0

@@ -1,0 +1,81 @@
+"""What is derived of a plan is kept for its statement, by the identity of relations, and no longer."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import duckdb
+import pytest
+from support.small_tables import TRUE, people
+
+from dpsql.backends.duckdb import DuckReader
+from dpsql.kernel import checker
+from dpsql.kernel.checker import Known
+from dpsql.kernel.claims import Claims, Disagreement
+from dpsql.kernel.shapes import Columns
+from dpsql.plan.certificate import certify
+from dpsql.plan.node import NoPublicFacts, Printing
+from dpsql.plan.operators.filter import Filter
+from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.summands import Count
+
+
+def claims() -> Claims:
+    return Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The scans that were derived, by identity."""
+    found: list[int] = []
+    rule = checker.RULES[Scan]
+
+    def noted(node: Scan, columns: Columns) -> Known:
+        found.append(id(node))
+        return rule(node, columns)
+
+    monkeypatch.setattr(checker, "RULES", {**checker.RULES, Scan: noted})
+    return found
+
+
+def test_each_relation_is_derived_once_until_another_statement_begins(derived: list[int]) -> None:
+    made, scan = claims(), people()
+    plan = GroupedSums(input=Filter(input=scan, condition=TRUE), keys=(), summands=(Count(),))
+    made.relation(scan)
+    made.relation(plan.input)
+    made.summary(plan, certify(plan, NoPublicFacts(), made.claimed(plan.input)))
+    assert made.split_parts(plan) == (plan.input,)
+    assert derived == [id(scan)]
+    made.relation(people())  # an equal one is another
+    assert len(derived) == 2
+    for again in (made.begin, made.forget):
+        derived.clear()
+        again()
+        made.relation(scan)
+        assert derived == [id(scan)]
+
+
+def test_plans_live_as_long_as_what_is_known_of_them() -> None:
+    made, scan = claims(), people()
+    made.relation(scan)
+    kept = weakref.ref(scan)
+    del scan
+    gc.collect()
+    assert kept() is not None, "another object would get its id"
+    made.begin()
+    gc.collect()
+    assert kept() is None
+
+
+def test_what_was_not_confirmed_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, scan = claims(), people()
+    with monkeypatch.context() as patch:
+        patch.setattr(checker, "keys_of", lambda node: iter(()))
+        with pytest.raises(Disagreement):
+            made.relation(scan)
+    with pytest.raises(Disagreement):
+        made.relation(scan)
+    made.begin()
+    made.relation(scan)
