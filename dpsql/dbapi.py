@@ -459,15 +459,13 @@ class Cursor:
     def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
         """Run one statement: a text, or one that was `planned`. Raises a located `dpsql.Error` if anything is wrong with it;
         nothing is charged then, except for an `Incident`, whose charge is kept."""
-        from dpsql.engine.answering import PlannedStatement, answer_planned
-        from dpsql.sql.text.parse import parse
+        from dpsql.engine.answering import PlannedStatement, answer, answer_planned
 
-        self._check_open()
-        self._clear()
         if isinstance(sql, PlannedStatement):
             planned = sql
             return self._ask(lambda session: answer_planned(planned, session), sql.text, sql.parameters)
-        return self.ask(parse(_text(sql)), sql, parameters)
+        text = sql
+        return self._ask(lambda session: answer(_text(text), session, parameters), text, parameters)
 
     @guarded
     def ask(self, statement: Statement, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:

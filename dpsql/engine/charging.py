@@ -26,7 +26,7 @@ from dpsql.planning.explain import Explanation
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
-from dpsql.stopping import go_on
+from dpsql.stopping import stopping_between
 from dpsql.types import Span
 
 Made = TypeVar("Made")
@@ -119,7 +119,7 @@ class Charged(abc.ABC, Generic[Made]):
         try:
             with open_account(self.text, session):
                 made: Made = session.kernel.run(
-                    _stopping_between(due.steps), cost=due.cost, account=session.account, sql=self.text,
+                    stopping_between(due.steps), cost=due.cost, account=session.account, sql=self.text,
                     limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views)
                 return made
         except Refused as refused:
@@ -128,19 +128,6 @@ class Charged(abc.ABC, Generic[Made]):
     def too_dear(self, refused: Refused, due: Bill) -> BudgetExhausted:
         """The refusal for a charge that would exceed a limit."""
         return refusal(refused, due.options, self.session)
-
-
-def _stopping_between(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
-    """The same steps, which end with a fault if the statement is to stop when one of them is over."""
-    try:
-        request = next(steps)
-        while True:
-            released = yield request
-            go_on()
-            request = steps.send(released)
-    except StopIteration as over:
-        made: Made = over.value
-        return made
 
 
 def _check_size(due: object) -> None:
