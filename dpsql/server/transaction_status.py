@@ -27,19 +27,21 @@ _FORMS = {
 
 def word_of(text: str) -> str | None:
     """The word of a statement that never reaches a seat, such as COMMIT; None for any other."""
-    return next((word for word, form in _FORMS.items() if form.match(text, _start(text))), None)
+    begin = begin_of(text)
+    return next((word for word, form in _FORMS.items() if form.match(text, begin)), None)
 
 
 def deallocated(text: str) -> str | None:
     """The name of the prepared statement that DEALLOCATE is about; None for all."""
-    found = _FORMS["DEALLOCATE"].match(text, _start(text))
+    found = _FORMS["DEALLOCATE"].match(text, begin_of(text))
     if found is None or found["all"]:
         return None
     name = found["name"] or ""
     return name[1:-1] if name.startswith('"') else name.lower()
 
 
-def _start(text: str) -> int:
+def begin_of(text: str) -> int:
+    """Where the first word of a statement may be: after blanks and comments."""
     ahead = _AHEAD.match(text)
     return ahead.end() if ahead else 0
 
