@@ -13,6 +13,7 @@ import unicodedata
 from functools import lru_cache
 
 LONGEST = 100
+LONGEST_GIVEN = 200  # as strangers write it: not in its normal form
 SIGNS = "._@-"
 UNSEEN = frozenset("\u115f\u1160\u3164\uffa0")  # letters by category, and blank
 OWN = frozenset("æœøłđðþħŋ")  # Latin letters that are not an ASCII letter with an accent, and look like no other

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from dpsql.catalog import names
+
 Cell = bool | int | float | str | None
 
 
@@ -21,7 +23,7 @@ class AskedBody(BaseModel):
 
 
 class Credentials(AskedBody):
-    name: StrictStr = Field(max_length=200)
+    name: StrictStr = Field(max_length=names.LONGEST_GIVEN)
     password: StrictStr = Field(max_length=1000)
 
 

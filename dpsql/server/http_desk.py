@@ -51,6 +51,7 @@ class HttpDesk:
         self.sessions = HttpSessions(limits)
         self._door, self._failed = door, failed
         self._pool = ThreadPoolExecutor(max_workers=limits.threads, thread_name_prefix="http")
+        self._at_door = ThreadPoolExecutor(max_workers=limits.connections, thread_name_prefix="http-login")  # proofs wait
 
     async def run(self, work: Callable[[], Made]) -> Made:
         """The result of work that another thread does."""
@@ -80,9 +81,10 @@ class HttpDesk:
         return token, found
 
     async def _connected(self, name: str, password: str, address: str) -> Connection:
+        loop = asyncio.get_running_loop()
         try:
             async with self._failed.attempt(address):
-                return await self.run(lambda: connected(self._door, name, password))
+                return await loop.run_in_executor(self._at_door, lambda: connected(self._door, name, password))
         except NotProven:
             LOG.warning("a login from %s failed", address)
             raise refused(401, "login", "the name or the password is wrong", kind="OperationalError", sqlstate="28P01") from None
@@ -108,7 +110,8 @@ class HttpDesk:
     async def close(self) -> None:
         """End all sessions, with the statements that run."""
         await asyncio.gather(*map(self.end, self.sessions.all()), return_exceptions=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._at_door):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     # -- statements
 

@@ -5,7 +5,7 @@
 2. *Session*: a token in the header Authorization, or else in the cookie.
 3. *Origin*: what changes something comes from this server's own pages, as the header Origin says, and with a cookie also has the
    header X-Dpsql, which a foreign page cannot send: no answer allows it to (CORS).
-4. *Body*: whole, in time, small, and strict JSON: no NaN, no name twice, no text that is not UTF-8, little nesting.
+4. *Body*: of one length, whole, in time, small, and strict JSON: no NaN, no name twice, UTF-8 alone, little nesting, few values.
 
 Every answer forbids to be framed, guessed at, or kept by caches. A fault is told without a word of what it was.
 """
@@ -37,6 +37,7 @@ MARK = "x-dpsql"
 HEAD_BYTES = 16_384  # of the first line and the headers of a request
 CLOSING: Mapping[str, str] = {"Connection": "close"}
 DEPTH = 10  # of nested lists and objects
+MOST_VALUES = 10_000  # of a body, with the names of objects: no statement has as many parameters
 READING = ("GET", "HEAD", "OPTIONS")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
 ENCRYPTED: Mapping[str, str] = {"Strict-Transport-Security": "max-age=31536000"}
@@ -107,6 +108,8 @@ class Guard:
         headers = Headers(scope=scope)
         if sum(map(len, (scope["raw_path"], scope["query_string"], *chain(*headers.raw)))) > HEAD_BYTES:
             raise refused(431, "too-large", f"the head of a request has {HEAD_BYTES} bytes at most", headers=CLOSING)
+        if "transfer-encoding" in headers and "content-length" in headers:  # a proxy in between may believe either
+            raise refused(400, "http", "a request states its length once", headers=CLOSING)
         host = self._host(scope, headers)
         session, by_cookie = self._session(headers, cookie_of(scope))
         scope.setdefault("state", {})["session"] = session
@@ -208,7 +211,7 @@ def check_json(body: bytes) -> None:
         _check_value(json.loads(body.decode("utf-8"), parse_constant=_none_such, object_pairs_hook=_once), DEPTH)
     except (ValueError, RecursionError):
         raise refused(400, "json", "the body is no JSON that is accepted here",
-                      try_="UTF-8, numbers that are finite, each name once, little nesting") from None
+                      try_="UTF-8, numbers that are finite, each name once, little nesting, few values") from None
 
 
 def _none_such(name: str) -> Any:
@@ -222,8 +225,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _check_value(value: Any, depth: int) -> None:
-    """Raises ValueError, which UnicodeEncodeError is too."""
+def _check_value(value: Any, depth: int, number: int = 0) -> int:
+    """How many values there are, with the `number` of those before. Raises ValueError, which UnicodeEncodeError is too."""
+    if number >= MOST_VALUES:
+        raise ValueError("too many values")
+    number += 1
     match value:
         case str():
             value.encode("utf-8")
@@ -233,7 +239,8 @@ def _check_value(value: Any, depth: int) -> None:
             if not depth:
                 raise ValueError("nested too deeply")
             for part in value if isinstance(value, list) else (*value, *value.values()):
-                _check_value(part, depth - 1)
+                number = _check_value(part, depth - 1, number)
+    return number
 
 
 async def _answer(refusal: HttpRefusal, send: Send) -> None:

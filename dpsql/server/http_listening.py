@@ -88,10 +88,12 @@ class AcceptingServer(uvicorn.Server):
             task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, sock: socket.socket, address: str) -> None:
-        """Have a connection served, if there are few of all, and few of its address that have not sent a request yet."""
-        with contextlib.ExitStack() as counted:
+        """Have a connection served, if there are few of all, and few of its address that have sent no request, or none of a
+        session, yet."""
+        with contextlib.ExitStack() as silent, contextlib.ExitStack() as strange:
             try:
-                counted.enter_context(self._desk.use.unproven(network(address)))
+                silent.enter_context(self._desk.use.unproven(network(address)))
+                strange.enter_context(self._desk.use.stranger(network(address)))
                 if len(self.server_state.connections) + len(self._beginning) > self._desk.limits.connections:
                     raise RefusedOnWire("too many connections", sqlstate="53300")
                 seconds = None if self._tls is None else HANDSHAKE_SECONDS
@@ -103,7 +105,7 @@ class AcceptingServer(uvicorn.Server):
                 sock.close()
                 raise
             else:
-                protocol.is_silent_until(counted.pop_all().close)
+                protocol.is_counted_until(silent.pop_all().close, strange.pop_all().close)
 
     def _protocol(self) -> TimedProtocol:
         return TimedProtocol(self._desk.limits, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
@@ -117,12 +119,15 @@ class TimedProtocol(H11Protocol):
         self._limits = limits
         self._request, self._answer = Timer(self), Timer(self)
         self._has_asked: Callable[[], None] = lambda: None
+        self._is_known: Callable[[], None] = lambda: None
 
-    def is_silent_until(self, asked: Callable[[], None]) -> None:
-        """`asked` is called at the first request, or at the end."""
-        self._has_asked = asked
+    def is_counted_until(self, asked: Callable[[], None], known: Callable[[], None]) -> None:
+        """`asked` is called at the first request, `known` after the first one of a session; both at the end."""
+        self._has_asked, self._is_known = asked, known
         if self.cycle is not None or self.transport.is_closing():
             asked()
+        if self.transport.is_closing():
+            known()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -132,7 +137,13 @@ class TimedProtocol(H11Protocol):
         for timer in (self._request, self._answer):
             timer.stop()
         self._has_asked()
+        self._is_known()
         super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        if self.cycle is not None and self.cycle.scope.get("state", {}).get("session") is not None:
+            self._is_known()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

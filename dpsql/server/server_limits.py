@@ -16,7 +16,8 @@ class ServerLimits:
 
     connections: int = 200
     connections_of_account: int = 20
-    unproven_of_address: int = 20  # connections that have not proven to know a password yet
+    unproven_of_address: int = 20  # connections that have not proven to know a password yet; over HTTP, that asked nothing yet
+    strangers_of_address: int = 100  # over HTTP: connections that have shown no session yet; others find some free
     authentication_seconds: float = 30.0
     idle_seconds: float = 8 * 3600.0
     send_seconds: float = 120.0  # a client that does not read for so long is cut off
@@ -46,6 +47,7 @@ class AccountUse:
         self._limits = limits
         self._connected: Counter[str] = Counter()
         self._unproven: Counter[str] = Counter()
+        self._strangers: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._suspended: Counter[str] = Counter()
         self._begun: dict[str, deque[float]] = {}
@@ -55,6 +57,11 @@ class AccountUse:
         return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(
             "too many connections of this address are logging in", sqlstate="53300", severity="FATAL",
             hint="connect again in a moment, when others have logged in"))
+
+    def stranger(self, address: str) -> contextlib.AbstractContextManager[None]:
+        """A context for a connection of HTTP from an address, until it has shown a session. Raises RefusedOnWire."""
+        return _counted(self._strangers, address, self._limits.strangers_of_address, RefusedOnWire(
+            "too many connections of this address have no session", sqlstate="53300", severity="FATAL"))
 
     def connected(self, account: str) -> contextlib.AbstractContextManager[None]:
         """A context for a connection of an account. Raises RefusedOnWire."""

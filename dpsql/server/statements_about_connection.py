@@ -18,10 +18,12 @@ from dpsql.catalog.model import LONGEST_PACE
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, SqlError, Unsupported
 from dpsql.server.answers_on_wire import ColumnOnWire
+from dpsql.server.transaction_status import start_of
 from dpsql.sql.text.border import PUBLIC
 
 TERMS = ("epsilon", "delta", "rho", "confidence")
 OWN = (*TERMS, "pace")
+MOST_SET = 200  # settings that a connection keeps
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
 REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
             "standard_conforming_strings", "application_name", "is_superuser")
@@ -88,6 +90,8 @@ class Settings:
             raise OptionError(f"{value[:20]} is no time", code="bad-setting", subject=name, try_="'30s', or 30000 for as many ms")
         if name == "pace" and not (_seconds(value) or 0) <= LONGEST_PACE:
             raise OptionError(f"{value[:20]} is too long", code="bad-setting", subject=name, try_="an hour, '1h', or less")
+        if len(self._set) >= MOST_SET and name not in self._set:
+            raise OptionError(f"a connection keeps {MOST_SET} settings", code="bad-setting", subject=name, try_="RESET ALL")
         self._set[name] = self._first[name] if allowed is not None else value
 
     def reset(self) -> None:
@@ -112,7 +116,7 @@ class Settings:
 
 def _options(text: str) -> dict[str, str]:
     """Settings in the options of a connection: ``-c statement_timeout=5s --jit=off``. Blanks in values have a backslash."""
-    found = re.findall(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", text)
+    found = re.findall(r"(?<!\S)(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", text)
     return {name.replace("-", "_"): re.sub(r"\\(.)", r"\1", value) for name, value in found}
 
 
@@ -180,8 +184,8 @@ def read_setting(text: str, settings: Settings) -> AboutConnection | None:
 
 def _words(text: str) -> list[str]:
     """The words of a statement that begins like one about the connection, texts without their quotes; none for others."""
-    start = re.match(r"(\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", text, re.DOTALL)
-    if start is None or start[2].upper() not in _FIRST or len(text) > 10_000:
+    first = _WORD.match(text, start_of(text)) if len(text) <= 10_000 else None
+    if first is None or first[0].upper() not in _FIRST:
         return []
     try:
         tokens = Postgres().tokenize(text)
@@ -192,6 +196,7 @@ def _words(text: str) -> list[str]:
 
 _FIRST = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE", "DECLARE",
           "FETCH")
+_WORD = re.compile(r"\w+")
 
 
 def _set(words: Sequence[str]) -> AboutConnection:

@@ -26,7 +26,8 @@ _FORMS = {
 
 def word_of(text: str) -> str | None:
     """The word of a statement that never reaches a seat, such as COMMIT; None for any other."""
-    return next((word for word, form in _FORMS.items() if form.match(text, start_of(text))), None)
+    begin = start_of(text)
+    return next((word for word, form in _FORMS.items() if form.match(text, begin)), None)
 
 
 def deallocated(text: str) -> str | None:

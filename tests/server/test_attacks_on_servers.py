@@ -17,9 +17,9 @@ pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed"
 pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support.sessions import session_of
-from support.wire_servers import certificate
+from support.wire_servers import Raw, certificate, fields, running
 
-from dpsql.errors import Error, Unsupported
+from dpsql.errors import Error, OptionError, Unsupported
 from dpsql.server import logins
 from dpsql.server.answers_on_wire import RefusedOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, read_question
@@ -27,6 +27,8 @@ from dpsql.server.catalog_rewriting import Asking
 from dpsql.server.login_delays import network
 from dpsql.server.passwords import Verifier, verifier
 from dpsql.server.server_limits import AccountUse, ServerLimits
+from dpsql.server.statements_about_connection import MOST_SET, Settings, read_setting
+from dpsql.server.transaction_status import word_of
 
 PASSWORD = "correct horse"
 
@@ -87,6 +89,30 @@ def test_a_text_is_read_in_time_that_grows_as_it_does() -> None:
     assert time.thread_time() - begun < 3
 
 
+def test_what_is_about_a_connection_is_read_in_time_that_grows_as_it_does() -> None:
+    """Comments were parted in all of 2^n ways, and a name began at each dash: one short text stopped the server for ever."""
+    begun = time.thread_time()
+    settings = Settings(version="15.0", startup={"options": "-" * 16_000})
+    for text in ("/**/" * 27 + "!", "/*" * 4000 + "!", "--\n" * 3000 + "!", " " * 9000 + "!"):
+        assert read_setting(text, settings) is None
+    assert word_of("/*" + "*a" * 100_000) is None and word_of("/**/" * 60_000 + "BEGIN") == "BEGIN"
+    shown = read_setting("/* a */ -- b\n/**/ SHOW server_version", settings)
+    assert shown is not None and shown.rows == (("15.0",),)
+    assert time.thread_time() - begun < 3
+
+
+def test_a_connection_keeps_few_settings() -> None:
+    """Names with a dot were kept without end: ten kilobytes each."""
+    settings = Settings(version="15.0", startup={})
+    for number in range(MOST_SET):
+        settings.set(f"own.setting{number}", "x")
+    with pytest.raises(OptionError, match="settings"):
+        settings.set("own.other", "x")
+    settings.set("own.setting0", "y")
+    settings.reset()
+    settings.set("own.other", "x")
+
+
 # -- connections
 
 
@@ -97,6 +123,12 @@ def test_one_machine_does_not_take_all_connections_by_having_many_addresses() ->
         pass
     with use.unproven(network("2001:db8:1::1")), use.unproven(network("192.0.2.1")):
         pass
+
+
+def test_a_strangers_name_is_short(tmp_path: Path) -> None:
+    """The normal form of 16 kilobytes took a fifth of a second, in which nobody else was served, and more memory than they did."""
+    with running(tmp_path) as server, Raw(server.port) as raw:
+        assert fields(raw.login(user="a" + "\u0301\u0323" * 3000)[-1][1])["C"] == "28000"
 
 
 # -- logins: nothing of this worked

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from dpsql.server.console_files import console_files
 from dpsql.server.http_errors import HttpRefusal
 from dpsql.server.http_guard import check_json
 from dpsql.server.http_sessions import HttpSessions
+from dpsql.server.proof_attempts import ProofAttempts
 from dpsql.server.server_limits import ServerLimits
 
 LOGIN = {"name": "ada", "password": PASSWORD}
@@ -189,6 +191,15 @@ def test_json_is_strict() -> None:
             check_json(wrong)
 
 
+def test_a_body_has_few_values(ada: HttpClient) -> None:
+    """A megabyte of empty lists was checked against each type of a value: seconds in which nobody was served, and gigabytes."""
+    begun = time.process_time()
+    for body in (b'{"sql": "SELECT 1", "parameters": [' + b"[]," * 300_000 + b"[]]}", b'{"sql": "SELECT 1", "parameters": [' + b"0," * 9999 + b"0]}"):
+        assert ada.ask("POST", "/api/price", body, {}).code == "json"
+    assert time.process_time() - begun < 3
+    assert ada.post("/api/price", {"sql": "SELECT 1", "parameters": [[]] * 9000}).code == "request"
+
+
 def test_other_bodies_and_methods(ada: HttpClient) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
         assert ada.ask("POST", "/api/query", b'{"sql": "SELECT 1"}', {"Content-Type": kind}).code == "content-type"
@@ -223,6 +234,16 @@ def test_sizes(server: HttpRunning, ada: HttpClient) -> None:
     chunk = b"4000\r\n" + b"x" * 0x4000 + b"\r\n"
     told = raw(server, f"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + chunk * 4)
     assert told[:12] in (b"", b"HTTP/1.1 413")  # an end while one still sends may take the answer with it
+
+
+def test_a_request_states_its_length_once(server: HttpRunning, ada: HttpClient) -> None:
+    """A proxy that believes the other length takes the end of a body for the next request, which may be anybody's."""
+    first = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {ada.token}\r\n"
+    second = f"GET /api/account HTTP/1.1\r\n{first}\r\n"
+    for lengths in (f"Content-Length: {5 + len(second)}\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5"):
+        told = raw(server, f"POST /api/logout HTTP/1.1\r\n{first}{lengths}\r\n\r\n0\r\n\r\n{second}".encode())
+        assert told.count(b"HTTP/1.1 ") == told.count(b"HTTP/1.1 400") == 1 and b"onnection: close" in told
+    assert ada.get("/api/account").status == 200
 
 
 def test_clients_that_are_slow_are_cut_off(tmp_path: Path) -> None:
@@ -283,12 +304,59 @@ def test_accounts_and_addresses_are_limited(tmp_path: Path) -> None:
         assert server.client().get("/api/guides").status == 200
 
 
+def test_those_who_log_in_hold_up_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof may wait for ten seconds in the vault. So strangers from a few addresses had all threads that answer."""
+    waiting, go = threading.Semaphore(0), threading.Event()
+
+    def waits(self: ProofAttempts, name: str) -> float:
+        waiting.release()
+        go.wait(60)
+        return 0.0
+
+    with http_running(tmp_path, threads=2, description=False) as server:
+        ada = server.logged_in()
+        monkeypatch.setattr(ProofAttempts, "_admitted", waits)
+        strangers = [threading.Thread(target=server.client().post, args=("/api/login", {**LOGIN, "password": "wrong horse"})) for _ in range(3)]
+        for each in strangers:
+            each.start()
+        try:
+            for _ in range(2):
+                assert waiting.acquire(timeout=20)
+            assert ada.get("/api/account").status == 200
+        finally:
+            go.set()
+            for each in strangers:
+                each.join()
+
+
 def test_there_are_few_connections(tmp_path: Path) -> None:
     with http_running(tmp_path, connections=3, description=False) as server, contextlib.ExitStack() as held:
         for _ in range(3):
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         wait_until(lambda: _connections(server) == 3)
         assert raw(server, b"GET / HTTP/1.1\r\n\r\n") == b""
+
+
+def test_strangers_of_one_address_leave_connections_to_others(tmp_path: Path) -> None:
+    """They were counted until they sent the head of a request: so one machine had all connections, without a password."""
+    with http_running(tmp_path, strangers_of_address=4, description=False) as server, contextlib.ExitStack() as held:
+        ada = server.logged_in()
+        asked = f"GET /api/account HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+
+        def connection(head: str) -> bytes:
+            made = held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            try:
+                made.sendall(head.encode())
+                return made.recv(65536)[:12]
+            except OSError:
+                return b""
+
+        wait_until(lambda: not _connections(server))
+        known = f"{asked}Authorization: Bearer {ada.token}\r\n\r\n"
+        assert [connection(known) for _ in range(2)] == [b"HTTP/1.1 200"] * 2
+        assert [connection(f"{asked}\r\n") for _ in range(6)] == [b"HTTP/1.1 401"] * 4 + [b""] * 2
+        assert _connections(server) == 6
+    wait_until(lambda: not server.desk.use._strangers)
 
 
 def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
