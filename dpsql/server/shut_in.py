@@ -23,6 +23,7 @@ import json
 import os
 import platform
 import resource
+import signal
 import struct
 import sys
 from typing import Any
@@ -33,7 +34,7 @@ ACCESS = {1: 2**13 - 1, 2: 2**14 - 1, 3: 2**15 - 1, 5: 2**16 - 1}
 TCP, SCOPES = 0b11, 0b11  # to bind and to connect; abstract sockets and signals
 CREATE, ADD, RESTRICT, BENEATH, TELL_VERSION = 444, 445, 446, 1, 1
 OF_FILES = 0xC007  # the parts of an access that a file can have: execute, write, read, truncate, devices
-DUMPABLE, NO_NEW_PRIVILEGES, SECCOMP, SECUREBITS = 4, 38, 22, 28
+PARENT_ENDS, DUMPABLE, NO_NEW_PRIVILEGES, SECCOMP, SECUREBITS = 1, 4, 38, 22, 28
 NO_ROOT = 0b11  # what is run by root has no capabilities, and this stays so
 REFUSED = {"x86_64": (0xC000003E, (41, 42, 101, 310, 311, 425, 438)),
            "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 425, 438))}
@@ -61,6 +62,7 @@ def shut_in(readable: list[str], listed: list[str], writable: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":
         return
+    _prctl(PARENT_ENDS, signal.SIGTERM)  # the front ends with the vault, whatever ends that
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):  # of a container whose root may little already
             _prctl(SECUREBITS, NO_ROOT)

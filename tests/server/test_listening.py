@@ -348,6 +348,19 @@ def test_the_vault_ends_with_its_front(tmp_path: Path) -> None:
         assert server.process.wait(20) != 0
 
 
+def test_the_front_ends_with_its_vault(tmp_path: Path) -> None:
+    with served(folder.export(tmp_path / "demo"), budget="study") as server:
+        server.process.kill()
+        server.process.wait()
+
+        def is_served() -> bool:
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port)):
+                return True
+            return False
+
+        wait_until(lambda: not is_served())
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="of the front, root alone sees the open files")
 def test_the_front_holds_no_file_of_the_owner(tmp_path: Path) -> None:
     policy = folder.export(tmp_path / "demo")
