@@ -28,6 +28,7 @@ from dpsql.errors import OperationalError
 from dpsql.extras import extra
 from dpsql.server.described import described_by_name, names_of
 from dpsql.server.http_charts import charts_of
+from dpsql.server.leaving_times import leave_after, waits_of, waits_told
 from dpsql.server.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
@@ -86,7 +87,8 @@ def _notes_of(table: Table, catalog: Catalog) -> Iterator[str]:
 def budget_of_analyst(connection: Connection) -> dict[str, Any]:
     spending: Spending = connection.budget()
     entries = releases_of(connection.session)[-MOST_TOLD:]
-    return {"budget": spending.budget, "words": spending.about, "accounts": [_line(account) for account in spending.accounts],
+    words = " ".join((spending.about, *(f"{told[0].upper()}{told[1:]}." for told in waits_of(connection.session))))
+    return {"budget": spending.budget, "words": words, "accounts": [_line(account) for account in spending.accounts],
             "history": [{"at": entry.at, "sql": entry.sql, "cost": price_in_words(entry.charge),
                          "outcome": entry.outcome} for entry in entries]}
 
@@ -173,9 +175,11 @@ def _expected(item: Expected) -> dict[str, Any]:
 # -- answers
 
 
-def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, most: int, *, charts: bool) -> bytes:
-    """The answer of a statement, which is charged; with its charts where they are asked for. Raises OperationalError where that
-    would have more than `most` bytes."""
+def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, most: int, *, pace: float,
+                  charts: bool) -> bytes:
+    """The answer of a statement, which is charged, and leaves after `pace` seconds or later; with its charts where they are asked
+    for. Raises OperationalError where that would have more than `most` bytes."""
+    leave_after(connection.session, pace)
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
     columns = [{"name": title, "type": kind, "exact": True, "approximate": False} for title, kind, *_ in cursor.description or ()]
@@ -186,7 +190,7 @@ def answered_json(connection: Connection, sql: str, parameters: Any, name: str |
     errors = ([None] * len(columns) for _ in rows) if answer is None else _errors(answer)
     drawn = charts_of(answer) if charts else {"charts": [], "undrawn": None}
     made = bytearray()
-    head = as_json({"name": name, "columns": columns, **_about(cursor), **drawn})[:-1]
+    head = as_json({"name": name, "columns": columns, **_about(cursor, sql), **drawn})[:-1]
     for piece in chain((head, b',"rows":['), _in_pieces(cells), (b'],"errors":[',), _in_pieces(errors), (b"]}",)):
         made += piece
         if len(made) > most:
@@ -234,23 +238,26 @@ def _cell(value: Any) -> Any:
     return str(value)
 
 
-def _about(cursor: Cursor) -> dict[str, Any]:
+def _about(cursor: Cursor, sql: str) -> dict[str, Any]:
     """What an answer cost, what is left, and what a reader should know."""
     made = cursor.made
     return {"cost": "" if made is None else cursor.cost, "stored": made is not None and made.stored,
-            "notes": [] if made is None else [*made.notes], "left": left_if_known(cursor.connection.session),
+            "left": left_if_known(cursor.connection.session),
+            "notes": [*(() if made is None else made.notes), *waits_told(cursor, sql)],
             "confidence": cursor.answer.confidence if cursor.answer is not None else None}
 
 
-def answered_arrow(connection: Connection, sql: str, parameters: Any, *, errors: bool) -> tuple[bytes, dict[str, Any]]:
-    """The answer as a stream of Arrow, and what is told about it, which its schema holds as well, as JSON under ``dpsql``. With
+def answered_arrow(connection: Connection, sql: str, parameters: Any, *, pace: float,
+                   errors: bool) -> tuple[bytes, dict[str, Any]]:
+    """The same as a stream of Arrow, and what is told about it, which its schema holds as well, as JSON under ``dpsql``. With
     `errors`, standard errors and the ends of intervals follow each noisy column. Raises InterfaceError, before anything is
     charged, where the library is not installed."""
     extra("pyarrow", "arrow")
     import pyarrow as pa
 
+    leave_after(connection.session, pace)
     cursor = connection.execute(sql, parameters)
-    table, about = cursor.arrow(), _about(cursor)
+    table, about = cursor.arrow(), _about(cursor, sql)
     if errors and cursor.answer is not None:
         table = _with_errors(table, cursor.answer)
     table = table.replace_schema_metadata({"dpsql": json.dumps(about)})

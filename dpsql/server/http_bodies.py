@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from dpsql.catalog import names
+from dpsql.catalog.model import LONGEST_PACE
 
 Cell = bool | int | float | str | None
 
@@ -46,9 +47,11 @@ class AskedStatement(AskedBody):
 
 class AskedQuery(AskedStatement):
     """`name` is what the answer is called: it is given back, and is the name of the file where the answer is one of Arrow. With
-    `charts`, an answer in JSON has its charts."""
+    `charts`, an answer in JSON has its charts. An outcome leaves after `pace` seconds at the earliest: who knows that a statement
+    takes long states it, so that it is not late."""
 
     name: StrictStr | None = Field(default=None, max_length=200)
+    pace: StrictFloat = Field(default=0.0, ge=0, le=LONGEST_PACE)
     charts: StrictBool = False
 
 

@@ -126,10 +126,10 @@ async def query(asked: bodies.AskedQuery, request: Request, session: HttpSession
 
     if ARROW not in request.headers.get("accept", ""):
         body = await desk.ask(session, asked.sql, lambda connection: answers.answered_json(
-            connection, asked.sql, values, asked.name, desk.limits.json_bytes, charts=asked.charts), gone)
+            connection, asked.sql, values, asked.name, desk.limits.json_bytes, pace=asked.pace, charts=asked.charts), gone)
         return Response(body, media_type="application/json")
     body, about = await desk.ask(session, asked.sql, lambda connection: answers.answered_arrow(
-        connection, asked.sql, values, errors=errors), gone)
+        connection, asked.sql, values, pace=asked.pace, errors=errors), gone)
     name = quote(asked.name or "answer", safe="")
     told = json.dumps({part: about[part] for part in ("cost", "stored", "left", "confidence")})  # in ASCII, and in one line
     return Response(body, media_type=ARROW, headers={

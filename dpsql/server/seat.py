@@ -25,7 +25,7 @@ from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, Outcom
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
 from dpsql.server.described import columns_of, count_of, describe_with, kind_of
-from dpsql.server.remote_session import RemoteKernel, RemoteLedger
+from dpsql.server.leaving_times import leave_after, waits_told
 from dpsql.server.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
 from dpsql.server.sqlstates import cancelled, told
 from dpsql.server.statements_about_connection import Settings, read_setting
@@ -135,9 +135,7 @@ class ConnectionSeat:
     # -- the kinds of statements
 
     def _answered(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
-        kernel: object = self._connection.session.kernel
-        if isinstance(kernel, RemoteKernel):
-            kernel.pace = self._settings.pace
+        leave_after(self._connection.session, self._settings.pace)
         cursor = self._connection.cursor().ask(statement, text, tuple(parameters))
         columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
         if cursor.answer is not None:
@@ -149,7 +147,7 @@ class ConnectionSeat:
         if cursor.answer is not None and (cursor.answer.stored or cursor.answer.cost):
             self._keep(statement, text, parameters, ShownAnswer(
                 tag=f"SELECT {len(rows)}", columns=columns, rows=tuple(rows), notices=_notices((STORED, *about))))
-        return _rows(f"SELECT {len(rows)}", columns, rows, (*self._cost(cursor), *about))
+        return _rows(f"SELECT {len(rows)}", columns, rows, (*self._cost(cursor), *waits_told(cursor, text), *about))
 
     def _keep(self, statement: Statement, text: str, parameters: Sequence[object], shown: ShownAnswer) -> None:
         """Keep how a stored answer is shown: one that was paid for is stored, and from now on shown as such."""
@@ -165,15 +163,6 @@ class ConnectionSeat:
         elif made is not None and made.cost:
             left = left_if_known(self._connection.session, "all")
             yield f"cost: {made.cost}" + (f"; left: {left}" if left else "")
-            yield from self._waits()
-
-    def _waits(self) -> Iterator[str]:
-        """That the account's answers wait, where they do, as many of them were late."""
-        ledger: object = self._connection.session.ledger
-        with contextlib.suppress(Error):
-            if isinstance(ledger, RemoteLedger) and (seconds := ledger.waits):
-                yield (f"your answers leave after {seconds:g} s or later from now on, as too many were late; SET pace before a "
-                       "statement that takes long, so that it is not, and ask the owner of the data to end this")
 
     def _question(self, text: str) -> exp.Query | None:
         """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as

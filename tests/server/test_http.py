@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -128,6 +129,21 @@ def test_what_was_answered_is_free_and_listed(server: HttpRunning) -> None:
     assert bob.get("/api/releases").body["tables"] == [{"name": "syn", "columns": ["sex", "active"]}]
     assert "syn" in {table["name"] for table in bob.get("/api/tables").body["tables"]}
     assert bob.query("SELECT COUNT(*) FROM syn").body["errors"] == [[None]]
+
+
+def test_a_pace_is_of_one_statement(server: HttpRunning) -> None:
+    ada = server.logged_in()
+    session, = (each for each in server.desk.sessions.all() if each is server.desk.sessions.find(ada.token or "", time.monotonic()))
+    kernel: Any = session.connection.session.kernel
+    for pace in (10, 2.5, None):
+        for headers in ({}, {"Accept": ARROW}):
+            kernel.pace = 1.0
+            assert ada.post("/api/query", {"sql": COUNTS} | ({} if pace is None else {"pace": pace}), **headers).status == 200
+            assert kernel.pace == float(pace or 0) and type(kernel.pace) is float
+    for wrong in (-1, 3600.5, "10 s", True, None, 10**400):
+        assert ada.query(COUNTS, pace=wrong).body["error"]["message"] == "pace has not its form"
+    sent = json.dumps({"sql": COUNTS, "pace": float("nan")}).encode()
+    assert ada.ask("POST", "/api/query", sent, {"Content-Type": "application/json"}).status == 400
 
 
 def test_charts_are_sent_where_they_are_asked_for(ada: HttpClient) -> None:

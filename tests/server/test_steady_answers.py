@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 from urllib.request import Request, urlopen
 
 import pytest
@@ -61,16 +62,23 @@ def test_all_that_is_answered_is_held_back(server: Served) -> None:
             assert time.monotonic() - begun >= PACE - 0.002, text
 
 
-def test_by_http_too(server: Served) -> None:
-    def ask(path: str, body: object, **headers: str) -> object:
-        request = Request(f"http://127.0.0.1:{server.http_port}/api/{path}", json.dumps(body).encode(),
-                          {"Content-Type": "application/json", **headers})
-        with urlopen(request) as reply:
-            return json.load(reply)
+def by_http(server: Served) -> Callable[..., dict[str, Any]]:
+    """What asks ada's statements by HTTP: a path, and a body where it has one."""
+    headers = {"Content-Type": "application/json"}
 
-    told = ask("login", {"name": "ada", "password": PASSWORD})
+    def ask(path: str, body: object = None) -> dict[str, Any]:
+        sent = None if body is None else json.dumps(body).encode()
+        with urlopen(Request(f"http://127.0.0.1:{server.http_port}/api/{path}", sent, headers)) as reply:
+            return cast(dict[str, Any], json.load(reply))
+
+    headers["Authorization"] = f"Bearer {ask('login', {'name': 'ada', 'password': PASSWORD})['token']}"
+    return ask
+
+
+def test_by_http_too(server: Served) -> None:
+    ask = by_http(server)
     begun = time.monotonic()
-    ask("query", {"sql": TEXT}, Authorization=f"Bearer {told['token']}")  # type: ignore[index]
+    ask("query", {"sql": TEXT})
     assert time.monotonic() - begun >= PACE - 0.002
 
 
@@ -92,4 +100,26 @@ def test_whose_answers_wait_is_told_so_and_what_helps(server: Served) -> None:
         told = list[str]()
         connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
         connection.execute("SELECT COUNT(*) FROM people WHERE income < 5555")
-    assert any(text.startswith("your answers leave after 0.0") and "SET pace" in text for text in told), told
+        charged = [text for text in told if text.startswith("your answers leave after 0.")]
+        assert "SET pace" in charged[0]
+        connection.execute("EXPLAIN PRIVACY SELECT COUNT(*) FROM people")
+        assert told[-1] == charged[0], "nothing is told where nothing is charged"
+        told.clear()
+        connection.execute("SHOW BUDGET")
+        assert told == charged
+
+
+def test_by_http_a_pace_is_stated_and_waits_are_told_as_by_the_wire(server: Served) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    ask = by_http(server)
+    begun = time.monotonic()
+    made = ask("query", {"sql": "SELECT COUNT(*) FROM people WHERE income < 4444", "pace": 0.7})
+    assert time.monotonic() - begun >= 1.024 - 0.002, "at step 10"
+    with psycopg.connect(host="127.0.0.1", port=server.port, user="ada", password=PASSWORD, dbname="study", autocommit=True) as connection:
+        told = list[str]()
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        connection.execute("SHOW BUDGET")
+    assert len(told) == 1 and made["notes"][-1:] == told == ask("query", {"sql": "SHOW BUDGET"})["notes"]
+    assert ask("budget")["words"].endswith(f"{told[0][1:]}.")
+    again = ask("query", {"sql": "SELECT COUNT(*) FROM people WHERE income < 4444"})
+    assert again["stored"] and told[0] not in again["notes"]
