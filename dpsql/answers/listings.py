@@ -104,6 +104,11 @@ def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:
     return Listing(columns=(("analyst", Type.VARCHAR), ("step", Type.BIGINT), ("outcomes", Type.BIGINT)), rows=tuple(late))
 
 
+def slowed_in_words(first: int, late: int) -> str:
+    """What becomes of outcomes that leave at step `first` of their grid or later, of which `late` may be late, for the owner."""
+    return f"leaves after {2**first:,} times the pace or later, as more than {late} were late"
+
+
 def listed_failures(failures: Sequence[Failure]) -> Listing:
     """The statements that failed after their charge, for the owner."""
     rows = tuple((failure.account.analyst, failure.at, failure.sql, "no" if failure.forgiven else "yes") for failure in failures)

@@ -23,7 +23,7 @@ from dpsql.answers.chart_svg import CHART_STYLE, chart_html
 from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import document, facts, figures, folded, paragraph
-from dpsql.answers.listings import Listing, listed_failures, listed_releases
+from dpsql.answers.listings import Listing, listed_failures, listed_releases, slowed_in_words
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
 from dpsql.audit.policy_on_rows import PolicyOnRows
 from dpsql.catalog.model import Budget
@@ -36,8 +36,9 @@ MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; f
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetBook:
     """A budget, and what the ledger says of it: `entries` and `failures` are oldest first, `asked` has the entries of each
-    analyst and `paid` what they spent, `epsilon` is the least known for all that was released, at the delta `at_delta`, and
-    `closed` has the analysts whose accounts incidents closed."""
+    analyst and `paid` what they spent, `epsilon` is the least known for all that was released, at the delta `at_delta`,
+    `closed` has the analysts whose accounts incidents closed, and `slowed` those who asked too much that was late, with the first
+    step at which their outcomes leave."""
 
     budget: Budget
     entries: tuple[Entry, ...]
@@ -48,6 +49,7 @@ class BudgetBook:
     epsilon: float | None
     at_delta: float
     closed: frozenset[str]
+    slowed: Mapping[str, int]
 
     @property
     def whole(self) -> BudgetLine:
@@ -76,10 +78,11 @@ def book_of(budget: Budget, ledger: Ledger) -> BudgetBook:
     asked = defaultdict[str, list[Entry]](list)
     for entry in entries:
         asked[entry.account.analyst].append(entry)
-    closed = frozenset(name for name in asked
-                       if len(ledger.failed(Account(budget=budget.name, analyst=name))) >= budget.incidents)
+    accounts = {name: Account(budget=budget.name, analyst=name) for name in asked}
+    closed = frozenset(name for name, account in accounts.items() if len(ledger.failed(account)) >= budget.incidents)
+    slowed = {name: first for name, account in accounts.items() if (first := ledger.first_step(account, budget.late))}
     return BudgetBook(budget=budget, entries=tuple(entries), asked=dict(asked), failures=tuple(failures), spent=spent,
-                      paid={name: ledger.spent(budget.name, name) for name in asked}, at_delta=at, closed=closed,
+                      paid={name: ledger.spent(budget.name, name) for name in asked}, at_delta=at, closed=closed, slowed=slowed,
                       epsilon=tight_epsilon(spent, ledger.prices(budget.name), at))
 
 
@@ -162,6 +165,8 @@ def _state(book: BudgetBook, name: str) -> str:
         return f"closed after {budget.incidents} incidents"
     if own is not None and not own.share_left:
         return "has spent all"
+    if name in book.slowed:
+        return f"slowed down: all {slowed_in_words(book.slowed[name], budget.late)}"
     return "open" if name in book.asked else "has not asked yet"
 
 

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from dpsql.answers.listings import listed_failures, listed_late
+    from dpsql.answers.listings import listed_failures, listed_late, slowed_in_words
     from dpsql.kernel.account import Account
 
     if options.create:
@@ -80,8 +80,8 @@ def _budget(options: argparse.Namespace) -> None:
         for name in dict.fromkeys(analyst for analyst, _, _ in late):
             first = ledger.first_step(Account(budget=budget, analyst=name), connection.session.budget.late)
             if first:
-                print(f"all that {name} asks leaves after {2**first:,} times the pace or later, as more than "
-                      f"{connection.session.budget.late} were late; dpsql budget --budget {budget} --reopen {name} forgives that")
+                print(f"all that {name} asks {slowed_in_words(first, connection.session.budget.late)}; dpsql budget "
+                      f"--budget {budget} --reopen {name} forgives that")
 
 
 def _page(options: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ LISTINGS = {
     "SPENDING": (("number", "BIGINT"), ("at", "VARCHAR"), ("analyst", "VARCHAR"), *PRICE, ("outcome", "VARCHAR"),
                  ("statement", "VARCHAR")),
     "ANALYSTS": (("analyst", "VARCHAR"), ("statements", "BIGINT"), *PRICE, ("budget", "VARCHAR"), ("share_spent", "DOUBLE"),
-                 ("failed", "BIGINT"), ("may_fail", "BIGINT"))}
+                 ("failed", "BIGINT"), ("may_fail", "BIGINT"), ("waits_seconds", "DOUBLE"))}
 
 
 def listing_named(text: str) -> str | None:
@@ -44,7 +44,8 @@ def rows_of(listing: str, connection: Connection) -> Sequence[tuple[Any, ...]]:
         return [(entry.seq, entry.at, entry.account.analyst, *_price(entry.charge),
                  entry.outcome, entry.sql) for entry in ledger.everything()]
     return [(state.analyst, state.statements, *_price(state.spent), *_limit(state),
-             *((None, None) if state.analyst is None else (state.failed, state.incidents))) for state in ledger.accounts()]
+             *((None,) * 3 if state.analyst is None else (state.failed, state.incidents, state.waits)))
+            for state in ledger.accounts()]
 
 
 def _limit(state: AccountState) -> tuple[str | None, float | None]:

@@ -450,9 +450,13 @@ class ServedAccount:
     def _spent(self) -> Spent:
         session = self._session
         ledger, budget = session.ledger, session.budget.name
-        first = ledger.first_step(session.account, session.budget.late)
         return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account),
-                     waits=(self._pace or 0.0) * 2.0**first if first else 0.0)
+                     waits=self._waits(session.account))
+
+    def _waits(self, account: Account) -> float:
+        """For how many seconds the next outcome of an account waits; see `Spent`."""
+        first = self._session.ledger.first_step(account, self._session.budget.late)
+        return (self._pace or 0.0) * 2.0**first if first else 0.0
 
     def _prices(self) -> Any:
         return self._session.ledger.prices(self._session.budget.name)
@@ -478,9 +482,10 @@ class ServedAccount:
         asked = Counter(entry.account.analyst for entry in self._everything())
         made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
         for name in sorted({*asked, *budget.analysts}):
-            failed = len(ledger.failed(Account(budget=budget.name, analyst=name)))
+            account = Account(budget=budget.name, analyst=name)
             made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
-                                     total=budget.of(name), failed=failed, incidents=budget.incidents))
+                                     total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
+                                     waits=self._waits(account)))
         return made
 
     # -- names

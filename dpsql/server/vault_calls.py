@@ -51,7 +51,8 @@ class ToldAccount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountState:
     """What was charged to an account of a budget, of which `total` is the limit: None where there is none of its own. The analyst
-    is None for the whole budget. Of `incidents` statements that may fail, `failed` did."""
+    is None for the whole budget. Of `incidents` statements that may fail, `failed` did; `waits` is as in
+    `Spent`."""
 
     analyst: str | None
     statements: int
@@ -59,6 +60,7 @@ class AccountState:
     total: Price | None
     failed: int = 0
     incidents: int = 0
+    waits: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from support.html_pages import rows_of, texts_of
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import pure
+from dpsql.answers.listings import slowed_in_words
 from dpsql.audit.owner_page import book_of, owner_page
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
@@ -48,6 +50,18 @@ def test_every_account_is_told_with_its_state(ledger: Ledger) -> None:
         "ada": ["has spent all", "2", "1", "20 %", "0 %"], "bea": ["closed after 2 incidents", "2", "2", "20 %", "0 %"],
         "cy": ["has spent all", "1", "0", "2.5 %", "0 %"], "dan": ["has not asked yet", "0", "0", "0 %", "100 %"],
         "eve": ["not listed any more", "1", "0", "20 %", "0 %"]}
+
+
+def test_who_is_slowed_down_is_told_in_the_words_of_the_shell(ledger: Ledger) -> None:
+    account = Account(budget="main", analyst="dan")
+    for number in range(3):
+        charged = ledger.charge(account, pure(Fraction(1, 100)).rounded(), digest=f"dan{number}", data="d", sql="SELECT 1",
+                                allows={None: limit(BUDGET.total)})
+        ledger.answer(charged, "{}", 4)
+    for late, state in ((1, f"slowed down: all {slowed_in_words(2, 1)}"), (3, "open")):
+        rows = {row[0]: row[1] for row in rows_of(page_of(ledger, replace(BUDGET, late=late))) if len(row) == 7}
+        assert rows["dan"] == state
+    assert slowed_in_words(2, 1) == "leaves after 4 times the pace or later, as more than 1 were late"
 
 
 def test_every_statement_and_failure_is_on_it_and_does_nothing(ledger: Ledger) -> None:

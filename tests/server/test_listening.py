@@ -421,7 +421,8 @@ def test_auditors_see_who_spent_and_spend_nothing(tmp_path: Path) -> None:
             assert count[0][0] not in spending
             auditor.send(query("SHOW ANALYSTS"))
             states = {row[0]: row for row in rows(auditor.until("Z"))}
-            assert [states[name][1:3] for name in (None, "ada")] == [["1", "0.5"]] * 2 and states["ada"][-2] == "0"
+            assert [states[name][1:3] for name in (None, "ada")] == [["1", "0.5"]] * 2 and states["ada"][-3] == "0"
+            assert (states[None][-1], states["ada"][-1]) == (None, "0")
             users = passwords.read_users(server.users).users["auditor"]
             passwords.remove_user(server.users, "auditor")
             passwords.add_user(server.users, replace(users, role="analyst"))  # a role that is taken away is gone at once
