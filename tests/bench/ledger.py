@@ -18,12 +18,13 @@ import sqlite3
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from bench_clock import milliseconds, table, timed
 
@@ -106,13 +107,28 @@ def removed_after(place: Place) -> Iterator[None]:
                 connection.execute(f"DROP SCHEMA {place[2].split('%3D')[1]} CASCADE")
 
 
-def work(place: Place, number: int, many: int, ready: Any, go: Any, found: Any) -> None:
-    ledger, account = Ledger(*place), Account(budget="b", analyst=f"analyst {number}")
-    ready.release()
-    go.wait()
-    cpu = time.process_time()
-    statements(ledger, account, many)
-    found.put(time.process_time() - cpu)
+def work(place: Place, number: int, many: int, parent: Connection) -> None:
+    """Tells the parent nothing when it is ready, and waits for its word; then what it took, in seconds. A traceback where it fails."""
+    try:
+        ledger, account = Ledger(*place), Account(budget="b", analyst=f"analyst {number}")
+        parent.send(None)
+        parent.recv()
+        cpu = time.process_time()
+        statements(ledger, account, many)
+        parent.send(time.process_time() - cpu)
+    except Exception:
+        parent.send(traceback.format_exc())
+
+
+def told(child: Connection) -> float:
+    """What a child tells next; 0 when it is ready. Exits with its traceback where it failed, and where it is gone."""
+    try:
+        found = child.recv()
+    except EOFError:
+        found = "a process ended and told nothing"
+    if isinstance(found, str):
+        raise SystemExit(found)
+    return float(found or 0)
 
 
 def apart(folder: Path, server: str | None, processes: int, many: int) -> list[str]:
@@ -120,18 +136,19 @@ def apart(folder: Path, server: str | None, processes: int, many: int) -> list[s
     place, spawn = place_in(server, folder / f"processes-{processes}{'' if server is None else '-there'}"), multiprocessing.get_context("spawn")
     Ledger.create(*place).close()
     with removed_after(place):
-        ready, go, found = spawn.Semaphore(0), spawn.Event(), spawn.Queue()
-        running = [spawn.Process(target=work, args=(place, i, many // processes, ready, go, found)) for i in range(processes)]
-        for process in running:
-            process.start()
-        for _ in running:
-            ready.acquire()
+        children = []
+        for i in range(processes):
+            here, there = spawn.Pipe()
+            spawn.Process(target=work, args=(place, i, many // processes, there), daemon=True).start()  # one that waits ends with us
+            there.close()  # so that it is known when the child has gone
+            children.append(here)
+        for child in children:
+            told(child)
         begun = time.perf_counter()
-        go.set()
-        cpu = sum(found.get() for _ in running)
+        for child in children:
+            child.send(None)
+        cpu = sum(map(told, children))
         wall, done = time.perf_counter() - begun, many // processes * processes
-        for process in running:
-            process.join()
     return ["file" if server is None else "PostgreSQL", str(processes), f"{done / wall:.0f}", milliseconds(wall / done), milliseconds(cpu / done)]
 
 
