@@ -68,6 +68,7 @@ from dpsql.server.transaction_status import FAILED, IDLE, OPEN, deallocated, ref
 LOG = logging.getLogger("dpsql.server")
 _BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent
 _FEW = 100  # rows that are encoded at once, as another thread would take longer to begin
+_AT_ONCE = 100  # statements of one message that are answered before others have their turn
 _SHORT = 2_000  # characters of a text that is split at once, as another thread would take longer to begin
 _EMPTY = Described(parameters=(), columns=None)
 
@@ -299,7 +300,9 @@ class Client:
         statements, at = await self._split(text), 0
         if not statements:
             self._packets.send(EmptyQueryResponse())
-        for statement in statements:
+        for number, statement in enumerate(statements, 1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # other clients have their turn, also where nothing here is waited for
             at = max(text.find(statement, at), at)
             try:
                 await self._query_one(statement)

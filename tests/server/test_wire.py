@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,8 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 
 from support.seats import wait_until
 from support.wire_servers import PASSWORD, Raw, Running, add, fields, kinds, packet, running, startup
+
+from dpsql.server.wire import Client
 
 SYNC, FLUSH = packet(b"S", b""), packet(b"H", b"")
 
@@ -223,6 +227,26 @@ def test_savepoints_and_warnings(raw: Raw) -> None:
     states = [raw.until("Z") for _ in range(5)]
     assert [found[-1][1] for found in states] == [b"E", b"T", b"I", b"I", b"I"]
     assert kinds(states[3]) == "NCZ" and errors(states[4]) == ["25P01"]
+
+
+def test_others_have_their_turn_within_a_long_message(raw: Raw, server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, seen, answer = [0], Counter[int](), Client._answer_itself
+
+    def turn() -> None:
+        turns[0] += 1
+        if turns[0] < 10**6:
+            server.loop.call_soon(turn)
+
+    def answered(*given: Any) -> None:
+        seen[turns[0]] += 1
+        answer(*given)
+
+    monkeypatch.setattr(Client, "_answer_itself", answered)
+    server.loop.call_soon_threadsafe(turn)
+    raw.send(query("BEGIN;COMMIT;" * 1000))
+    assert kinds(raw.until("Z")).count("C") == 2000
+    turns[0] = 10**6
+    assert sum(seen.values()) == 2000 and max(seen.values()) <= 100
 
 
 def test_copy_and_calls_are_refused(raw: Raw) -> None:
