@@ -32,6 +32,7 @@ POSTGRES_TYPES = """
 19 name 64 f b S 18 1003 950
 20 int8 8 t b N 0 1016 0
 21 int2 2 t b N 0 1005 0
+22 int2vector -1 f b A 21 1006 0
 23 int4 4 t b N 0 1007 0
 25 text -1 f b S 0 1009 100
 26 oid 4 t b N 0 1028 0

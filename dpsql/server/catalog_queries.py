@@ -214,6 +214,8 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INT", "UTINYINT", "USMALL
 def _kind(kind: str) -> str:
     """The kind on the wire of a type of DuckDB; what has none is shown as a text."""
     plain = kind.upper().split("(")[0]
+    if plain == "SMALLINT[]":
+        return "INT2VECTOR"
     if plain.endswith("[]"):
         return "BIGINT[]" if _kind(plain.removesuffix("[]")) == "BIGINT" else "VARCHAR[]"
     if plain in _WHOLE:

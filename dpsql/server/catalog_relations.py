@@ -1,12 +1,13 @@
 """The relations of PostgreSQL 15's system catalogue and information schema that clients read, with their columns.
 
-A column without a kind is a text; the kinds are i: whole number, b: boolean, c: letter, d: double, m: moment; with an s, a list
-of these. All names are those of PostgreSQL's documentation, "System Catalogs" and "The Information Schema".
+A column without a kind is a text; the kinds are i: whole number, h: one of 16 bits, b: boolean, c: letter, d: double, m: moment;
+with an s, a list of these. All names are those of PostgreSQL's documentation, "System Catalogs" and "The Information Schema".
 """
 
 from __future__ import annotations
 
-KINDS = {"": "VARCHAR", "t": "VARCHAR", "c": "VARCHAR", "i": "BIGINT", "b": "BOOLEAN", "d": "DOUBLE", "m": "TIMESTAMP"}
+KINDS = {"": "VARCHAR", "t": "VARCHAR", "c": "VARCHAR", "i": "BIGINT", "h": "SMALLINT", "b": "BOOLEAN", "d": "DOUBLE",
+         "m": "TIMESTAMP"}
 
 COLUMNS = """
 pg_catalog.pg_aggregate aggfnoid aggkind:c aggnumdirectargs:i aggtransfn aggfinalfn aggcombinefn aggserialfn aggdeserialfn
@@ -50,7 +51,7 @@ pg_catalog.pg_foreign_table ftrelid:i ftserver:i ftoptions:ts
 pg_catalog.pg_group groname grosysid:i grolist:is
 pg_catalog.pg_index indexrelid:i indrelid:i indnatts:i indnkeyatts:i indisunique:b indnullsnotdistinct:b indisprimary:b
     indisexclusion:b indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b indisreplident:b
-    indkey:is indcollation:is indclass:is indoption:is indexprs indpred
+    indkey:hs indcollation:is indclass:is indoption:hs indexprs indpred
 pg_catalog.pg_indexes schemaname tablename indexname tablespace indexdef
 pg_catalog.pg_inherits inhrelid:i inhparent:i inhseqno:i inhdetachpending:b
 pg_catalog.pg_language oid:i lanname lanowner:i lanispl:b lanpltrusted:b lanplcallfoid:i laninline:i lanvalidator:i lanacl:ts
@@ -62,7 +63,7 @@ pg_catalog.pg_opclass oid:i opcmethod:i opcname opcnamespace:i opcowner:i opcfam
 pg_catalog.pg_operator oid:i oprname oprnamespace:i oprowner:i oprkind:c oprcanmerge:b oprcanhash:b oprleft:i oprright:i
     oprresult:i oprcom:i oprnegate:i oprcode oprrest oprjoin
 pg_catalog.pg_opfamily oid:i opfmethod:i opfname opfnamespace:i opfowner:i
-pg_catalog.pg_partitioned_table partrelid:i partstrat:c partnatts:i partdefid:i partattrs:is partclass:is partcollation:is
+pg_catalog.pg_partitioned_table partrelid:i partstrat:c partnatts:i partdefid:i partattrs:hs partclass:is partcollation:is
     partexprs
 pg_catalog.pg_policies schemaname tablename policyname permissive roles:ts cmd qual with_check
 pg_catalog.pg_policy oid:i polname polrelid:i polcmd:c polpermissive:b polroles:is polqual polwithcheck
@@ -115,7 +116,7 @@ pg_catalog.pg_timezone_abbrevs abbrev utc_offset is_dst:b
 pg_catalog.pg_timezone_names name abbrev utc_offset is_dst:b
 pg_catalog.pg_transform oid:i trftype:i trflang:i trffromsql trftosql
 pg_catalog.pg_trigger oid:i tgrelid:i tgparentid:i tgname tgfoid:i tgtype:i tgenabled:c tgisinternal:b tgconstrrelid:i
-    tgconstrindid:i tgconstraint:i tgdeferrable:b tginitdeferred:b tgnargs:i tgattr:is tgargs tgqual tgoldtable tgnewtable
+    tgconstrindid:i tgconstraint:i tgdeferrable:b tginitdeferred:b tgnargs:i tgattr:hs tgargs tgqual tgoldtable tgnewtable
 pg_catalog.pg_ts_config oid:i cfgname cfgnamespace:i cfgowner:i cfgparser:i
 pg_catalog.pg_ts_dict oid:i dictname dictnamespace:i dictowner:i dicttemplate:i dictinitoption
 pg_catalog.pg_type oid:i typname typnamespace:i typowner:i typlen:i typbyval:b typtype:c typcategory:c typispreferred:b

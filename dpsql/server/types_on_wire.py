@@ -395,7 +395,7 @@ def _int8_binary(value: Any) -> bytes:
 _TO_TEXT: dict[str, Callable[[Any], str]] = {
     "BIGINT": _whole_text, "HUGEINT": _whole_text, "DOUBLE": _float_text, "BOOLEAN": _bool_text, "VARCHAR": str,
     "DATE": _date_text, "TIMESTAMP": _time_text,
-    **dict.fromkeys(LIST_OIDS, list_text),
+    **{kind: list_text(kind) for kind in LIST_OIDS},
 }
 _TO_BINARY: dict[str, Callable[[Any], bytes]] = {
     "BIGINT": _int8_binary, "HUGEINT": _numeric_binary, "DOUBLE": lambda value: struct.pack("!d", float(value)),

@@ -784,6 +784,7 @@ same($copied, join("", map { join(",", @$_) . "\n" } @$rows));
 print "copied\n";
 same(join("|", map { $_->[2] } grep { $_->[2] eq "people" } @{$con->table_info(undef, "public", "%", "TABLE")->fetchall_arrayref}), "people");
 grep { $_->[3] eq "health" } @{$con->column_info(undef, "public", "people", "%")->fetchall_arrayref} or die;
+same(join("|", $con->primary_key(undef, "public", "people")), "person_id");
 print "tables\n";
 """
 
