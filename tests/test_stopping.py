@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.sessions import open_ledger, reader_of, session_of
+from support.vaults import twins
 from support.worlds import world
 
 from dpsql.backends.duckdb import DuckReader
@@ -17,7 +18,7 @@ from dpsql.dbapi import Connection
 from dpsql.errors import Incident, OperationalError
 from dpsql.extensions.ask_solvers import heard
 from dpsql.extensions.packing import Packing, exact
-from dpsql.models import sampling
+from dpsql.models import mirror_descent, sampling
 from dpsql.stopping import each, go_on, stopped_by
 from dpsql.strategies import clock
 
@@ -95,6 +96,26 @@ def test_before_its_charge_it_costs_nothing(connected: Callable[[int], Connectio
         connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'p-identity', epsilon = 1) age, SUM(COUNT(*)) OVER (ORDER BY age) "
                            "FROM people GROUP BY age")
     assert told.value.code == "interrupted" and connection.session.ledger.entries("person") == []
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["in one process", "in a front"])
+def test_before_the_first_request_of_a_script_too(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AIM first fits a model to what was released before."""
+    both = twins(tmp_path, readers=lambda: reader_of(world(40)))
+    session = both.there if there else both.here
+    text = "CREATE SYNTHETIC TABLE {0} AS SELECT sex, active FROM people OPTIONS (method = '{1}')"
+
+    def stopped() -> None:
+        session.interrupted.set()
+        go_on()
+
+    with Connection(session) as connection:
+        connection.execute(text.format("made", "independent"))
+        monkeypatch.setattr(mirror_descent, "go_on", stopped)
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            connection.execute(text.format("other", "aim"))
+        assert len(session.ledger.entries("person")) == 1
+        assert connection.execute("SELECT COUNT(*) FROM people").fetchall(), "the next one is not meant"
 
 
 def test_solvers_and_models_are_not_asked_any_more() -> None:
