@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -13,11 +14,14 @@ from support.sessions import open_ledger, reader_of, session_of
 from support.vaults import twins
 from support.worlds import world
 
+from dpsql.accounting.cost import NOTHING
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.errors import Incident, OperationalError
 from dpsql.extensions.ask_solvers import heard
 from dpsql.extensions.packing import Packing, exact
+from dpsql.kernel import ledger
+from dpsql.kernel.account import Account
 from dpsql.models import mirror_descent, sampling
 from dpsql.stopping import each, go_on, stopped_by
 from dpsql.strategies import clock
@@ -116,6 +120,19 @@ def test_before_the_first_request_of_a_script_too(there: bool, tmp_path: Path, m
             connection.execute(text.format("other", "aim"))
         assert len(session.ledger.entries("person")) == 1
         assert connection.execute("SELECT COUNT(*) FROM people").fetchall(), "the next one is not meant"
+
+
+def test_who_waits_for_others_of_the_account_is_not_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event, account = Event(), Account(budget="person", analyst="ada")
+    monkeypatch.setattr(ledger.time, "sleep", lambda seconds: event.set())  # type: ignore[attr-defined]
+    with contextlib.closing(open_ledger(tmp_path)) as mine, contextlib.closing(open_ledger(tmp_path)) as other, stopped_by(event):
+        other.charge(account, NOTHING, digest="d", data="v", sql="", allows={}, incidents=1)
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            mine.charge(account, NOTHING, digest="d", data="v", sql="", allows={}, incidents=1)
+        other.answer(1, "{}")
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            mine.charge(account, NOTHING, digest="d", data="v", sql="", allows={}, incidents=1)
+        assert len(mine.entries("person")) == 1
 
 
 def test_solvers_and_models_are_not_asked_any_more() -> None:
