@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -10,14 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from support.sessions import open_ledger, reader_of, session_of
+from support.vaults import twins
 from support.worlds import world
 
+from dpsql.accounting.cost import NOTHING
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.errors import Incident, OperationalError
 from dpsql.extensions.ask_solvers import heard
 from dpsql.extensions.packing import Packing, exact
-from dpsql.models import sampling
+from dpsql.kernel import ledger
+from dpsql.kernel.account import Account
+from dpsql.models import mirror_descent, sampling
 from dpsql.stopping import each, go_on, stopped_by
 from dpsql.strategies import clock
 
@@ -95,6 +100,39 @@ def test_before_its_charge_it_costs_nothing(connected: Callable[[int], Connectio
         connection.execute("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (strategy = 'p-identity', epsilon = 1) age, SUM(COUNT(*)) OVER (ORDER BY age) "
                            "FROM people GROUP BY age")
     assert told.value.code == "interrupted" and connection.session.ledger.entries("person") == []
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["in one process", "in a front"])
+def test_before_the_first_request_of_a_script_too(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AIM first fits a model to what was released before."""
+    both = twins(tmp_path, readers=lambda: reader_of(world(40)))
+    session = both.there if there else both.here
+    text = "CREATE SYNTHETIC TABLE {0} AS SELECT sex, active FROM people OPTIONS (method = '{1}')"
+
+    def stopped() -> None:
+        session.interrupted.set()
+        go_on()
+
+    with Connection(session) as connection:
+        connection.execute(text.format("made", "independent"))
+        monkeypatch.setattr(mirror_descent, "go_on", stopped)
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            connection.execute(text.format("other", "aim"))
+        assert len(session.ledger.entries("person")) == 1
+        assert connection.execute("SELECT COUNT(*) FROM people").fetchall(), "the next one is not meant"
+
+
+def test_who_waits_for_others_of_the_account_is_not_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event, account = Event(), Account(budget="person", analyst="ada")
+    monkeypatch.setattr(ledger.time, "sleep", lambda seconds: event.set())  # type: ignore[attr-defined]
+    with contextlib.closing(open_ledger(tmp_path)) as mine, contextlib.closing(open_ledger(tmp_path)) as other, stopped_by(event):
+        other.charge(account, NOTHING, digest="d", data="v", sql="", allows={}, incidents=1)
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            mine.charge(account, NOTHING, digest="d", data="v", sql="", allows={}, incidents=1)
+        other.answer(1, "{}")
+        with pytest.raises(OperationalError, match="before anything was charged"):
+            mine.charge(account, NOTHING, digest="d", data="v", sql="", allows={}, incidents=1)
+        assert len(mine.entries("person")) == 1
 
 
 def test_solvers_and_models_are_not_asked_any_more() -> None:

@@ -65,6 +65,7 @@ from dpsql.kernel.past import Past
 from dpsql.kernel.sqlite_store import SqliteStore
 from dpsql.kernel.turns import Step, Turns, Waiting
 from dpsql.kernel.waypoint import RESUMABLE
+from dpsql.stopping import go_on
 
 PATIENCE = 60.0  # seconds a statement waits for others of its account before it gives up
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
@@ -175,7 +176,7 @@ class Ledger:
         `allows` maps an analyst's name, and None for the total, to the limit that applies; `incidents` is how many charges of
         the account may fail, None for any number; `body` is kept with the charge, for the kernel alone. Raises, having
         recorded nothing, Refused where a limit would be exceeded, Closed where too many failed, Busy where too many of the
-        account run for too long.
+        account run for too long; and as `stopping.go_on` does.
         """
         self._check_anchor()
         self._ready()
@@ -490,9 +491,10 @@ class Ledger:
             store.rollback()
 
     def _in_turn(self, attempt: Callable[[], int]) -> int:
-        """Retry until running statements of the account leave room; between attempts, no lock is held."""
+        """Retry until running statements of the account leave room, or this one is to stop; between attempts, no lock is held."""
         deadline, pause = time.monotonic() + PATIENCE, 0.005
         while True:
+            go_on()
             try:
                 return attempt()
             except Busy:

@@ -179,8 +179,8 @@ class Kernel:
     # -- one script
 
     def _begun(self, script: Script, held: dict[int, tuple[Any, Any]]) -> Script:
-        """The same script, after checking its first request, which depends on nothing private. Other faults of that request
-        appear when it is served.
+        """The same script, after checking its first request, which depends on nothing private. Raises what is an errors.Error, as
+        where the script is to stop; other faults of that request appear when it is served.
 
         The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
         still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
@@ -190,6 +190,8 @@ class Kernel:
         self._first = object(), ()
         try:
             begun = next(script)
+        except Error:
+            raise
         except Exception as fault:  # also StopIteration
             begun = fault
         if not isinstance(begun, Exception):

@@ -18,6 +18,7 @@ from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Table
 from dpsql.engine.session import Session
+from dpsql.errors import Error
 from dpsql.kernel.ledger import Account, Entry, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import ComparisonResult, Comparisons
@@ -198,14 +199,17 @@ class RemoteKernel:
 def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bool = False) -> tuple[tuple[Any, ...], Any]:
     """The next step of a script, as it is sent, and its answer if it is the last one.
 
-    An interruption is raised before the first request, when nothing is charged; afterwards the vault is told.
+    An interruption, or another errors.Error, is raised before the first request, when nothing is charged; afterwards the vault is
+    told.
     """
     try:
         try:
             return ("asked", step()), None
         except StopIteration as done:
             return ("made", encode(done.value)), done.value
-    except Exception:
+    except Exception as fault:
+        if isinstance(fault, Error) and not begun:
+            raise
         return FAILED, None
     except BaseException as fault:
         if not begun:
