@@ -34,7 +34,7 @@ class Disagreement(InternalError):
 
 
 class Claims:
-    """Compares the claims of plans with what is derived for them.
+    """Compares the claims of plans with what is derived for them. For one thread at a time, as a kernel is.
 
     What was claimed, derived and confirmed of a relation is kept until `begin`, and holds wherever the same object stands. Proof:
     plans are frozen, and the kernel's own copies, to which nobody else has a reference (`taken`); those compared are kept too, so

@@ -55,7 +55,7 @@ AT_ONCE = Leave()
 
 
 class Kernel:
-    """Owns the reader of private rows, the ledger and the noise."""
+    """Owns the reader of private rows, the ledger and the noise. For one thread at a time, but for `interrupt`."""
 
     def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS, late: int = LATE,
                  solvers: Solvers = NO_SOLVERS, answers: RememberedAnswers | None = None) -> None:
