@@ -99,7 +99,7 @@ def test_what_a_statement_made_is_told_with_its_cost(text: str, seat: Connection
     assert cost.startswith("cost: ε = 1") and "left: " in cost
     assert [notice.text for notice in seat.execute(text, ()).notices] == ["cost: nothing, as this was answered before", *notes]
     cursor = seat._connection.execute(text)
-    assert (cursor.cost, [*cursor.notes]) == ("", notes) and _about(cursor) == {
+    assert (cursor.cost, [*cursor.notes]) == ("", notes) and _about(cursor, text) == {
         "cost": "", "stored": True, "notes": notes, "left": left_if_known(seat._connection.session), "confidence": None}
     for name in ("told", "p", "v"):  # as others list what there is
         with contextlib.suppress(RefusedOnWire):
