@@ -22,18 +22,13 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.connection_html import connection_html
 from dpsql.answers.display import half_width
 from dpsql.dbapi import Connection
-from dpsql.kernel.ledger import Ledger
 
 GROUPED = "SELECT sex, COUNT(*) AS n, AVG(age) AS mean, MIN(born) AS first FROM people GROUP BY sex ORDER BY sex"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("project")
-    worlds.world(people=400).save(folder / "people.duckdb")
-    (folder / "dpsql.toml").write_text(worlds.POLICY, encoding="utf-8")
-    Ledger.create(folder / "dpsql.ledger").close()
-    return folder
+    return worlds.project(tmp_path_factory.mktemp("project"), people=400)
 
 
 @pytest.fixture

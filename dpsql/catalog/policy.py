@@ -293,7 +293,7 @@ def _store(store: Section | None) -> dict[str, Any]:
 
 
 def _pace(section: Section, key: str, usual: float | None) -> float | None:
-    """The first step at which outcomes leave a server, in seconds; None where they are not held back."""
+    """For how long a server holds what it sends, in seconds; `usual` where the policy says nothing, None for not at all."""
     text: str | None = section.take(key, str)
     if text is None or text == "none":
         return usual if text is None else None

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
 from dpsql.answers.confirming import takes_much
 from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
@@ -134,18 +135,17 @@ def _kind(value: Any) -> str:
 def price_of(connection: Connection, sql: str, parameters: Any) -> dict[str, Any]:
     """What a statement would cost, and how good its answer would be; no charge."""
     made, due = connection.priced(sql, parameters)
-    accounts = accounts_of(connection.session)
-    after = accounts if due is None else [replace(account, spent=account.spent + due) for account in accounts]
-    short = [] if due is None else [now for now, then in zip(accounts, after, strict=True) if not then.limit.allows(then.spent)]
+    accounts = [] if due is None else accounts_of(connection.session)
+    paying = [_paying(account, due) for account in accounts if due is not None]
     share = None if due is None else share_of_rest(accounts, due)
-    return {"cost": made.cost, "affordable": not short, "stored": made.stored,
-            "costly": takes_much(share), "share": None if share is None else float(share),
-            "accounts": [] if due is None else [_paying(now, then) for now, then in zip(accounts, after, strict=True)],
+    return {"cost": made.cost, "affordable": all(told["left_after"] is not None for told in paying), "stored": made.stored,
+            "costly": takes_much(share), "share": None if share is None else float(share), "accounts": paying,
             "errors": [_expected(item) for item in made.expected], "notes": list(made.notes),
             "plan": str(made).splitlines(), "tree": tree_of(str(made).splitlines())}
 
 
-def _paying(now: BudgetLine, then: BudgetLine) -> dict[str, Any]:
+def _paying(now: BudgetLine, due: Charge) -> dict[str, Any]:
+    then = replace(now, spent=now.spent + due)
     has_room = then.limit.allows(then.spent)
     return {"whose": now.whose or ALL, "left": now.left_exactly(), "part_left": float(now.share_left),
             "left_after": then.left_exactly() if has_room else None,

@@ -72,13 +72,10 @@ class VaultChannel:
     async def call_meanwhile(self, name: str, *given: Any) -> Any:
         """As `call`, of calls whose answers are short: while it is waited for, the thread of the event loop does other things."""
         data = encoded(given, self._tables)
-        try:
+        with self._whole():
             self._send(name, data)
             await _readable(self._vault)
             reply = receive_answer(self._vault)
-        except BaseException:
-            self.close()
-            raise
         return self._outcome(reply)
 
     def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
@@ -101,10 +98,16 @@ class VaultChannel:
         return self._exchanged(name, encoded(values, self._tables))
 
     def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
-        try:
+        with self._whole():
             self._send(name, data)
             return receive_answer(self._vault)
-        except BaseException:  # the answer would be taken for that of the next call
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A context of one exchange. Given up, it ends the channel, as its answer would be taken for that of the next one."""
+        try:
+            yield
+        except BaseException:
             self.close()
             raise
 

@@ -17,7 +17,6 @@ from support.seats import COLUMNS
 from support.wire_servers import Raw, Running, fields, kinds, packet, running
 
 import dpsql
-from dpsql.kernel.ledger import Ledger
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.copied_rows import CopyForm, copied
 from dpsql.server.copy_statements import CopyStatement, read_copy
@@ -220,11 +219,7 @@ def test_a_failed_transaction_refuses_copy(raw: Raw) -> None:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("project")
-    worlds.world(people=60).save(folder / "people.duckdb")
-    (folder / "dpsql.toml").write_text(worlds.POLICY, encoding="utf-8")
-    Ledger.create(folder / "dpsql.ledger").close()
-    return folder
+    return worlds.project(tmp_path_factory.mktemp("project"), people=60)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from support.grammar_sentences import accepted
 import dpsql
 from dpsql.engine.accounts import left_if_known
 from dpsql.errors import OptionError
-from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.server.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
 from dpsql.server.http_answers import _about
@@ -28,11 +27,7 @@ from dpsql.sql.text.statement import Query
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("project")
-    worlds.world(people=60).save(folder / "people.duckdb")
-    (folder / "dpsql.toml").write_text(worlds.POLICY, encoding="utf-8")
-    Ledger.create(folder / "dpsql.ledger").close()
-    return folder
+    return worlds.project(tmp_path_factory.mktemp("project"), people=60)
 
 
 @pytest.fixture

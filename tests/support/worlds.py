@@ -11,6 +11,8 @@ from typing import Any
 
 import duckdb
 
+from dpsql.kernel.ledger import Ledger
+
 POLICY = """
 version = 1
 
@@ -167,6 +169,14 @@ def world(seed: int = 1, people: int = 12, most_visits: int = 5) -> World:
             scores.append((i, sometimes(draw.randint(-7, 7))))
     return World({"households": households, "people": persons, "visits": visits, "scores": scores, "clinics": list(CLINICS),
                   "unlisted": [(1,)]})
+
+
+def project(folder: Path, people: int) -> Path:
+    """The folder, with a world of so many people, its policy and a new ledger."""
+    world(people=people).save(folder / "people.duckdb")
+    (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
+    Ledger.create(folder / "dpsql.ledger").close()
+    return folder
 
 
 def removals(full: World, entity: str) -> Iterable[tuple[Any, World]]:
