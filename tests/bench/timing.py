@@ -90,7 +90,7 @@ PAIRS = "FROM visits AS a JOIN visits AS b USING (person_id) WHERE a.person_id =
 SLOW = {name: f"SELECT MEDIAN(a.cost) {PAIRS.replace('{person}', '0')}{most}" for name, most in (
     ("a median of a join, half a second", 25), ("a median of a join, two seconds", 100), ("a median of a join, four seconds", 200))}
 """They take about so much longer, on a machine with two cores."""
-MEMBER = f"SELECT MEDIAN(a.cost) {PAIRS}12"
+MEMBER = f"SELECT MEDIAN(a.cost) {PAIRS}50"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
