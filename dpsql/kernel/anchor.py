@@ -51,6 +51,7 @@ class Anchor:
         self.path = path
         self._settling = threading.Lock()
         self._written = self._settled = 0  # the newest event that is known to be recorded, and the newest one known to be on disk
+        self._soon = 0  # the newest one that a thread was begun for
         self.failed = False  # whether a sync failed, so that nothing is known of what was written before
 
     def create(self, head: Head) -> None:
@@ -119,9 +120,11 @@ class Anchor:
             self._sync()
 
     def settle_soon(self, seq: int, head: Head) -> None:
-        """Begin to settle while the caller does something else. It helps, and nothing relies on it."""
-        if self._settling.locked():
+        """Begin to settle while the caller does something else: once for all events that were recorded together. It helps, and
+        nothing relies on it."""
+        if seq <= self._soon or self._settling.locked():
             return
+        self._soon = self._written
 
         def begin() -> None:
             with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -46,6 +47,8 @@ async def _served(door: VaultDoor, settings: Mapping[str, Any], ready: Callable[
 async def _told_when(accepting: Sequence[asyncio.Event], ready: Callable[[], None]) -> None:
     for each in accepting:
         await each.wait()
+    gc.freeze()  # what is there for as long as the server is no full collection looks at again
+    gc.set_threshold(10_000)  # a plan has some thousand parts, most of which are not in cycles
     ready()
 
 

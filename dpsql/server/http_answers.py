@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
@@ -30,6 +30,7 @@ from dpsql.extras import extra
 from dpsql.server.described import described_by_name, names_of
 from dpsql.server.http_charts import charts_of
 from dpsql.server.leaving_times import leave_after, waits_of, waits_told
+from dpsql.server.remote_session import RemoteKernel
 from dpsql.server.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
@@ -45,7 +46,7 @@ WHOLE = 2**53 - 1  # the greatest whole number that JavaScript keeps as it is
 def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dict[str, Any]:
     """Who asks, and on which terms. Raises OperationalError where they are no user any more."""
     session = connection.session
-    session.kernel.check()
+    cast(RemoteKernel, session.kernel).check_now()
     return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
             "confidence": float(session.confidence), "policy": policy,
             "price": None if session.price is None else str(session.price), "notes": list(session.notes),

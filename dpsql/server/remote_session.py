@@ -28,6 +28,7 @@ from dpsql.server.vault_calls import (
     STATEMENTS,
     AccountState,
     Fault,
+    Frames,
     LoginMessage,
     Made,
     ReleasedStep,
@@ -36,7 +37,6 @@ from dpsql.server.vault_calls import (
     gone,
     raised,
     receive_answer,
-    send_frame,
 )
 
 FAILED = ("failed",)  # a step of a script that raised
@@ -47,8 +47,10 @@ class VaultChannel:
 
     def __init__(self, vault: socket.socket, interrupt: Callable[[int], None] = lambda number: None) -> None:
         """`interrupt` has the statement of a number stop, if the channel runs it."""
-        self._vault, self._interrupt, self.asked = vault, interrupt, 0  # how often something was asked
+        self._vault, self._frames, self._interrupt = vault, Frames(vault), interrupt
+        self.asked = 0  # how often something was asked
         self._number = 0  # of the statement that was sent last, as the vault counts them too
+        self.version = ""  # of the content, as the vault told it last
         self._tables: Mapping[str, Table] = {}
 
     def interrupt(self) -> None:
@@ -63,6 +65,7 @@ class VaultChannel:
             reply = self._asked("say", answer(reply.message))
         opening: ToldAccount = self._outcome(reply)
         self._tables = opening.catalog.tables
+        self.take(opening.version)
         return opening
 
     def call(self, name: str, *given: Any) -> Any:
@@ -75,7 +78,7 @@ class VaultChannel:
         with self._whole():
             self._send(name, data)
             await _readable(self._vault)
-            reply = receive_answer(self._vault)
+            reply = receive_answer(self._frames)
         return self._outcome(reply)
 
     def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
@@ -91,6 +94,11 @@ class VaultChannel:
             reply = self._exchanged("step", data)
         return self._outcome(reply)
 
+    def take(self, version: str) -> None:
+        """One object stands for the same version, as many keys of answers hold it."""
+        if version != self.version:
+            self.version = version
+
     def close(self) -> None:
         self._vault.close()
 
@@ -100,7 +108,7 @@ class VaultChannel:
     def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
         with self._whole():
             self._send(name, data)
-            return receive_answer(self._vault)
+            return receive_answer(self._frames)
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
@@ -116,7 +124,7 @@ class VaultChannel:
         self.asked += 1
         self._number += name in STATEMENTS
         try:
-            send_frame(self._vault, name.encode() + b"\n" + data)
+            self._frames.send(name.encode() + b"\n" + data)
         except OSError:
             raise gone() from None
 
@@ -144,21 +152,24 @@ class RemoteKernel:
 
     pace = 0.0
 
-    def __init__(self, channel: VaultChannel, version: str, told: Callable[[Spent], object]) -> None:
+    def __init__(self, channel: VaultChannel, told: Callable[[Spent], object]) -> None:
         """`told` is called with what is spent when a statement is over."""
-        self._channel, self.version, self._told = channel, version, told
+        self._channel, self._told = channel, told
+
+    @property
+    def version(self) -> str:
+        return self._channel.version
 
     def check(self) -> None:
-        self._take(self._channel.call("check"))
+        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.CHECKED`)."""
+
+    def check_now(self) -> None:
+        """Raises OperationalError where the account is no user's any more, or files of the database were changed."""
+        self._channel.take(self._channel.call("check"))
 
     async def check_meanwhile(self) -> None:
         """The same on the thread of the event loop."""
-        self._take(await self._channel.call_meanwhile("check"))
-
-    def _take(self, version: str) -> None:
-        """One object stands for the same version, as many keys of answers hold it."""
-        if version != self.version:
-            self.version = version
+        self._channel.take(await self._channel.call_meanwhile("check"))
 
     def interrupt(self) -> None:
         self._channel.interrupt()
@@ -232,8 +243,9 @@ class RemoteLedger:
         self._channel.close()
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
-        found: str | None = self._channel.call("stored", digest)
-        return found
+        version, found = self._channel.call("stored", digest)
+        self._channel.take(version)
+        return cast("str | None", found)
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
         found: tuple[int, str | None] | None = self._channel.call("answered", digest)
@@ -321,6 +333,6 @@ def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
     """The session of an account in the vault, as `engine` knows sessions."""
     ledger = RemoteLedger(channel)
     return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
-                   kernel=cast(Kernel, RemoteKernel(channel, opening.version, ledger.told_at_end)), ledger=cast(Ledger, ledger),
+                   kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(Ledger, ledger),
                    scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,
                    notes=opening.notes)

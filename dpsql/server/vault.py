@@ -34,19 +34,19 @@ from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
 from dpsql.plan.node import Node
 from dpsql.server.departure import Leaving
-from dpsql.server.plain_values import decoded, encoded
+from dpsql.server.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.vault_calls import (
     ANSWERED,
     OTHER,
     STATEMENTS,
     AccountState,
     Fault,
+    Frames,
     LoginMessage,
     Made,
     ReleasedStep,
     Spent,
     ToldAccount,
-    receive_frame,
     send_answer,
     told,
 )
@@ -81,6 +81,8 @@ ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner"
 """The calls of each role: who may spend, and who may see what others asked and spent."""
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
+CHECKED = STATEMENTS | EXACT | {"check", "stored", "answered", "answers", "holding"}
+"""Calls that need the files of the database to be those that were opened."""
 BETWEEN = CALLS - STATEMENTS - {"hold"}  # calls that are answered while a script runs; no name gets other rows then
 
 
@@ -138,7 +140,8 @@ class Channel:
     """One end of a channel: a login, and then the calls of one account."""
 
     def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None) -> None:
-        self._front, self._open_account, self._authenticate, self._pace = front, open_account, authenticate, pace
+        self._front, self._frames = front, Frames(front)
+        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
         self._account: ServedAccount | None = None
 
     def serve(self) -> None:
@@ -168,7 +171,7 @@ class Channel:
         """Whether a user proved to be one and has their account; otherwise they are told why not."""
         fault: BaseException = OperationalError("the name or the password is wrong", code="login")
         try:
-            name, data = _received(self._front)
+            name, data = _received(self._frames)
             user, database = decoded(data, _no_table)
             if name == "login" and _short(user) and _short(database):
                 role = self._authenticate(user, self._say)
@@ -178,21 +181,21 @@ class Channel:
             raise
         except Exception as caught:
             fault = caught
-        send_answer(self._front, told(fault))
+        send_answer(self._frames, told(fault))
         return False
 
     def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
         """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
         departure = Leaving(self._pace)
         try:
-            self._account = ServedAccount(self._open_account(user, database), self._front, role, self._pace)
+            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace)
         finally:
             departure.hold()
-        send_answer(self._front, Made(self._account.opening()))
+        send_answer(self._frames, Made(self._account.opening()))
 
     def _say(self, message: bytes) -> bytes:
-        send_answer(self._front, LoginMessage(message))
-        name, data = _received(self._front)
+        send_answer(self._frames, LoginMessage(message))
+        name, data = _received(self._frames)
         said = decoded(data, _no_table)
         if name != "say" or type(said) is not bytes:
             raise ValueError("the client's answer is awaited")
@@ -210,7 +213,7 @@ class _Cancelled(BaseException):
 class ServedAccount:
     """The calls of one account. What is private in a session stays here."""
 
-    def __init__(self, session: Session, front: socket.socket, role: Callable[[], str], pace: float | None) -> None:
+    def __init__(self, session: Session, front: Frames, role: Callable[[], str], pace: float | None) -> None:
         """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
         self._session, self._front, self._role, self._pace = session, front, role, pace
         self._departure = Leaving(pace)  # of the statement that runs, or ran last
@@ -284,6 +287,8 @@ class ServedAccount:
             if name not in ALLOWED[self._role()]:
                 raise OperationalError("the role of this user does not allow that", code="role",
                                        try_="the owner of the data, who gives roles: dpsql user add NAME --role ROLE")
+            if name in CHECKED:
+                self._session.kernel.check()
             with self._running() if name in STATEMENTS else contextlib.nullcontext():
                 given = decoded(data, self._read_table if name in EXACT else self._own_table)
                 return Made(getattr(self, f"_{name}")(*given))
@@ -346,7 +351,6 @@ class ServedAccount:
     # -- the kernel
 
     def _check(self) -> str:
-        self._session.kernel.check()
         return self._session.kernel.version
 
     def _public_rows(self, relation: Any) -> list[tuple[Any, ...]]:
@@ -412,8 +416,10 @@ class ServedAccount:
 
     # -- the ledger, of this account
 
-    def _stored(self, digest: str) -> str | None:
-        return self._session.ledger.stored(self._session.account, self._of_statement(digest), self._session.kernel.version)
+    def _stored(self, digest: str) -> tuple[str, str | None]:
+        """The version of the content, and what is stored for a statement on it."""
+        version = self._session.kernel.version
+        return version, self._session.ledger.stored(self._session.account, self._of_statement(digest), version)
 
     def _answered(self, digest: str) -> tuple[int, str | None] | None:
         """The number of the charge, and what a statement that opens a model paid for."""
@@ -540,9 +546,9 @@ def _fits(value: Any, kind: Type) -> bool:
     return type(value) is CARRIED[kind]
 
 
-def _received(front: socket.socket) -> tuple[str, bytes]:
+def _received(front: Frames) -> tuple[str, bytes]:
     """The next message: its name, and its values in bytes. Raises _Gone."""
-    frame = receive_frame(front)
+    frame = front.receive(MOST_BYTES)
     if frame is None:
         raise _Gone
     name, _, data = frame.partition(b"\n")

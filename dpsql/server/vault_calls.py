@@ -24,7 +24,6 @@ from dpsql.kernel.claims import Disagreement
 from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan
-from dpsql.server.plain_values import MOST_BYTES
 
 LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
@@ -32,6 +31,7 @@ MOST_ASKED = 200  # bytes of a message on the control socket
 STATEMENTS = frozenset({"run", "compare"})  # calls that read private rows; both sides number them
 ANSWERED = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
+AHEAD = 2**14  # bytes that are read at least, if they are there: most frames come in one piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,40 +106,44 @@ class Fault:
 # -- frames
 
 
-def send_frame(to: socket.socket, data: bytes) -> None:
-    to.sendall(LENGTH.pack(len(data)) + data)
+class Frames:
+    """Frames on a socket, which nobody else reads. For one thread at a time."""
 
+    def __init__(self, end: socket.socket) -> None:
+        self.socket, self._ahead = end, b""
 
-def receive_frame(sender: socket.socket) -> bytes | None:
-    """The next frame; None where the other side has gone, or sends more than a message may have."""
-    head = _receive(sender, LENGTH.size)
-    if head is None:
-        return None
-    size, = LENGTH.unpack(head)
-    return _receive(sender, size) if size <= MOST_BYTES else None
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(LENGTH.pack(len(data)) + data)
 
-
-def _receive(sender: socket.socket, size: int) -> bytes | None:
-    found = bytearray()
-    while len(found) < size:
-        piece = sender.recv(min(PIECE, size - len(found)))
-        if not piece:
+    def receive(self, most: int | None = None) -> bytes | None:
+        """The next frame; None where the other side has gone, or announces more than `most` bytes."""
+        head = self._taken(LENGTH.size)
+        if head is None:
             return None
-        found += piece
-    return bytes(found)
+        size, = LENGTH.unpack(head)
+        return self._taken(size) if most is None or size <= most else None
+
+    def _taken(self, size: int) -> bytes | None:
+        """So many bytes; None where the other side goes before."""
+        found = bytearray(self._ahead)
+        while len(found) < size:
+            piece = self.socket.recv(max(AHEAD, min(PIECE, size - len(found))))
+            if not piece:
+                return None
+            found += piece
+        self._ahead = bytes(memoryview(found)[size:])
+        return bytes(memoryview(found)[:size])
 
 
-def send_answer(to: socket.socket, answer: Made | ReleasedStep | LoginMessage | Fault) -> None:
+def send_answer(to: Frames, answer: Made | ReleasedStep | LoginMessage | Fault) -> None:
     """By the vault alone."""
-    head = pickle.dumps(answer, protocol=5)
-    to.sendall(LENGTH.pack(len(head)) + head)
+    to.send(pickle.dumps(answer, protocol=5))
 
 
-def receive_answer(vault: socket.socket) -> Made | ReleasedStep | LoginMessage | Fault:
+def receive_answer(vault: Frames) -> Made | ReleasedStep | LoginMessage | Fault:
     """In the front alone. Raises OperationalError where the vault has gone."""
     try:
-        head = _receive(vault, LENGTH.size)
-        data = None if head is None else _receive(vault, LENGTH.unpack(head)[0])
+        data = vault.receive()
     except OSError:
         data = None
     if data is None:

@@ -172,19 +172,19 @@ ROOMS = {
     "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 549),
     "sizes of plans": (["dpsql.kernel.plan_size"], 100),
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
-        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1169),
+        "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1171),
     "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 290),
     "measurements": (below("dpsql.measurements"), 2568),
     "extensions": (below("dpsql.extensions"), 1064),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 807),
-    "all that the kernel can run": (sorted(KERNEL), 12327),
+    "all that the kernel can run": (sorted(KERNEL), 12329),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2333),
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
         "departure", "doorkeeper", "front_process", "logins", "passwords", "plain_values", "proof_attempts", "serving", "shut_in",
-        "vault", "vault_calls")], 1415),
+        "vault", "vault_calls")], 1421),
 }
 
 

@@ -35,7 +35,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.vault import CALLS, ServedAccount, Vault
-from dpsql.server.vault_calls import Fault, Made, ReleasedStep, raised, receive_answer, send_frame, told
+from dpsql.server.vault_calls import Fault, Made, ReleasedStep, raised, receive_answer, told
 from dpsql.types import Span, Type
 
 LIMITED = POLICY.replace('[budgets.person]\nentity = "person"\n', '[budgets.person]\nentity = "person"\nincidents = 1000\n'
@@ -183,9 +183,9 @@ def test_a_channel_stays_with_its_account(eve: Session) -> None:
 
 
 def raw(session: Session, frame: Frame) -> Any:
-    socket = session.kernel._channel._vault  # type: ignore[attr-defined]
-    send_frame(socket, frame[0].encode() + b"\n" + frame[1])
-    return receive_answer(socket)
+    frames = session.kernel._channel._frames  # type: ignore[attr-defined]
+    frames.send(frame[0].encode() + b"\n" + frame[1])
+    return receive_answer(frames)
 
 
 def test_what_the_front_is_told_has_no_secret(vault: Vault, book: Ledger) -> None:
@@ -242,6 +242,39 @@ def test_calls_that_make_no_sense_are_refused(name: str, given: tuple[Any, ...],
     with pytest.raises(RuntimeError, match="could not do this"):
         call(eve, name, *given)
     assert call(eve, "check") == eve.kernel.version
+
+
+@pytest.fixture
+def moved(tmp_path: Path, book: Ledger) -> Iterator[Session]:
+    """A session whose files are others by now."""
+    behind: list[Session] = []
+
+    def made(user: str) -> Session:
+        behind.append(opened(tmp_path, book, user))
+        return behind[-1]
+
+    vault = vault_of(made)
+    session = remote(vault, "eve")
+
+    def check() -> None:
+        raise OperationalError("files of the database were changed since they were opened", code="data-changed", try_="again")
+
+    behind[0].kernel.check = check  # type: ignore[method-assign]
+    yield session
+    session.close()
+    vault.close()
+
+
+def test_files_that_were_changed_are_looked_at_by_the_vault(moved: Session) -> None:
+    """Whatever the front asks, and although it does not look itself."""
+    asking = [lambda: answer("SELECT COUNT(*) FROM people", moved), lambda: answer("SELECT city, SUM(beds) FROM clinics GROUP BY 1", moved),
+              lambda: run(moved, counting(moved)), moved.kernel.check_now,  # type: ignore[attr-defined]
+              *(lambda name=name: call(moved, name, "d") for name in ("stored", "answered", "answers", "holding"))]
+    for ask in asking:
+        with pytest.raises(OperationalError, match="changed since"):
+            ask()
+    moved.kernel.check()
+    assert moved.ledger.entries("person", "eve") == []
 
 
 def test_limits_are_those_of_the_vault(eve: Session) -> None:
@@ -479,7 +512,7 @@ def test_lengths_that_are_announced_take_no_memory(vault: Vault) -> None:
     channel = channel_to(vault)
     channel._vault.sendall((2**40).to_bytes(8, "big") + b"x")
     with pytest.raises(OperationalError, match="closed"):
-        receive_answer(channel._vault)
+        receive_answer(channel._frames)
 
 
 # -- at random

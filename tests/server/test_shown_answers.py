@@ -175,7 +175,7 @@ def test_data_that_change_meanwhile_are_asked_anew(opened: Open, monkeypatch: py
     kernel: Any = seat._connection.session.kernel
 
     async def changed() -> None:
-        kernel.version = "v2"
+        kernel._channel.take("v2")
 
     assert shown(seat, TEXT) is not None
     monkeypatch.setattr(kernel, "check_meanwhile", changed)

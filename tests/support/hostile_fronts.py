@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from dpsql.server import remote_session
 from dpsql.server.plain_values import CLASSES, encoded
 from dpsql.server.remote_session import VaultChannel
 from dpsql.server.vault import CALLS
-from dpsql.server.vault_calls import ReleasedStep, receive_answer, send_frame
+from dpsql.server.vault_calls import ReleasedStep, receive_answer
 
 Frame = tuple[str, bytes]
 KINDS = [*CLASSES, "tuple", "Fraction", "Decimal", "bytes", "date", "datetime", "range", "Days", "type", "domain", "array", "table", "object",
@@ -29,12 +28,12 @@ def recorded() -> Iterator[list[Frame]]:
     """The messages that sessions of a front send meanwhile."""
     found: list[Frame] = []
 
-    def sending(to: Any, data: bytes) -> None:
-        name, _, values = data.partition(b"\n")
-        found.append((name.decode(), values))
-        send_frame(to, data)
+    def sending(channel: VaultChannel, name: str, data: bytes) -> None:
+        found.append((name, data))
+        send(channel, name, data)
 
-    with patch.object(remote_session, "send_frame", sending):
+    send = VaultChannel._send
+    with patch.object(VaultChannel, "_send", sending):
         yield found
 
 
@@ -122,8 +121,8 @@ def sent(frame: Frame, channel: VaultChannel, steps: list[Frame], dice: random.R
     """The answer to a message; to what is released on the way follow other steps, changed too."""
     name, data = frame
     for again in range(8):
-        send_frame(channel._vault, name.encode() + b"\n" + data)
-        answer = receive_answer(channel._vault)
+        channel._frames.send(name.encode() + b"\n" + data)
+        answer = receive_answer(channel._frames)
         if not isinstance(answer, ReleasedStep):
             return answer
         name, data = "step", encoded(("failed",), {})
