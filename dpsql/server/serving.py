@@ -123,6 +123,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
             for path in [] if handed is None else handed.paths:
                 os.unlink(path)
             gc.freeze()  # what is there for as long as the server is no full collection looks at again
+            gc.set_threshold(10_000)  # a plan has some thousand parts, most of which are not in cycles
             ready(*reached)
         return front.wait()
 

@@ -35,7 +35,7 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.vault import CALLS, ServedAccount, Vault
-from dpsql.server.vault_calls import Fault, Made, ReleasedStep, raised, receive_answer, told
+from dpsql.server.vault_calls import LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
 from dpsql.types import Span, Type
 
 LIMITED = POLICY.replace('[budgets.person]\nentity = "person"\n', '[budgets.person]\nentity = "person"\nincidents = 1000\n'
@@ -513,6 +513,19 @@ def test_lengths_that_are_announced_take_no_memory(vault: Vault) -> None:
     channel._vault.sendall((2**40).to_bytes(8, "big") + b"x")
     with pytest.raises(OperationalError, match="closed"):
         receive_answer(channel._frames)
+
+
+def test_messages_may_come_in_any_pieces(eve: Session) -> None:
+    """Several at once, or each byte by itself."""
+    channel = eve.kernel._channel  # type: ignore[attr-defined]
+    asked = [b"stored\n" + encoded(("d" * 20_000,), {}), b"check\n" + encoded((), {}), b"stored\n" + encoded(("d",), {})]
+    message = b"".join(LENGTH.pack(len(data)) + data for data in asked[1:])
+    for pieces in ([message], [bytes([byte]) for byte in message], [message[:11], message[11:]]):
+        for piece in pieces:
+            channel._vault.sendall(piece)
+        assert [receive_answer(channel._frames) for _ in range(2)] == [Made(channel.version), Made((channel.version, None))]
+    channel._vault.sendall(b"".join(LENGTH.pack(len(data)) + data for data in asked))
+    assert [type(receive_answer(channel._frames)) for _ in range(3)] == [Fault, Made, Made], "a name is not as long as that"
 
 
 # -- at random
