@@ -19,12 +19,13 @@ Row = tuple[Any, ...]
 
 
 class StoreFault(Exception):
-    """A store did not do what it was asked to. `refused`: this user may not, which says nothing about its contents; `lost`: the
-    connection to it is over, so what was being committed may be there or not."""
+    """A store did not do what it was asked to. `refused`: this user may not; `hindered`: it cannot at present, as others lock it
+    or there is no room; neither says anything about its contents. `lost`: the connection to it is over, so what was being
+    committed may be there or not."""
 
-    def __init__(self, *, refused: bool = False, lost: bool = False) -> None:
+    def __init__(self, *, refused: bool = False, hindered: bool = False, lost: bool = False) -> None:
         super().__init__()
-        self.refused, self.lost = refused, lost
+        self.refused, self.hindered, self.lost = refused, hindered, lost
 
 
 class StatementLocks(Protocol):

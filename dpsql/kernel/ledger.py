@@ -340,9 +340,9 @@ class Ledger:
             self._open(whole)
         except (StoreFault, KeyError, ValueError, OSError) as fault:
             self._store.close()
-            refused = fault.refused if isinstance(fault, StoreFault) else isinstance(fault, PermissionError)
-            wrong = self._out_of_reach() if refused else self._damaged()
-            raise wrong from None
+            if fault.refused if isinstance(fault, StoreFault) else isinstance(fault, PermissionError):
+                raise self._out_of_reach() from None
+            raise self._unreadable(fault) from None
         except BaseException:
             self._store.close()
             raise
@@ -732,7 +732,7 @@ class Ledger:
                            try_="the right to write it, and room on its disk")
 
     def _unreadable(self, fault: Exception) -> LedgerError:
-        return self._unreachable() if isinstance(fault, StoreFault) and fault.lost else self._damaged()
+        return self._unwritable(fault) if isinstance(fault, StoreFault) and (fault.lost or fault.hindered) else self._damaged()
 
     def _unreachable(self) -> LedgerError:
         return LedgerError(f"the connection to the ledger {self._store.place} was lost; a statement that was being charged may "
@@ -745,6 +745,8 @@ class Ledger:
     def _unwritable(self, fault: StoreFault | None = None) -> LedgerError:
         if fault is not None and fault.lost:
             return self._unreachable()
+        if fault is not None and fault.hindered:
+            return LedgerError(f"the ledger {self._store.place} cannot be used at present", code="ledger-access", try_=UNWRITABLE)
         return LedgerError(f"the ledger {self._store.place} cannot be written", code="ledger-damaged", try_=UNWRITABLE)
 
     def _check_anchor(self) -> None:

@@ -12,7 +12,7 @@ lock is still held; `chain` says why that is enough. A pooler may give the sessi
 process that serves us is not the one that answered our login then, and nothing is written.
 
 *A commit whose outcome is unknown*, as the connection broke, may have been made: it is a fault, and nothing that follows from
-the events is believed before they were read again (`ledger`).
+the events is believed before they were read again (`ledger`). So is one that a standby did not confirm in a minute.
 
 The turn's lock and those of `alone` are of numbers of 64 bits, those of statements of two of 32; the former and the first are
 derived from the ledger's identity. Numbers that happen to be the same make somebody wait or be refused, and grant nothing.
@@ -24,6 +24,7 @@ import contextlib
 import hashlib
 import os
 import re
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
@@ -64,7 +65,9 @@ SESSION = {"lock_timeout": f"{PATIENCE:.0f}s", "statement_timeout": "0", "idle_s
            "standard_conforming_strings": "on", "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5",
            "tcp_keepalives_count": "3", "tcp_user_timeout": "30000"}  # and there
 DURABLE = "current_setting('fsync')::bool AND current_setting('full_page_writes')::bool AND NOT pg_is_in_recovery()"
+HINDRANCES = "40", "53", "55", "57"  # classes of SQLSTATE: a deadlock, no room, a lock that others have, an end on request
 BATCH = 2000  # events that are read at once
+COMMITTED = PATIENCE  # seconds a commit waits for a standby, which no timeout of the server ends
 LEFT = 5.0  # seconds until a lock is free that was left by a charge which was not committed
 
 
@@ -75,7 +78,7 @@ class PostgresStore:
         """`uri` holds no password. Raises LedgerError where it is none of libpq."""
         self._uri, self.running = uri, SessionLocks(self)
         self._connection: psycopg.Connection[Row] | None = None
-        self._is_open = False
+        self._is_open = self._warned = False
         try:
             told = conninfo_to_dict(uri)
         except psycopg.Error:
@@ -223,10 +226,16 @@ class PostgresStore:
         self.rows_of("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def commit(self) -> None:
-        """If the server had to roll back, it says so in place of failing."""
-        with self._faults():
+        """If the server had to roll back, it says so in place of failing. If it no longer waits for a standby, it warns: what was
+        written stays then, and is lost if that standby takes over."""
+        self._warned, enough = False, threading.Timer(COMMITTED, self._opened.cancel)
+        enough.daemon = True
+        enough.start()
+        with self._faults(), _ended(enough):
             if self._execute("COMMIT").statusmessage != "COMMIT":
                 raise StoreFault
+        if self._warned:
+            raise StoreFault(hindered=True)
 
     def rollback(self) -> None:
         if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
@@ -272,9 +281,10 @@ class PostgresStore:
     def _connect(self) -> None:
         self.hang_up()
         self.running.forget()
-        try:
-            self._connection = psycopg.connect(make_conninfo(**(REACHED | self._told)), autocommit=True,
+        try:  # none is prepared: psycopg takes those of a pipeline that failed for prepared
+            self._connection = psycopg.connect(make_conninfo(**(REACHED | self._told)), autocommit=True, prepare_threshold=None,
                                                cursor_factory=psycopg.RawCursor)
+            self._connection.add_notice_handler(self._heard)
             with self._opened.pipeline():
                 for name, value in (SESSION | {"search_path": f'"{self.schema}", pg_temp'}).items():
                     self._execute("SELECT set_config(name, $2, false) FROM pg_settings WHERE name = $1", name, value)
@@ -282,6 +292,9 @@ class PostgresStore:
             self.hang_up()
             raise LedgerError(f"the database of the ledger {self.place} cannot be reached", code="ledger-access",
                               try_="psql with the same URI; the password in ~/.pgpass or PGPASSWORD") from None
+
+    def _heard(self, notice: psycopg.errors.Diagnostic) -> None:
+        self._warned |= notice.severity_nonlocalized == "WARNING"
 
     @property
     def _opened(self) -> psycopg.Connection[Row]:
@@ -294,13 +307,13 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
-        refused = None
+        state = None
         try:
             yield
         except psycopg.Error as fault:
-            refused = isinstance(fault, psycopg.errors.InsufficientPrivilege)
-        if refused is not None:
-            raise StoreFault(refused=refused, lost=self.is_lost)
+            state = fault.sqlstate or ""
+        if state is not None:
+            raise StoreFault(refused=state == "42501", hindered=state.startswith(HINDRANCES), lost=self.is_lost)
 
     def _require_direct(self, served: int) -> None:
         """Raises LedgerError where another process serves us than the one that answered our login."""
@@ -311,6 +324,16 @@ class PostgresStore:
     def _unfit(self) -> LedgerError:
         return LedgerError(f"the database of the ledger {self.place} does not keep what it is told, or is a standby",
                            code="ledger-access", try_="a primary in UTF8, with fsync and full_page_writes on")
+
+
+@contextlib.contextmanager
+def _ended(timer: threading.Timer) -> Iterator[None]:
+    """A context after which a timer does nothing."""
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 class SessionLocks:

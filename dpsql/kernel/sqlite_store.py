@@ -46,6 +46,7 @@ NAMES = """WITH RECURSIVE names (name) AS (
 MAKE_ROOM = (*(f"DROP INDEX IF EXISTS {name}" for name in ("asked", *INDEXES)), "ALTER TABLE events RENAME TO older",
              *EVENTS.strip().rstrip(";").split(";"), "INSERT INTO events SELECT * FROM older", "DROP TABLE older")
 REFUSALS = "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"
+HINDRANCES = "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_NOMEM", "SQLITE_INTERRUPT"
 
 
 class SqliteStore:
@@ -203,13 +204,13 @@ class SqliteStore:
 
 @contextlib.contextmanager
 def _faults() -> Iterator[None]:
-    refused = None
+    name = None
     try:
         yield
     except sqlite3.Error as fault:
-        refused = str(getattr(fault, "sqlite_errorname", "")).startswith(REFUSALS)
-    if refused is not None:
-        raise StoreFault(refused=refused)
+        name = str(getattr(fault, "sqlite_errorname", ""))
+    if name is not None:
+        raise StoreFault(refused=name.startswith(REFUSALS), hindered=name.startswith(HINDRANCES))
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

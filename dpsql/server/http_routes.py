@@ -162,8 +162,9 @@ async def _told(request: Request, session: HttpSession, work: Callable[[Connecti
 
 
 def _kept(request: Request) -> Any:
-    """How a browser keeps the cookie."""
-    return {"path": "/", "httponly": True, "samesite": "strict", "secure": request.url.scheme == "https"}
+    """How a browser keeps the cookie: for TLS alone where its page came by TLS, which may end at a proxy."""
+    secure = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+    return {"path": "/", "httponly": True, "samesite": "strict", "secure": secure}
 
 
 def _json(body: Mapping[str, Any]) -> Response:

@@ -214,6 +214,61 @@ def test_commits_wait_for_the_disk_whatever_the_default_is(ledger: Ledger, path:
         say(uri, "ALTER DATABASE " + uri.split("/")[-1].split("?")[0] + " RESET synchronous_commit")
 
 
+# -- what others do in the database
+
+
+@pytest.mark.parametrize("table", ["meta", "events"])
+def test_a_table_that_others_lock_is_waited_for_and_is_not_damaged(table: str, path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a transaction that was prepared and forgotten does: its owner is not told to put back an older ledger."""
+    monkeypatch.setitem(postgres_store.SESSION, "lock_timeout", "20ms")
+    ledger = Ledger.create(path, None, uri)
+    uses = [lambda: charge(ledger), lambda: Ledger(path, None, uri + "&application_name=other")]
+    with psycopg.connect(uri) as other:
+        other.execute(f"LOCK TABLE {table}")
+        for use in uses if table == "meta" else [*uses, ledger.refresh, lambda: ledger.stored(ADA, "d", "v")]:
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert caught.value.code == "ledger-access" and "locks it" in caught.value.try_
+    assert charge(ledger) == 1 and ledger.events == 1
+
+
+def test_charges_go_on_whenever_others_lock_a_table(path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements that psycopg prepares by itself, after a few of them, were taken for prepared ever after where a pipeline failed:
+    one of ten such histories ended in a connection on which nothing could be charged."""
+    monkeypatch.setitem(postgres_store.SESSION, "lock_timeout", "20ms")
+    Ledger.create(path, None, uri).close()
+    ledger = Ledger(path, None, uri)
+
+    def fails() -> None:
+        with psycopg.connect(uri) as other, pytest.raises(LedgerError):
+            other.execute("LOCK TABLE meta")
+            charge(ledger, incidents=None)
+
+    ledger.stored(ADA, "d", "v")
+    ledger.answer(charge(ledger, incidents=None), "body")
+    ledger.entries("main")
+    fails()
+    ledger.answer(charge(ledger, incidents=None), "body")
+    charge(ledger, incidents=None)
+    ledger.answer(charge(ledger, incidents=None), "body")
+    fails()
+    assert charge(ledger, incidents=None) == 8
+
+
+def test_a_standby_that_is_away_is_not_waited_for_without_end(path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that is on this disk alone is none: what it charged stays charged, and is not answered."""
+    monkeypatch.setattr(postgres_store, "COMMITTED", 0.3)
+    ledger = Ledger.create(path, None, uri)
+    set_everywhere(uri, "synchronous_standby_names", "away")
+    try:
+        with pytest.raises(LedgerError) as caught:
+            charge(ledger)
+        assert caught.value.code == "ledger-access"
+    finally:
+        set_everywhere(uri, "synchronous_standby_names", "")
+    assert charge(ledger) == 2 and ledger.failed(ADA) == [1] and ledger.spent("main").rho == 2 * SMALL.rho
+
+
 # -- databases that are put back, and damage
 
 
@@ -329,7 +384,7 @@ def test_a_database_that_does_not_wait_for_the_disk_is_refused(setting: str, led
 
 
 def set_everywhere(uri: str, setting: str, value: str) -> None:
-    say(uri, f"ALTER SYSTEM SET {setting} = {value}", "SELECT pg_reload_conf()")
+    say(uri, f"ALTER SYSTEM SET {setting} = '{value}'", "SELECT pg_reload_conf()")
     deadline = time.monotonic() + 30
     while say(uri, f"SHOW {setting}") != [(value,)]:
         assert time.monotonic() < deadline

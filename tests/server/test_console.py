@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 from support.browsers import REFUSED, ConsolePage, browser, opened
-from support.wire_servers import served
+from support.wire_servers import PASSWORD, served
 
 from dpsql.answers import display
 from dpsql.demo.folder import BUDGET, export
+from dpsql.server.passwords import User, add_user, verifier
 
 BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
 OF_WOMEN = "SELECT health, COUNT(*), AVG(income) FROM people WHERE female GROUP BY health"
@@ -51,6 +53,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str, 
     with browser() as chromium:
         pytest.importorskip("fastapi")
         with served(roomy(export(tmp_path_factory.mktemp("console") / "study")), budget=BUDGET, terms=("--http", "127.0.0.1:0")) as server:
+            add_user(server.users, User(name="bea", verifier=verifier(PASSWORD), budget=BUDGET))
             address = f"http://127.0.0.1:{server.http_port}/"
             first = opened(chromium, address)
             first.sign_in()
@@ -436,6 +439,49 @@ def test_whoever_is_out_sees_nothing_of_what_was_there(console: ConsolePage) -> 
     assert console.cards.count() == 0
     console.page.locator(".cm-line", has_text="SELECT COUNT(*) FROM plans").wait_for()  # theirs, as it is the same person
     console.price("Free")
+
+
+def test_an_answer_that_comes_after_its_session_is_shown_to_nobody(place: tuple[Any, str, dict[str, Any]]) -> None:
+    """It appeared among the answers of whoever signed in next on the page, and its statement in the page before."""
+    chromium, address, _ = place
+    made = opened(chromium, address)
+    made.sign_in()
+    made.page.locator("#console").wait_for()
+    held: list[Any] = []
+    made.page.route("**/api/query", lambda route: held.append(route))  # noqa: PLW0108 - playwright looks at its arguments
+    made.write("SELECT COUNT(*) AS of_ada FROM plans")
+    made.page.keyboard.press("Control+Enter")
+    made.page.wait_for_timeout(500)
+    made.page.context.clear_cookies()
+    made.page.get_by_role("button", name="Cancel").click()
+    made.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+    assert "of_ada" not in made.page.content()
+    made.sign_in(name="bea")
+    made.page.locator(".cm-content").wait_for()
+    assert held
+    for route in held:
+        with contextlib.suppress(Exception):  # nobody waits for it
+            route.fulfill(json={"columns": [], "rows": [], "of": "of_ada"}, status=409)
+    made.page.wait_for_timeout(300)
+    assert made.cards.count() == 0 and "of_ada" not in made.page.content()
+    made.page.context.close()
+
+
+def test_pages_beside_one_whose_session_is_over_keep_what_was_typed(place: tuple[Any, str, dict[str, Any]]) -> None:
+    chromium, address, _ = place
+    made = opened(chromium, address)
+    made.sign_in()
+    made.page.locator("#console").wait_for()
+    other = ConsolePage(page=made.page.context.new_page())
+    other.page.goto(address)
+    other.write("SELECT 1 AS typed_elsewhere")
+    made.page.context.clear_cookies()
+    made.go("Budget")
+    made.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+    made.sign_in()
+    made.page.locator("#console").wait_for()
+    other.page.locator(".cm-line", has_text="typed_elsewhere").wait_for()
+    made.page.context.close()
 
 
 def test_numbers_are_written_as_elsewhere(console: ConsolePage) -> None:

@@ -130,6 +130,13 @@ def test_cookies_need_this_servers_own_pages(server: HttpRunning, ada: HttpClien
     assert ada.post("/api/price", asked, Origin="http://evil.example").code == "origin"
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_cookie_of_a_page_by_tls_is_for_tls_alone(scheme: str, server: HttpRunning) -> None:
+    """Also where TLS ends at a proxy."""
+    made = server.client().post("/api/login", {"name": "ada", "password": PASSWORD}, Origin=f"{scheme}://127.0.0.1:{server.port}")
+    assert ("Secure" in made.headers["Set-Cookie"]) is (scheme == "https")
+
+
 def test_no_answer_allows_other_origins(server: HttpRunning, ada: HttpClient) -> None:
     for method, path in (("OPTIONS", "/api/query"), ("GET", "/api/account"), ("GET", "/openapi.json")):
         made = ada.ask(method, path, None, {"Origin": f"http://127.0.0.1:{server.port}", "Access-Control-Request-Method": "POST"})

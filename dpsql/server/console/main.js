@@ -3,37 +3,39 @@
 import {get, post, SIGNED_OUT} from "./api.js";
 import {askPage} from "./ask.js";
 import {showBudget} from "./budget.js";
-import {byId, show} from "./elements.js";
+import {byId} from "./elements.js";
 import {tellLeft} from "./left.js";
 import {showReleases} from "./releases.js";
 import {signIn} from "./sign_in.js";
 import {showTables} from "./tables.js";
 
 const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who this is
+const DRAFT = "dpsql.draft"; // what was in the editor when a session ended, for whoever wrote it
+const OVER = "The session is over. Sign in again; what you were answered is kept.";
 const PAGES = ["ask", "budget", "releases", "tables"];
 
 let ask = null;
 let shownFor = null; // the name of who is signed in on this page
-let draft = {of: null, text: ""}; // what was in the editor when a session ended, for whoever wrote it
 
 async function begin() {
   if (localStorage.getItem(KNOWN) === null) return outside();
   try {
     await inside(await get("/api/account"));
   } catch (refused) {
-    outside(refused.status === 401 ? "" : refused.message);
+    outside(refused.status === 401 ? OVER : refused.message);
   }
 }
 
 function outside(reason = "") {
-  if (ask !== null) draft = {of: shownFor, text: ask.text()};
-  localStorage.removeItem(KNOWN);
-  ask = null;
-  shownFor = null;
-  for (const id of ["answers", "price", "budget", "releases", "tables", "parameters"]) show(byId(id)); // of an analyst who is out
-  byId("editor").shadowRoot?.replaceChildren();
-  byId("console").hidden = true;
   signIn(reason, async () => inside(await get("/api/account")));
+}
+
+/** Loads the page anew when its session is over: an answer that comes later is not to be shown to whoever is next. */
+function leave() {
+  if (ask === null) return;
+  sessionStorage.setItem(DRAFT, JSON.stringify({of: shownFor, text: ask.text()}));
+  ask = null;
+  location.reload();
 }
 
 async function inside(account) {
@@ -45,8 +47,9 @@ async function inside(account) {
   byId("who").textContent = `${account.name} · ${account.budget}`;
   tellLeft().catch(() => undefined);
   ask = askPage({tables, words});
-  if (draft.of === account.name) ask.write(draft.text);
-  draft = {of: null, text: ""};
+  const draft = JSON.parse(sessionStorage.getItem(DRAFT));
+  sessionStorage.removeItem(DRAFT);
+  if (draft?.of === account.name) ask.write(draft.text);
   turn();
 }
 
@@ -80,7 +83,7 @@ addEventListener("storage", ({key, newValue}) => {
   // somebody else signed in, or out, on another page: the cookie of both is one, so this page would ask, and pay, as they
   if (key === KNOWN && newValue !== shownFor) location.reload();
 });
-document.addEventListener(SIGNED_OUT, () => outside("The session is over. Sign in again; what you were answered is kept."));
+document.addEventListener(SIGNED_OUT, leave);
 byId("sign-out").addEventListener("click", async () => {
   localStorage.removeItem(KNOWN);
   await post("/api/logout").catch(() => undefined);
