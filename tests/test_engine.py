@@ -498,5 +498,18 @@ def test_a_limit_may_be_a_parameter(exact: Session) -> None:
     assert [row[0] for row in made] == ["m"]
 
 
+def test_another_limit_shows_other_rows_of_the_same_answer(tmp_path: Path) -> None:
+    session = session_of(tmp_path)
+    text = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex ORDER BY n DESC"
+    first = answer(f"{text} LIMIT 1", session)
+    assert isinstance(first, Answer) and first.size == 1 and not first.stored
+    whole = answer(text, session)
+    assert isinstance(whole, Answer) and whole.stored and whole.size == 3 and (whole.rows[:1], whole.errors[:1], whole.intervals[:1]) == (first.rows, first.errors, first.intervals)
+    for limit, rows in (("LIMIT 2", whole.rows[:2]), ("LIMIT 1 OFFSET 1", whole.rows[1:2]), ("OFFSET 2", whole.rows[2:]), ("LIMIT 0", ())):
+        again = answer(f"{text} {limit}", session)
+        assert isinstance(again, Answer) and again.stored and again.rows == rows
+    assert len(releases_of(session)) == 1
+
+
 def test_prices_of_a_session_are_exact_numbers() -> None:
     assert price(epsilon=0.1) == price(epsilon=Decimal("0.1"))

@@ -95,6 +95,10 @@ class Answer:
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
         return replace(self, columns=columns)
 
+    def between(self, first: int, end: int | None) -> Answer:
+        """The same answer with the rows from the place `first` to before `end` alone; None for all that follow."""
+        return replace(self, data=tuple(column.between(first, end) for column in self.data))
+
     def as_json(self) -> str:
         """The answer as text, for the ledger; `of_json` reads it back."""
         return json.dumps({

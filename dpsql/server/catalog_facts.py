@@ -164,7 +164,7 @@ def _table(at: Placed, catalog: Catalog, database: str) -> Iterator[tuple[str, d
                                         "description": "public" if table.public else f"private{limit}"}
     yield "pg_catalog.pg_tables", {"schemaname": PUBLIC, "tablename": table.name, "tableowner": OWNER_NAME,
                                    "hasindexes": at.has_key}
-    for name in ("pg_stat_user_tables", "pg_stat_all_tables", "pg_statio_user_tables"):
+    for name in ("pg_stat_user_tables", "pg_stat_all_tables", "pg_statio_user_tables", "pg_statio_all_tables"):
         yield f"pg_catalog.{name}", {"relid": at.oid, "schemaname": PUBLIC, "relname": table.name}
     yield "information_schema.tables", {
         "table_catalog": database, "table_schema": PUBLIC, "table_name": table.name, "table_type": "BASE TABLE",
@@ -188,7 +188,8 @@ def _columns(at: Placed, database: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "information_schema.columns", {
             "table_catalog": database, "table_schema": PUBLIC, "table_name": at.table.name, "column_name": column.name,
             "ordinal_position": place, "is_nullable": "NO" if required else "YES", "data_type": name,
-            "character_octet_length": 2**30 if column.type is Type.VARCHAR else None, "numeric_precision": precision[0],
+            "character_maximum_length": None, "character_octet_length": 2**30 if column.type is Type.VARCHAR else None,
+            "numeric_precision": precision[0],
             "numeric_precision_radix": precision[1], "numeric_scale": precision[2],
             "datetime_precision": {Type.DATE: 0, Type.TIMESTAMP: 6}.get(column.type), "udt_catalog": database,
             "udt_schema": "pg_catalog", "udt_name": _NAMES[kind], "dtd_identifier": str(place), "is_self_referencing": "NO",

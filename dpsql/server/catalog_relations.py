@@ -103,6 +103,8 @@ pg_catalog.pg_stat_database datid:i datname numbackends:i xact_commit:i xact_rol
 pg_catalog.pg_stat_user_tables relid:i schemaname relname seq_scan:i seq_tup_read:i idx_scan:i idx_tup_fetch:i n_tup_ins:i
     n_tup_upd:i n_tup_del:i n_tup_hot_upd:i n_live_tup:i n_dead_tup:i n_mod_since_analyze:i n_ins_since_vacuum:i last_vacuum:m
     last_autovacuum:m last_analyze:m last_autoanalyze:m vacuum_count:i autovacuum_count:i analyze_count:i autoanalyze_count:i
+pg_catalog.pg_statio_all_tables relid:i schemaname relname heap_blks_read:i heap_blks_hit:i idx_blks_read:i idx_blks_hit:i
+    toast_blks_read:i toast_blks_hit:i tidx_blks_read:i tidx_blks_hit:i
 pg_catalog.pg_statio_user_tables relid:i schemaname relname heap_blks_read:i heap_blks_hit:i idx_blks_read:i idx_blks_hit:i
     toast_blks_read:i toast_blks_hit:i tidx_blks_read:i tidx_blks_hit:i
 pg_catalog.pg_statistic_ext oid:i stxrelid:i stxname stxnamespace:i stxowner:i stxstattarget:i stxkeys:is stxkind:cs stxexprs

@@ -24,6 +24,7 @@ from dpsql.server import oversight
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.catalog_rewriting import Asking
+from dpsql.server.database_names import without_database
 from dpsql.server.described import columns_of, count_of, describe_with, kind_of
 from dpsql.server.leaving_times import leave_after, waits_told
 from dpsql.server.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
@@ -67,6 +68,7 @@ class ConnectionSeat:
         """What `describe` would tell, if it was told lately."""
         if self._shown is None:
             return None
+        text = without_database(text, self._database)
         with self._told(text, timed=False):
             return await current(self._shown.columns, self._connection.session, text, given)
 
@@ -74,12 +76,14 @@ class ConnectionSeat:
         """What `execute` would give, if it was shown lately; nothing is planned then."""
         if self._shown is None:
             return None
+        text = without_database(text, self._database)
         with self._told(text, timed=False):
             shown = await current(self._shown.answers, self._connection.session, text, parameters)
             return None if shown is None else shown.again()
 
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
+        text = without_database(text, self._database)
         with self._told(text):
             if (listing := oversight.listing_named(text)) is not None:
                 return Described(parameters=(), columns=oversight.columns_of(listing))
@@ -102,6 +106,7 @@ class ConnectionSeat:
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
+        text = without_database(text, self._database)
         with self._told(text):
             if (listing := oversight.listing_named(text)) is not None:
                 return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))

@@ -18,6 +18,7 @@ from support.laws.family import nodes
 from dpsql.errors import DataError, Error, SqlError, Unsupported
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call, Literal, Ref
+from dpsql.plan.identity import digest
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.question import Question
 from dpsql.plan.rules.limit_rows import limit_rows
@@ -66,6 +67,16 @@ def keys(question: Question) -> dict[str, list[Any] | None]:
     ("SELECT date_trunc('year', seen) AS y FROM visits GROUP BY y", {"y": [*(dt.datetime(n, 1, 1) for n in range(2018, 2022)), None]}),
     ("SELECT month(date_trunc('quarter', seen)) AS m FROM visits GROUP BY m", {"m": [1, 4, 7, 10, None]}),
     ("SELECT date_trunc('hour', seen) AS h FROM visits GROUP BY h", {"h": None}),
+    ("SELECT date_trunc('month', seen) AS m FROM visits WHERE seen >= '2019-02-10' AND seen < '2019-04-01' GROUP BY m",
+     {"m": [dt.datetime(2019, n, 1) for n in (2, 3)]}),
+    ("SELECT date_trunc('month', seen) AS m FROM visits WHERE seen > '2019-02-10' AND seen <= '2019-04-01' GROUP BY m",
+     {"m": [dt.datetime(2019, n, 1) for n in (2, 3, 4)]}),
+    ("SELECT date_trunc('year', born) AS y FROM people WHERE born >= TO_DATE('2018-07-01', 'YYYY-MM-DD') GROUP BY y",
+     {"y": [dt.datetime(n, 1, 1) for n in (2018, 2019, 2020)]}),
+    ("SELECT date_trunc('week', born) AS w FROM people WHERE born BETWEEN '2018-07-03' AND '2018-07-09' GROUP BY w",
+     {"w": [dt.datetime(2018, 7, 2), dt.datetime(2018, 7, 9)]}),
+    ("SELECT date_trunc('year', seen) AS y FROM visits WHERE seen >= '2020-01-01' OR seen IS NULL GROUP BY y",
+     {"y": [*(dt.datetime(n, 1, 1) for n in range(2018, 2022)), None]}),
     ("SELECT x FROM visits, (VALUES (2), (1), (2)) AS t(x) GROUP BY x", {"x": [1, 2]}),
     ("SELECT x FROM visits, (VALUES (2.5), (NULL)) AS t(x) GROUP BY x", {"x": [2.5, None]}),
     ("SELECT sex, sex FROM people GROUP BY sex, sex", {"sex": ["f", "m", None]}),
@@ -76,6 +87,21 @@ def keys(question: Question) -> dict[str, list[Any] | None]:
 ])
 def test_keys_know_their_groups(a_bench: Bench, text: str, expected: dict[str, list[Any] | None]) -> None:
     assert keys(a_bench.bind(text)) == expected
+
+
+def test_a_constant_of_time_that_is_read_by_its_form_is_that_constant(a_bench: Bench) -> None:
+    text = "SELECT COUNT(*) FROM visits WHERE seen < TIMESTAMP '2020-01-02 03:04:05.000006' AND seen > DATE '2019-01-02'"
+    read = ("SELECT COUNT(*) FROM visits WHERE seen < TO_TIMESTAMP('2020-01-02 03:04:05.000006', 'YYYY-MM-DD HH24:MI:SS.US') "
+            "AND seen > to_date('2019-01-02', 'YYYY-MM-DD')")
+    assert digest(a_bench.bind(text)) == digest(a_bench.bind(read))
+
+
+@pytest.mark.parametrize("call", [
+    "TO_DATE('2019-13-02', 'YYYY-MM-DD')", "TO_DATE('2019-01-02', 'YYYY-DD-MM')", "TO_DATE('2019-01-02')", "TO_DATE(note, 'YYYY-MM-DD')",
+    "TO_TIMESTAMP('2019-01-02', 'YYYY-MM-DD HH24:MI:SS')", "TO_TIMESTAMP(5)", "TO_TIMESTAMP(5, 6)", "TO_DATE('٢019-01-02', 'YYYY-MM-DD')"])
+def test_other_readings_of_time_are_refused(call: str, a_bench: Bench) -> None:
+    with pytest.raises(Unsupported, match="is not answered"):
+        a_bench.bind(f"SELECT COUNT(*) FROM visits WHERE seen > {call}")
 
 
 def test_left_joined_keys_may_be_null(a_bench: Bench) -> None:

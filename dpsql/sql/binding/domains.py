@@ -1,11 +1,13 @@
 """The public list of values of a key: derived from the declared values of its columns, without those that conditions exclude.
 
 Groups that cannot have rows, by the text of the statement alone, are not shown. A group is left out only if this is certain for
-all values that rows may have, undeclared ones included. There are three arguments.
+all values that rows may have, undeclared ones included. There are four arguments.
  - A condition that reads only the key is a function of it, so the groups for which it is not true have no rows.
  - Where conditions restrict every column of a key to a few values (x IN (...), x = 3, whole numbers BETWEEN two others), the key
    has one of the values that it takes at these.
  - Whole numbers in a range give keys in a range, by the rules that prove arithmetic safe.
+ - The start of a day, week, month, quarter or year is never after what it is of, and later moments never have earlier ones. So
+   where conditions leave moments between two ends, keys are between the starts of the ends, and before an end that is left out.
 """
 
 from __future__ import annotations
@@ -271,9 +273,29 @@ def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> lis
     tests = [test for test in below.common if not has_placeholders(test)]
     if key is None or not tests or not values or has_placeholders(key):
         return values
-    left = _true_of(key, tests, values, scratch)
+    left = _starts_between(key, tests, _true_of(key, tests, values, scratch), scratch)
     reached = _reached(key, tests, below.source.env, scratch)
     return left if reached is None else [value for value in left if value in reached]
+
+
+def _starts_between(key: Expr, tests: Sequence[Expr], values: list[Value], scratch: Scratch) -> list[Value]:
+    """The values of a key that starts of days, weeks and the like can be where conditions compare the moments with constants."""
+    if not (isinstance(key, Call) and key.function in TRUNCATED and isinstance(key.args[0], Ref)):
+        return values
+    moment = key.args[0]
+    ends = where_true(tests).get(moment, Said()).ends
+    if ends.low is None and ends.high is None:
+        return values
+    low, high = (None if end is None else end[1] for end in (ends.low, ends.high))
+    (first,), (last,) = scratch.evaluate([key], {moment.column: (moment.type, [low, high])})
+    before = None if high is None or ends.high_in else _moment(high)
+    return [value for value in values if value is not None and (first is None or value >= first)
+            and (last is None or value <= last) and (before is None or _moment(value) < before)]
+
+
+def _moment(value: Any) -> dt.datetime:
+    """A moment itself, or the first one of a day."""
+    return value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
 
 
 def never_null(expr: Expr, env: Mapping[str, Facts]) -> bool:

@@ -110,7 +110,9 @@ class Binder(abc.ABC):
         if type(node) in SIMPLE:
             name, keys = SIMPLE[type(node)]
             return self._call(name, [node.args[key] for key in keys if node.args.get(key) is not None], span)
-        raise Unsupported("this is not answered here", code="not-accepted", span=span, subject=type(node).__name__)
+        reason, try_ = ("an INTERVAL stands after + or - alone", "time_bucket(INTERVAL 30 MINUTE, x)") if isinstance(
+            node, exp.Interval) else ("this is not answered here", "")
+        raise Unsupported(reason, code="not-accepted", span=span, subject=type(node).__name__, try_=try_)
 
     def _call(self, name: str, nodes: Sequence[exp.Expr], span: Span | None) -> Expr:
         return self._apply(name, [self.bind(node) for node in nodes], span)

@@ -7,6 +7,7 @@
     DISTINCT ON (k) ... ORDER BY x   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1
     quantile_cont(x, [0.1, 0.9]) AS q   quantile_cont(x, 0.1) AS "q[1]", quantile_cont(x, 0.9) AS "q[2]", with an interval each
     date_add(x, INTERVAL 1 DAY)  x + INTERVAL 1 DAY
+    TO_DATE('2020-01-02', 'YYYY-MM-DD')   DATE '2020-01-02', and TO_TIMESTAMP a TIMESTAMP, of constants in the forms of `_FORMS`
     AS MATERIALIZED              nothing: how an engine works is not a part of the question
 
 Anything that has none of these forms stays unchanged, and is refused by the border or the binder.
@@ -14,7 +15,8 @@ Anything that has none of these forms stays unchanged, and is refused by the bor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
@@ -209,6 +211,31 @@ def _added(node: exp.Expr) -> exp.Expr | None:
     return exp.Paren(this=exp.Add(this=node.this, expression=later)) if isinstance(later, exp.Interval) else None
 
 
+_FORMS: Mapping[str, str] = {  # of constants of time, as PostgreSQL writes them and as Python does
+    "YYYY-MM-DD": "%Y-%m-%d", "YYYY-MM-DD HH24:MI:SS": "%Y-%m-%d %H:%M:%S", "YYYY-MM-DD HH24:MI:SS.US": "%Y-%m-%d %H:%M:%S.%f"}
+
+
+def _time_read(node: exp.Expr) -> exp.Expr | None:
+    """The constant that is read from a text in a form of `_FORMS`; None for any other text or form."""
+    if isinstance(node, exp.UnixToTime):
+        parts, kind = [node.this, node.args.get("scale")], "TIMESTAMP"
+    elif str(node.this).upper() == "TO_DATE":
+        parts, kind = list(node.expressions), "DATE"
+    else:
+        return None
+    if len(parts) != 2 or not all(isinstance(part, exp.Literal) and part.is_string for part in parts):
+        return None
+    text, form = (str(part.this) for part in parts)
+    try:
+        read = dt.datetime.strptime(text, _FORMS[form])
+    except (KeyError, ValueError):
+        return None
+    if not text.isascii() or len(text) < len("YYYY-MM-DD"):
+        return None
+    shown = read.isoformat(" ") if kind == "TIMESTAMP" else read.date().isoformat()
+    return exp.Cast(this=placed(exp.Literal.string(shown), span_of(node)), to=exp.DataType.build(kind, dialect="duckdb"))
+
+
 def _materialized(node: exp.Expr) -> None:
     node.set("materialized", None)
 
@@ -216,6 +243,6 @@ def _materialized(node: exp.Expr) -> None:
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.In: _tuples_listed, exp.EQ: _equality, exp.NEQ: _inequality, exp.LogicalOr: _of_truth, exp.LogicalAnd: _of_truth,
     exp.Select: _first_of_each, exp.SimilarTo: _similar, exp.CTE: _materialized,
-    exp.DateAdd: _added, exp.Array: _one_by_one,
+    exp.DateAdd: _added, exp.Array: _one_by_one, exp.UnixToTime: _time_read, exp.Anonymous: _time_read,
 }
 WRITTEN_WITH = (_RULES.keys() - {exp.Select}) | {exp.Distinct}  # a tree without any of these holds nothing to rewrite
