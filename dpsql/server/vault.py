@@ -81,8 +81,9 @@ ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner"
 """The calls of each role: who may spend, and who may see what others asked and spent."""
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
-CHECKED = STATEMENTS | EXACT | {"check", "stored", "answered", "answers", "holding"}
-"""Calls that need the files of the database to be those that were opened."""
+CHECKED = frozenset({"check", "stored", "answered", "answers", "holding"})
+"""Calls before which it is looked whether the files of the database are those that were opened, as each statement makes one of
+them first; what is read afterwards is used only if they still are."""
 BETWEEN = CALLS - STATEMENTS - {"hold"}  # calls that are answered while a script runs; no name gets other rows then
 
 
@@ -354,12 +355,23 @@ class ServedAccount:
         return self._session.kernel.version
 
     def _public_rows(self, relation: Any) -> list[tuple[Any, ...]]:
-        return self._session.kernel.public_rows(relation)
+        with self._of_the_files():
+            return self._session.kernel.public_rows(relation)
 
     def _fanout(self, relation: Any, columns: tuple[str, ...]) -> int:
         if not isinstance(relation, Node) or not _are_texts(columns):
             raise ValueError("rows of a relation are counted by its columns")
-        return self._session.kernel.fanout(relation, columns)
+        with self._of_the_files():
+            return self._session.kernel.fanout(relation, columns)
+
+    @contextlib.contextmanager
+    def _of_the_files(self) -> Generator[None]:
+        """A context in which a fault is that files were changed, if they were."""
+        try:
+            yield
+        except Error:
+            self._session.kernel.check()
+            raise
 
     def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...],
              seconds: float = 0.0) -> Spent | None:
