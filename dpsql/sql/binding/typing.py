@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -209,7 +210,7 @@ def convert(expr: Expr, wanted: Type) -> Expr | None:
     if expr.type is Type.BIGINT and wanted is Type.DOUBLE:
         return as_double(expr)
     if expr.type is Type.DATE and wanted is Type.TIMESTAMP:
-        return Cast(input=expr, target="TIMESTAMP", type=Type.TIMESTAMP, span=expr.span)
+        return _as_moment(expr)
     if isinstance(expr, Literal) and isinstance(expr.value, str):
         value = read_text(expr.value, wanted)
         return None if value is None else replace(expr, value=value, type=wanted)
@@ -224,6 +225,13 @@ def as_double(expr: Expr) -> Expr:
     if isinstance(expr, Literal) and isinstance(expr.value, int):
         return Literal(value=float(expr.value), type=Type.DOUBLE, span=expr.span)
     return Cast(input=expr, target="DOUBLE", type=Type.DOUBLE, span=expr.span)
+
+
+def _as_moment(day: Expr) -> Expr:
+    """The first moment of a day: of a constant, a constant, from which more is known."""
+    if isinstance(day, Literal) and isinstance(day.value, dt.date):
+        return Literal(value=dt.datetime.combine(day.value, dt.time()), type=Type.TIMESTAMP, span=day.span)
+    return Cast(input=day, target="TIMESTAMP", type=Type.TIMESTAMP, span=day.span)
 
 
 def as_text(expr: Expr) -> Expr:

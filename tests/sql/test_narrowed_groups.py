@@ -1,0 +1,80 @@
+"""Groups by the start of a day, week, month ... are those that conditions on the moment leave: no fewer than DuckDB finds among all
+moments there can be, and none that it does not find where the conditions are comparisons alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from support import worlds
+from support.binding import Bench, bench
+
+UNITS = ("day", "week", "month", "quarter", "year")
+COLUMNS = {"born": ("people", dt.datetime(1920, 1, 1), dt.datetime(2020, 12, 31)),
+           "seen": ("visits", dt.datetime(2018, 1, 1), dt.datetime(2021, 12, 31, 23, 59, 59))}
+
+
+@pytest.fixture(scope="module")
+def a_bench() -> Iterator[Bench]:
+    with bench(worlds.world(2)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def moments() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Every day of a column, and of a timestamp its first and last moments and noon."""
+    with duckdb.connect() as made:
+        made.execute("CREATE TABLE people AS SELECT CAST(d AS DATE) AS born FROM range(DATE '1920-01-01', DATE '2021-01-01', INTERVAL 1 DAY) AS t(d) "
+                     "UNION ALL SELECT NULL")
+        made.execute("CREATE TABLE visits AS SELECT CAST(d + t AS TIMESTAMP) AS seen FROM range(DATE '2018-01-01', DATE '2022-01-01', INTERVAL 1 DAY) "
+                     "AS a(d), (VALUES (INTERVAL 0 SECOND), (INTERVAL 12 HOUR), (INTERVAL 86399 SECOND)) AS b(t) UNION ALL SELECT NULL")
+        yield made
+
+
+def comparison(column: str, dice: random.Random) -> str:
+    _, first, last = COLUMNS[column]
+    moment = first + (last - first) * dice.uniform(-0.02, 1.02)
+    moment = dice.choice([moment.replace(microsecond=0), dt.datetime(moment.year, moment.month, 1), dt.datetime(moment.year, 1, 1),
+                          dt.datetime(moment.year, moment.month, moment.day)])
+    literal = f"DATE '{moment:%Y-%m-%d}'" if column == "born" or moment.time() == dt.time() else f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}'"
+    return f"{column} {dice.choice(['<', '<=', '>', '>=', '='])} {literal}"
+
+
+def condition(column: str, dice: random.Random) -> str:
+    """Comparisons, some of them with what does not bound a moment: OR, NOT, IS NULL."""
+    parts = [comparison(column, dice) for _ in range(dice.randint(1, 3))]
+    match dice.randrange(5):
+        case 0:
+            return f"({' OR '.join(parts)})"
+        case 1:
+            return f"NOT ({parts[0]})"
+        case 2:
+            return f"{parts[0]} AND ({column} IS NULL OR {' AND '.join(parts)})"
+    return " AND ".join(parts)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_group_is_missing_that_there_can_be(seed: int, a_bench: Bench, moments: duckdb.DuckDBPyConnection) -> None:
+    dice = random.Random(seed)
+    column, unit = dice.choice([*COLUMNS]), dice.choice(UNITS)
+    where = condition(column, dice)
+    text = f"SELECT date_trunc('{unit}', {column}) AS k, COUNT(*) FROM {COLUMNS[column][0]} WHERE {where} GROUP BY k"
+    key, = a_bench.bind(text).keys
+    there = {value for value, _ in moments.execute(text).fetchall()}
+    if key.domain is None:
+        return
+    assert there <= {_day(value) for value in key.domain.values} | {_moment(value) for value in key.domain.values}, where
+    if not any(word in where for word in ("OR", "NOT", "NULL")):
+        listed = {_moment(value) for value in key.domain.values}
+        assert len(listed) == len(key.domain.values) and (listed == {_moment(value) for value in there} or not there), where
+
+
+def _moment(value: object) -> object:
+    return dt.datetime.combine(value, dt.time()) if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else value
+
+
+def _day(value: object) -> object:
+    return value.date() if isinstance(value, dt.datetime) else value
