@@ -467,7 +467,9 @@ def test_an_answer_that_comes_after_its_session_is_shown_to_nobody(place: tuple[
     made.page.context.close()
 
 
-def test_pages_beside_one_whose_session_is_over_keep_what_was_typed(place: tuple[Any, str, dict[str, Any]]) -> None:
+@pytest.mark.parametrize("noticed", [False, True])
+def test_pages_beside_one_whose_session_is_over_keep_what_was_typed(noticed: bool, place: tuple[Any, str, dict[str, Any]]) -> None:
+    """Also one that notices it as well, and then goes on as soon as the same analyst signs in on the other."""
     chromium, address, _ = place
     made = opened(chromium, address)
     made.sign_in()
@@ -475,7 +477,11 @@ def test_pages_beside_one_whose_session_is_over_keep_what_was_typed(place: tuple
     other = ConsolePage(page=made.page.context.new_page())
     other.page.goto(address)
     other.write("SELECT 1 AS typed_elsewhere")
+    other.page.get_by_text("free").first.wait_for()
     made.page.context.clear_cookies()
+    if noticed:
+        other.write("SELECT 2 AS typed_elsewhere")
+        other.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
     made.go("Budget")
     made.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
     made.sign_in()

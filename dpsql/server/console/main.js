@@ -10,6 +10,7 @@ import {signIn} from "./sign_in.js";
 import {showTables} from "./tables.js";
 
 const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who this is
+const ENTERED = "dpsql.entered"; // when somebody was let in last, so that pages which wait for it go on
 const DRAFT = "dpsql.draft"; // what was in the editor when a session ended, for whoever wrote it
 const OVER = "The session is over. Sign in again; what you were answered is kept.";
 const PAGES = ["ask", "budget", "releases", "tables"];
@@ -41,6 +42,7 @@ function leave() {
 async function inside(account) {
   shownFor = account.name;
   localStorage.setItem(KNOWN, account.name);
+  localStorage.setItem(ENTERED, String(Date.now()));
   const {tables, words} = await get("/api/tables");
   byId("sign-in").hidden = true;
   byId("console").hidden = false;
@@ -81,7 +83,7 @@ function again(sql, {run}) {
 addEventListener("hashchange", turn);
 addEventListener("storage", ({key, newValue}) => {
   // somebody else signed in, or out, on another page: the cookie of both is one, so this page would ask, and pay, as they
-  if (key === KNOWN && newValue !== shownFor) location.reload();
+  if ((key === KNOWN && newValue !== shownFor) || (key === ENTERED && shownFor === null)) location.reload();
 });
 document.addEventListener(SIGNED_OUT, leave);
 byId("sign-out").addEventListener("click", async () => {
