@@ -41,8 +41,8 @@ function leave() {
 
 async function inside(account) {
   shownFor = account.name;
-  localStorage.setItem(KNOWN, account.name);
-  localStorage.setItem(ENTERED, String(Date.now()));
+  if (localStorage.getItem(KNOWN) === account.name) localStorage.setItem(ENTERED, String(Date.now()));
+  else localStorage.setItem(KNOWN, account.name); // other pages are told of what changes, once
   const {tables, words} = await get("/api/tables");
   byId("sign-in").hidden = true;
   byId("console").hidden = false;
