@@ -95,9 +95,9 @@ class Answer:
         columns = tuple(replace(column, name=name) for column, name in zip(self.columns, names, strict=True))
         return replace(self, columns=columns)
 
-    def between(self, first: int, end: int | None) -> Answer:
-        """The same answer with the rows from the place `first` to before `end` alone; None for all that follow."""
-        return replace(self, data=tuple(column.between(first, end) for column in self.data))
+    def at(self, rows: slice) -> Answer:
+        """The same answer with the rows at these places alone."""
+        return replace(self, data=tuple(column.at(rows) for column in self.data))
 
     def as_json(self) -> str:
         """The answer as text, for the ledger; `of_json` reads it back."""
@@ -452,6 +452,19 @@ def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
                      for value in values], dtype=np.float64)
 
 
+ALL_ROWS = slice(0, None)
+
+
+def rows_shown(limit: int | None, offset: int) -> slice:
+    """The places of the rows of an answer that LIMIT and OFFSET leave: they act on these rows and on nothing else."""
+    return slice(offset, None if limit is None else offset + limit)
+
+
+def whole(question: Question) -> Question:
+    """The question whose answer has all rows."""
+    return question if rows_shown(question.limit, question.offset) == ALL_ROWS else replace(question, limit=None, offset=0)
+
+
 def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> Sequence[int]:
     """Which cells are shown, in which order."""
     kept: Sequence[int] = [i for i in range(size) if i not in table.withheld] if table.withheld else range(size)
@@ -465,8 +478,7 @@ def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[Noisy
     terms = table.values([term.expr for term in question.ordering])
     kept = kept if not terms else sorted_by(kept, [(values, term.descending, term.nulls_first)
                             for term, values in reversed(list(zip(question.ordering, terms, strict=True)))])
-    end = None if question.limit is None else question.offset + question.limit
-    return kept[question.offset : end]
+    return kept[rows_shown(question.limit, question.offset)]
 
 
 def sorted_by(rows: Sequence[int], terms: Sequence[tuple[Sequence[Value], bool, bool]]) -> list[int]:

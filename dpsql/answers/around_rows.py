@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.answers.answer import Answer, AnswerColumn, Single, noisy_rows, sorted_by
+from dpsql.answers.answer import Answer, AnswerColumn, Single, noisy_rows, rows_shown, sorted_by
 from dpsql.answers.carried_errors import CarriedErrors, Error
 from dpsql.answers.columns import of_rows
 from dpsql.answers.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, MovedRows, as_floats, as_values, moved_rows
@@ -163,8 +163,7 @@ def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCo
     terms = [(at[term.column], term.descending, term.nulls_first) for term in reversed(asked.ordering)]
     terms = [*((place, False, False) for place in reversed(ids or ())), *terms]
     order = sorted_by(range(len(found)), [([row[place] for row in found], down, first) for place, down, first in terms])
-    end = None if asked.limit is None else asked.offset + asked.limit
-    kept = [found[i] for i in order[asked.offset : end]]
+    kept = [found[i] for i in order[rows_shown(asked.limit, asked.offset)]]
     numbers = [i for i, (_, column) in enumerate(asked.shown) if not exact[i] and (
         column.facts.type.numeric or column.facts.type is Type.DATE)]
     carried: dict[tuple[int, int], Error] = {}

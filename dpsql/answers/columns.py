@@ -61,10 +61,10 @@ class ColumnData:
             found[at] = None
         return found
 
-    def between(self, first: int, end: int | None) -> ColumnData:
-        """The rows from the place `first` to before `end`; None for all that follow."""
-        errors, lows, highs = (None if part is None else part[first:end] for part in self._numbers)
-        return ColumnData(values=self.values[first:end], errors=errors, lows=lows, highs=highs)
+    def at(self, rows: slice) -> ColumnData:
+        """The rows at these places alone."""
+        errors, lows, highs = (None if part is None else part[rows] for part in self._numbers)
+        return ColumnData(values=self.values[rows], errors=errors, lows=lows, highs=highs)
 
     def packed(self) -> list[Any]:
         """For the ledger; `unpacked` reads it back."""

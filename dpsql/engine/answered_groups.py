@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from dpsql.answers.answer import Answer
+from dpsql.answers.answer import ALL_ROWS, Answer, whole
 from dpsql.batch.counted_keys import CountedKeys, counted_keys
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
@@ -53,7 +53,8 @@ def _answered(text: str, session: Session) -> AnsweredGroups | None:
         view, known = limited_view(question, options, session.kernel, span_of(query.tree))
         if known.public or not question.keys or question.scalars or not _whole(question):
             return None
-        made = SingleStatement(program=compiled(question, options, view, known, session), text=text, session=session)
+        made = SingleStatement(program=compiled(whole(question), options, view, known, session), shown=ALL_ROWS, text=text,
+                               session=session)
     except Error:  # such as a table that is not there any more
         return None
     stored = session.ledger.stored(session.account, made.identity, session.kernel.version)

@@ -6,10 +6,10 @@ Each kind of plan has its own file, and knows how to explain itself and how to a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dpsql.answers.answer import Answer
+from dpsql.answers.answer import Answer, rows_shown, whole
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.goals import check_public
 from dpsql.batch.workload_plan import cells_of
@@ -121,11 +121,12 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
                               code="workload", subject="planning", span=options.span.get("planning"),
                               try_="strategy = 'auto' beside it")
         question = guarding_few(question, known, session)
-        program = compiled(question, options, view, known, session)
-    single = SingleStatement(program=program, text=query.text, session=session)
+        program = compiled(whole(question), options, view, known, session)
+    single = SingleStatement(program=program, shown=rows_shown(question.limit, question.offset), text=query.text, session=session)
     if not program.idle or program.first:
         return single
-    return DeclaredGroups(question=program.question, options=options, cells=declared_cells(program), text=query.text,
+    shown = replace(program.question, limit=question.limit, offset=question.offset)
+    return DeclaredGroups(question=shown, options=options, cells=declared_cells(program), text=query.text,
                           session=session, beside=lambda: single)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpsql.answers.answer import Answer, of_json
+from dpsql.answers.answer import ALL_ROWS, Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.engine.accounts import left_in_budget
@@ -58,15 +58,17 @@ def _first(scalar: Scalar, options: Options, session: Session) -> tuple[Scalar, 
 class SingleStatement(Charged[Answer]):
     """A statement over private rows, by itself.
 
-    LIMIT and OFFSET take no part in what it is: the answer is stored with all of its rows, in their order, and cut where it is
-    shown. So the same statement with another LIMIT, as tools add it, is answered without a charge.
+    LIMIT and OFFSET take no part in what it is: the program is of the `whole` question, whose answer is stored with all of its
+    rows, in their order; the rows at the places `shown` are taken from it. So the same statement with another LIMIT, as tools add
+    it, is answered without a charge.
     """
 
     program: Program
+    shown: slice
 
     @property
     def identity(self) -> str:
-        return digest(self.session.policy, _whole(self.program.question), self.program.options)
+        return digest(self.session.policy, self.program.question, self.program.options)
 
     @property
     def columns(self) -> tuple[DescribedColumn, ...]:
@@ -79,25 +81,17 @@ class SingleStatement(Charged[Answer]):
         return replace(told, notes=notes)
 
     def answer(self) -> Answer:
-        question = self.program.question
-        end = None if question.limit is None else question.offset + question.limit
         with located(self.text):
             made = self.stored_or_paid()
-        return made if end is None and not question.offset else made.between(question.offset, end)
+        return made if self.shown == ALL_ROWS else made.at(self.shown)
 
     def read(self, stored: str) -> Answer:
         return of_json(stored).named([output.name for output in self.program.question.outputs])
 
     def bill(self) -> Bill:
         program = self.program
-        whole = replace(program, question=_whole(program.question))
-        return Bill(steps=program_steps(whole, self.session), cost=program.cost, options=program.options,
+        return Bill(steps=program_steps(program, self.session), cost=program.cost, options=program.options,
                     views=(program.view, *(below.view for _, below in program.first)))
-
-
-def _whole(question: Question) -> Question:
-    """The question without LIMIT and OFFSET, which act on the rows of its answer and on nothing else."""
-    return replace(question, limit=None, offset=0)
 
 
 def program_steps(program: Program, session: Session) -> Generator[Request, Any, Answer]:

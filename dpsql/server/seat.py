@@ -68,23 +68,20 @@ class ConnectionSeat:
         """What `describe` would tell, if it was told lately."""
         if self._shown is None:
             return None
-        text = without_database(text, self._database)
-        with self._told(text, timed=False):
+        with self._told(text, timed=False) as text:
             return await current(self._shown.columns, self._connection.session, text, given)
 
     async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
         """What `execute` would give, if it was shown lately; nothing is planned then."""
         if self._shown is None:
             return None
-        text = without_database(text, self._database)
-        with self._told(text, timed=False):
+        with self._told(text, timed=False) as text:
             shown = await current(self._shown.answers, self._connection.session, text, parameters)
             return None if shown is None else shown.again()
 
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
-        text = without_database(text, self._database)
-        with self._told(text):
+        with self._told(text) as text:
             if (listing := oversight.listing_named(text)) is not None:
                 return Described(parameters=(), columns=oversight.columns_of(listing))
             about = read_setting(text, self._settings)
@@ -106,8 +103,7 @@ class ConnectionSeat:
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
-        text = without_database(text, self._database)
-        with self._told(text):
+        with self._told(text) as text:
             if (listing := oversight.listing_named(text)) is not None:
                 return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))
             about = read_setting(text, self._settings)
@@ -204,15 +200,17 @@ class ConnectionSeat:
             return self._asked().columns_of_rows(statement.tree)
 
     @contextlib.contextmanager
-    def _told(self, text: str, *, timed: bool = True) -> Iterator[None]:
-        """Errors in the terms of PostgreSQL; whether a statement runs, for `cancel`; one that is `timed` ends when it is late."""
+    def _told(self, text: str, *, timed: bool = True) -> Iterator[str]:
+        """The text of a statement, without the database's name. Errors in the terms of PostgreSQL; whether a statement runs, for
+        `cancel`; one that is `timed` ends when it is late."""
+        text = without_database(text, self._database)
         with self._busy:
             self._was_cancelled.clear()
             self._was_late = False
             fault: Error | None = None
             try:
                 with self._in_time() if timed else contextlib.nullcontext():
-                    yield
+                    yield text
             except Error as caught:
                 fault = caught
             except Exception:

@@ -30,7 +30,7 @@ from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.disjoint import Said
+from dpsql.plan.rules.disjoint import Ends, Said
 from dpsql.plan.rules.disjoint import known as where_true
 from dpsql.plan.rules.flatten import lowered
 from dpsql.plan.rules.substitute import has_placeholders
@@ -134,11 +134,18 @@ def _rounded(expr: Call, env: Mapping[str, Facts]) -> Domain | None:
     return Domain(tuple(kind(n / ten) for n in range(least, most + 1)))
 
 
+def _truncated_column(expr: Expr) -> Ref | None:
+    """The date or time of which an expression is the start of the day, week and the like."""
+    if isinstance(expr, Call) and expr.function in TRUNCATED and isinstance(moment := expr.args[0], Ref):
+        return moment
+    return None
+
+
 def _truncated(expr: Expr, env: Mapping[str, Facts], scratch: Scratch) -> tuple[Domain, bool] | None:
     """The days, weeks, months, quarters or years of a date or time between declared bounds, if these are not too many days."""
-    if not (isinstance(expr, Call) and expr.function in TRUNCATED and isinstance(expr.args[0], Ref)):
+    moment = _truncated_column(expr)
+    if moment is None:
         return None
-    moment = expr.args[0]
     known = env[moment.column]
     ends = known.declared.within(known.returned)
     if not ends.finite or ends.high - ends.low > MOST_NUMBERS:
@@ -280,11 +287,9 @@ def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> lis
 
 def _starts_between(key: Expr, tests: Sequence[Expr], values: list[Value], scratch: Scratch) -> list[Value]:
     """The values of a key that starts of days, weeks and the like can be where conditions compare the moments with constants."""
-    if not (isinstance(key, Call) and key.function in TRUNCATED and isinstance(key.args[0], Ref)):
-        return values
-    moment = key.args[0]
-    ends = where_true(tests).get(moment, Said()).ends
-    if ends.low is None and ends.high is None:
+    moment = _truncated_column(key)
+    ends = Ends() if moment is None else where_true(tests).get(moment, Said()).ends
+    if moment is None or (ends.low is None and ends.high is None):
         return values
     low, high = (None if end is None else end[1] for end in (ends.low, ends.high))
     (first,), (last,) = scratch.evaluate([key], {moment.column: (moment.type, [low, high])})
