@@ -121,7 +121,7 @@ def test_a_statement_is_charged_before_rows_are_read_and_stored_before_it_is_tol
 
 def test_a_kernel_that_charges_last_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def late(self: Kernel, script: Any, *, cost: Any, account: Any, limits: Any, digest: str, sql: str, encode: Any,
-             views: Any = ()) -> Any:
+             **more: Any) -> Any:
         made = self._serve(script, cost)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self.version, sql=sql, allows=limits)
         self._ledger.answer(seq, encode(made))

@@ -82,7 +82,7 @@ class SingleStatement(Charged[Answer]):
 
     def answer(self) -> Answer:
         with located(self.text):
-            made = self.stored_or_paid()
+            made = self.stored_or_paid_at_once(self.bill())
         return made if self.shown == ALL_ROWS else made.at(self.shown)
 
     def read(self, stored: str) -> Answer:

@@ -204,6 +204,12 @@ class Ledger:
         with self._reading() as chain:
             return chain.first_step(account, late)
 
+    def now(self, account: Account, late: int) -> tuple[Charge, Charge, Charge | None, int]:
+        """What was `spent` in all and by an account, its `last` charge and its `first_step`, as of one moment."""
+        with self._reading() as chain:
+            return (chain.spent(account.budget), chain.spent(account.budget, account.analyst), chain.last(account),
+                    chain.first_step(account, late))
+
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
         with self._reading() as chain:

@@ -38,6 +38,14 @@ from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.owner_sets import OwnerSets
 
 
+class AnsweredBefore(Exception):
+    """The same statement was answered before, on the same `data`, for the same account: `body` is what is stored."""
+
+    def __init__(self, body: str, data: str) -> None:
+        super().__init__("answered before")
+        self.body, self.data = body, data
+
+
 class Leave:
     """When it may be told that a statement is over, and how it ended: here at once, for sessions in a process of their
     own, as whoever has the rows on their machine sees how busy it is in any case."""
@@ -88,18 +96,22 @@ class Kernel:
         self._reader.close()
 
     def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
-            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE) -> Any:
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
+            unless_stored: bool = False) -> Any:
         """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
 
         The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
 
-        Raises, before anything is read or recorded, chain.Refused where a limit would be exceeded, Closed and Busy where too
-        many statements of the account failed or are running, claims.Disagreement where a claim is not confirmed, TypeError or
-        ValueError where the first request is invalid, or `digest` names comparisons with an online model, which would forget how
-        many updates it made; Incident where anything fails after the charge.
+        Raises, before anything is read or recorded, AnsweredBefore where that is wanted and an answer is stored, chain.Refused
+        where a limit would be exceeded, Closed and Busy where too many statements of the account failed or are running,
+        claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid, or
+        `digest` names comparisons with an online model, which would forget how many updates it made; Incident where anything
+        fails after the charge.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
+        if unless_stored and (body := self._ledger.stored(account, digest, self.version)) is not None:
+            raise AnsweredBefore(body, self.version)
         self._claims.begin()
         held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:

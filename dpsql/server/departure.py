@@ -54,12 +54,12 @@ class Clock:
 
 class Leaving(Leave):
     """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once.
-    `asked` is when its analyst wants it at the earliest, in seconds after it is charged."""
+    `asked` is when its analyst wants it at the earliest, in seconds after it is charged. `charged` is called when it is."""
 
     asked = 0.0
 
-    def __init__(self, pace: float | None, clock: Clock = Clock()) -> None:
-        self._pace, self._clock, self._begun = pace, clock, clock.now()
+    def __init__(self, pace: float | None, clock: Clock = Clock(), charged: Callable[[], object] = lambda: None) -> None:
+        self._pace, self._clock, self._begun, self._charged = pace, clock, clock.now(), charged
         self._changed = threading.Condition()
         self._interrupted = False
         self._first = self._wanted = 0
@@ -67,6 +67,7 @@ class Leaving(Leave):
 
     def begin(self, first: int) -> None:
         """The statement is charged: its outcome leaves at this step or later."""
+        self._charged()
         with self._changed:
             if self._pace is None:
                 return

@@ -20,7 +20,7 @@ from dpsql.catalog.model import Table
 from dpsql.engine.session import Session
 from dpsql.errors import Error
 from dpsql.kernel.ledger import Account, Entry, Ledger
-from dpsql.kernel.run import Kernel
+from dpsql.kernel.run import AnsweredBefore, Kernel
 from dpsql.measurements import ComparisonResult, Comparisons
 from dpsql.plan.node import Node
 from dpsql.server.plain_values import encoded
@@ -31,6 +31,7 @@ from dpsql.server.vault_calls import (
     Frames,
     LoginMessage,
     Made,
+    Ran,
     ReleasedStep,
     Spent,
     ToldAccount,
@@ -178,19 +179,25 @@ class RemoteKernel:
         self._channel.close()
 
     def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
-            digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = ()) -> Any:
+            digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = (), unless_stored: bool = False) -> Any:
         """Run a script here, with its requests answered there. `account` and `limits` are those that the vault knows."""
         step, made = _stepped(lambda: next(script), encode)
-        replies, begun = self._channel.dialogue("run", cost, digest, sql, tuple(views), step, self.pace), False
+        replies = self._channel.dialogue("run", cost, digest, sql, tuple(views), step, self.pace, unless_stored)
+        begun = False
         try:
             while True:
                 released = replies.send(step) if begun else next(replies)
                 step, made = _stepped(functools.partial(script.send, released), encode, begun=True)
                 begun = True
         except StopIteration as over:
-            if over.value is not None:
-                self._told(over.value)
+            ran: Ran = over.value
+            self._channel.take(ran.version)
+            if ran.spent is not None:
+                self._told(ran.spent)
             return made
+        except AnsweredBefore as found:
+            self._channel.take(found.data)
+            raise
         finally:
             script.close()
 

@@ -32,8 +32,10 @@ from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.kernel.ledger import Account, Entry
 from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
+from dpsql.kernel.run import AnsweredBefore
 from dpsql.plan.node import Node
 from dpsql.server.departure import Leaving
+from dpsql.server.one_core import Cores
 from dpsql.server.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.vault_calls import (
     ANSWERED,
@@ -44,6 +46,7 @@ from dpsql.server.vault_calls import (
     Frames,
     LoginMessage,
     Made,
+    Ran,
     ReleasedStep,
     Spent,
     ToldAccount,
@@ -81,9 +84,10 @@ ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner"
 """The calls of each role: who may spend, and who may see what others asked and spent."""
 EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
-CHECKED = frozenset({"check", "stored", "answered", "answers", "holding"})
+CHECKED = frozenset({"check", "stored", "run", "answered", "answers", "holding"})
 """Calls before which it is looked whether the files of the database are those that were opened, as each statement makes one of
 them first; what is read afterwards is used only if they still are."""
+CORES = Cores()
 BETWEEN = CALLS - STATEMENTS - {"hold"}  # calls that are answered while a script runs; no name gets other rows then
 
 
@@ -239,7 +243,9 @@ class ServedAccount:
     def serve(self) -> None:
         """Answer one call after the other. Raises _Gone or OSError where the front has gone."""
         while True:
-            self._send(self._answer(*_received(self._front)))
+            name, data = _received(self._front)
+            with CORES.one() if name == "run" else contextlib.nullcontext():
+                self._send(self._answer(name, data))
 
     def close(self) -> None:
         for inside in self._naming.values():
@@ -276,9 +282,10 @@ class ServedAccount:
         if name not in STATEMENTS:
             return self._outcome(name, data)
         with self._turn:
-            self._departure, self.number = Leaving(self._pace), self.number + 1
+            self._departure, self.number = Leaving(self._pace, charged=CORES.spread), self.number + 1
         answer = self._outcome(name, data)
-        self._departure.hold()  # at once, where the kernel has waited
+        if not (isinstance(answer, Fault) and answer.kind == AnsweredBefore.__name__):  # that is told at once, as by "stored"
+            self._departure.hold()  # at once, where the kernel has waited
         return answer
 
     def _outcome(self, name: str, data: bytes) -> Made | Fault:
@@ -374,20 +381,21 @@ class ServedAccount:
             raise
 
     def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...],
-             seconds: float = 0.0) -> Spent | None:
+             seconds: float = 0.0, unless_stored: bool = False) -> Ran:
         """Run a script of the front: `step` is its first one, and it wants the outcome after so many `seconds` or later. Returned
-        is what is spent when its answer is stored, which most clients are told next; None where that cannot be told, as the
-        answer is paid for."""
+        is what most clients are told next."""
         _check_cost(cost)
         self._departure.asked = _time(seconds)
         if not _short(digest) or type(sql) is not str or len(sql) > MOST_TEXT or type(views) is not tuple:
             raise ValueError("this is no statement")
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
-                                 sql=sql, encode=_written, views=views, leaving=self._departure)
+                                 sql=sql, encode=_written, views=views, leaving=self._departure,
+                                 unless_stored=unless_stored is True)
+        spent = None
         with contextlib.suppress(Error):
-            return self._spent()
-        return None
+            spent = self._spent()
+        return Ran(version=self._session.kernel.version, spent=spent)
 
     def _script(self, step: Any) -> Generator[Any, Any, str]:
         """The script that the front runs: its requests, and at the end the text of its answer.
@@ -397,10 +405,14 @@ class ServedAccount:
         """
         if self._stopping.is_set():
             raise _Cancelled
+        begun = False
         while True:
             match step:
                 case ("asked", request):
-                    released = yield request
+                    if begun:
+                        CORES.spread()
+                    released, begun = (yield request), True  # rows are read
+                    CORES.share()
                 case ("made", str(text)):
                     return text
                 case ("interrupted",):
@@ -466,14 +478,11 @@ class ServedAccount:
         return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
 
     def _spent(self) -> Spent:
-        session = self._session
-        ledger, budget = session.ledger, session.budget.name
-        return Spent(all=ledger.spent(budget), own=ledger.spent(budget, session.analyst), last=ledger.last(session.account),
-                     waits=self._waits(session.account))
+        spent, own, last, first = self._session.ledger.now(self._session.account, self._session.budget.late)
+        return Spent(all=spent, own=own, last=last, waits=self._waits(first))
 
-    def _waits(self, account: Account) -> float:
-        """For how many seconds the next outcome of an account waits; see `Spent`."""
-        first = self._session.ledger.first_step(account, self._session.budget.late)
+    def _waits(self, first: int) -> float:
+        """For how many seconds the next outcome of an account waits, which leaves at this step at first; see `Spent`."""
         return (self._pace or 0.0) * 2.0**first if first else 0.0
 
     def _prices(self) -> Any:
@@ -503,7 +512,7 @@ class ServedAccount:
             account = Account(budget=budget.name, analyst=name)
             made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
                                      total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
-                                     waits=self._waits(account)))
+                                     waits=self._waits(ledger.first_step(account, budget.late))))
         return made
 
     # -- names

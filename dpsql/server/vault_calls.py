@@ -22,6 +22,7 @@ from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
 from dpsql.kernel.claims import Disagreement
 from dpsql.kernel.ledger import Busy, Closed, Refused
+from dpsql.kernel.run import AnsweredBefore
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan
 
@@ -72,6 +73,15 @@ class Spent:
     own: Charge
     last: Charge | None
     waits: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What is told when the answer of a statement is stored: the version of the content that it is about, and what is spent;
+    None where that cannot be told, as the answer is paid for."""
+
+    version: str
+    spent: Spent | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +196,8 @@ def told(fault: BaseException) -> Fault:
             return Fault(name, (fault.failed,))
         case Busy():
             return Fault(name, (fault.running,))
+        case AnsweredBefore():
+            return Fault(name, (fault.body, fault.data))
         case InvalidPlan() | Unbounded():
             return Fault("InvalidPlan", (str(fault),))
         case _ if name in CONSTANT and type(fault) in CONSTANT.values():
@@ -209,6 +221,8 @@ def raised(fault: Fault) -> BaseException:
             return Closed(failed)
         case "Busy", (int(running),):
             return Busy(running)
+        case "AnsweredBefore", (str(body), str(data)):
+            return AnsweredBefore(body, data)
         case "InvalidPlan", (str(text),):
             return InvalidPlan(text)
         case kind, () if kind in CONSTANT:

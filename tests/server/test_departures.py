@@ -136,7 +136,7 @@ def test_the_usual_clock_waits() -> None:
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     """The clock of all departures."""
     made = Hands()
-    monkeypatch.setattr("dpsql.server.vault.Leaving", lambda pace: Leaving(pace, made.clock))
+    monkeypatch.setattr("dpsql.server.vault.Leaving", lambda pace, **more: Leaving(pace, made.clock, **more))
     return made
 
 

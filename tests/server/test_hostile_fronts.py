@@ -24,6 +24,7 @@ from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
 from dpsql.kernel.ledger import Account, Ledger, Refused
+from dpsql.kernel.run import AnsweredBefore
 from dpsql.kernel.taken import MADE
 from dpsql.measurements import DiscreteLaplace, NoisySums
 from dpsql.plan.expr.nodes import Literal, predicate
@@ -212,6 +213,30 @@ def test_what_is_spent_is_told_with_the_end_of_a_statement(vault: Vault, eve: Se
     assert eve.ledger.spent("person") == book.spent("person"), "what others spend meanwhile is found"
 
 
+def test_a_statement_that_was_answered_before_is_not_charged_again_and_is_of_its_account_alone(vault: Vault, eve: Session) -> None:
+    def again(session: Session) -> Any:
+        terms = pure(Fraction(1, 20)), "d", "a statement", (), ("asked", counting(session)), 0.0, True
+        return next(session.kernel._channel.dialogue("run", *terms))  # type: ignore[attr-defined]
+
+    run(eve, counting(eve))
+    with pytest.raises(AnsweredBefore) as told:
+        again(eve)
+    assert (told.value.body, told.value.data) == ("{}", eve.kernel.version)
+    with contextlib.closing(remote(vault, "bob")) as bob:
+        assert again(bob) is not None, "it is released, as it is new"
+    assert len(eve.ledger.entries("person", "eve")) == 1
+
+
+def test_a_statement_is_asked_for_in_one_call(eve: Session) -> None:
+    channel = eve.kernel._channel  # type: ignore[attr-defined]
+    for stored, calls in ((False, 2), (True, 1)):  # the request of a script, and its answer
+        asked = channel.asked
+        assert answer("SELECT COUNT(*) FROM people", eve).stored is stored  # type: ignore[union-attr]
+        assert channel.asked - asked == calls
+    eve.ledger.refresh()
+    assert len(eve.ledger.entries("person", "eve")) == 1
+
+
 def test_comparisons_of_others_and_secret_noise_are_not_told(eve: Session, book: Ledger) -> None:
     series = [digest for digest, in book._store.connection.execute("SELECT DISTINCT digest FROM events")  # type: ignore[union-attr]
               if digest.startswith("comparisons of ")]
@@ -265,7 +290,7 @@ def moved(tmp_path: Path, book: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iter
 def test_files_that_were_changed_are_looked_at_by_the_vault(moved: Session) -> None:
     """Whatever the front asks, and although it does not look itself."""
     asking = [lambda: answer("SELECT COUNT(*) FROM people", moved), lambda: answer("SELECT city, SUM(beds) FROM clinics GROUP BY 1", moved),
-              moved.kernel.check_now,  # type: ignore[attr-defined]
+              moved.kernel.check_now, lambda: run(moved, counting(moved)),  # type: ignore[attr-defined]
               *(lambda name=name: call(moved, name, "d") for name in ("stored", "answered", "answers", "holding"))]
     for ask in asking:
         with pytest.raises(OperationalError, match="changed since"):
