@@ -14,7 +14,8 @@ from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
-from dpsql.kernel.run import Kernel
+from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.run import AnsweredBefore, Kernel
 
 
 @guarded
@@ -23,7 +24,7 @@ def check_all(text: str, sets: Sequence[Parameters], session: Session) -> None:
 
     Nothing is charged or read. What other connections spend in the meantime can still make a later one too expensive.
     """
-    asking: Session = replace(session, kernel=cast(Kernel, _Asking(session.kernel)))
+    asking: Session = replace(session, kernel=cast(Kernel, _Asking(session.kernel, session.ledger)))
     costs: dict[str, Cost] = {}
     for given in sets:
         try:
@@ -53,11 +54,13 @@ class _Asked(BaseException):
 class _Asking:
     """A kernel that answers nothing and reports the cost of what it is asked; public tables are read by the real one."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, ledger: Ledger) -> None:
+        self._kernel, self._ledger = kernel, ledger
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kernel, name)
 
-    def run(self, script: Any, *, cost: Cost, digest: str, **terms: Any) -> Any:
+    def run(self, script: Any, *, cost: Cost, account: Account, digest: str, unless_stored: bool = False, **terms: Any) -> Any:
+        if unless_stored and (body := self._ledger.stored(account, digest, self._kernel.version)) is not None:
+            raise AnsweredBefore(body, self._kernel.version)
         raise _Asked(cost, digest)
