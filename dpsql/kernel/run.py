@@ -18,7 +18,7 @@ from dpsql.accounting.cost import FREE, NOTHING, Cost
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.reader import Reader
 from dpsql.catalog.model import INCIDENTS, LATE
-from dpsql.errors import Error, Incident
+from dpsql.errors import Incident
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Account, Ledger
@@ -104,9 +104,9 @@ class Kernel:
 
         Raises, before anything is read or recorded, AnsweredBefore where that is wanted and an answer is stored, chain.Refused
         where a limit would be exceeded, Closed and Busy where too many statements of the account failed or are running,
-        claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid, or
-        `digest` names comparisons with an online model, which would forget how many updates it made; Incident where anything
-        fails after the charge.
+        claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid or costs
+        more than `cost`, or `digest` names comparisons with an online model, which would forget how many updates it made, and
+        whatever the script raises before that request; Incident where anything fails after the charge.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
@@ -116,7 +116,7 @@ class Kernel:
         held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
         for view in views:
             self._claims.relation(taken(view, held))
-        script = self._begun(script, held)
+        script = self._begun(script, held, cost)
         seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
                                   incidents=self.incidents, body=self._opened())
         return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
@@ -190,30 +190,20 @@ class Kernel:
 
     # -- one script
 
-    def _begun(self, script: Script, held: dict[int, tuple[Any, Any]]) -> Script:
-        """The same script, after checking its first request, which depends on nothing private. Raises what is an errors.Error, as
-        where the script is to stop; other faults of that request appear when it is served.
+    def _begun(self, script: Script, held: dict[int, tuple[Any, Any]], cost: Cost) -> Script:
+        """The same script, after checking its first request, which depends on nothing private. Raises whatever is wrong with it.
 
         The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
         still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
         `held` were copied before and are not copied again, even if the original has changed since.
         """
-        begun: Request | Exception
         self._first = object(), ()
         try:
-            begun = next(script)
-        except Error:
-            raise
-        except Exception as fault:  # also StopIteration
-            begun = fault
-        if not isinstance(begun, Exception):
-            begun = taken(begun, held)
-            try:
-                self._first = begun, self._certificates(begun)
-            except Error:
-                raise
-            except Exception:  # noqa: S110
-                pass
+            begun = taken(next(script), held)
+        except StopIteration as ended:
+            return resumed(script, ended)
+        self._first = begun, self._certificates(begun)
+        _check_paid(begun.cost(*self._first[1]), cost)
         return resumed(script, begun)
 
     def _opened(self) -> str | None:
@@ -227,8 +217,7 @@ class Kernel:
             request, certificates = self._certified(next(script))
             while True:
                 spent += request.cost(*certificates)
-                if not cost.covers(spent):
-                    raise RuntimeError("a script asks for more than was charged")
+                _check_paid(spent, cost)
                 request, certificates = self._certified(script.send(self._look(request, certificates, context)))
         except StopIteration as done:
             return done.value
@@ -281,6 +270,12 @@ class Kernel:
         """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""
         with contextlib.suppress(BaseException):  # rule 4
             self._ledger.incident(seq, late)
+
+
+def _check_paid(spent: Cost, cost: Cost) -> None:
+    """Raises ValueError where more is asked than is charged."""
+    if not cost.covers(spent):
+        raise ValueError("a script asks for more than was charged")
 
 
 def _told(fault: BaseException) -> BaseException:

@@ -1,9 +1,15 @@
-"""The kernel's own copy of a request, made from its fields alone; nobody else has a reference to any part of it.
+"""The kernel's own copy of a request, made from its fields alone and checked against their description; nobody else has a
+reference to any part of it.
 
 Proofs are about classes: what their methods return and what their fields hold. So every value in a request must be an instance
 of one of the classes below, not of a subclass, whose methods could differ. A frozen value can still be forged, by setting a
-field or by planting a cached result (`cached_property`). So each is constructed again, which checks its fields and starts with
-an empty cache; and what the kernel has checked cannot be changed before it is executed.
+field or by planting a cached result (`cached_property`). So each is constructed again, with an empty cache; and what the
+kernel has checked cannot be changed before it is executed.
+
+The declaration of its fields is the one description of a request. Each field holds exactly what its annotation says: a whole
+number is an `int`, never a bool or a float, and the plan of a measurement is of the class that its proof is about. Numbers lie
+in the `Range` of their annotation, and what a proof assumes of several fields together, `assumptions`, holds (`dpsql.ranges`).
+The same fields are what a front sends (`server.plain_values`), and what forged requests are made of in the tests.
 
 Identity is preserved: values that were one object are one object in the copy. The cost of several tests of one plan depends on
 that (`measurements.flip_distance.touched`).
@@ -11,63 +17,181 @@ that (`measurements.flip_distance.touched`).
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import fields
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime
 from fractions import Fraction
-from typing import Any, TypeAlias, TypeVar
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from dpsql.catalog.model import Domain, Table
 from dpsql.kernel.shapes import PARTS, RELATIONS, SUMMARIES
 from dpsql.measurements import MEASUREMENTS, VALUES, Comparisons, Request
-from dpsql.measurements.listed import PLAIN
 from dpsql.plan.expr.facts import Facts
+from dpsql.ranges import Range
 from dpsql.types import Interval, Span, Type
 from dpsql.workload.blocks import CLOSED
 
 Script: TypeAlias = Generator[Request, Any, Any]
 Any_ = TypeVar("Any_")
+Held: TypeAlias = dict[int, tuple[Any, Any]]
+Take: TypeAlias = Callable[[Any, Held], Any]
+Form: TypeAlias = Mapping[type, Take]
+"""The classes of the values that a field may hold, and how a value of each is copied and checked."""
 MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Comparisons, Facts, Interval, Span}
 """Frozen values, constructed again from their fields."""
 FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
 HANDED = CLOSED | {Table, Domain, Type}
 """Not copied: the owner's declarations, and factors, from which `workload.blocks` builds new matrices each time."""
+PLAIN = (NoneType, bool, int, float, date)
+MISSING = object()
+UNFINISHED = object()
 
 
-def taken(value: Any_, held: dict[int, tuple[Any, Any]] | None = None) -> Any_:
-    """The copy. Raises TypeError for values that cannot be part of a request, ValueError for fields that their class rejects.
+def taken(value: Any_, held: Held | None = None) -> Any_:
+    """The copy. Raises TypeError for values that cannot be part of a request, ValueError for values that are not as described.
 
     `held` maps the ids of copied values to the values and their copies: while a value is held, no other object gets its id.
     """
-    held = {} if held is None else held
-    if type(value) in PLAIN:
-        return value
+    try:
+        return cast(Any_, _copied(_any_form(), value, {} if held is None else held))
+    except RecursionError:
+        raise ValueError("a request has too many values inside each other") from None
+
+
+def _copied(form: Form, value: Any, held: Held) -> Any:
+    take = form.get(type(value))
+    if take is None:
+        raise TypeError("private rows are read only by measurements, built from known classes")
+    return take(value, held)
+
+
+def _made(value: Any, held: Held) -> Any:
+    kind: Any = type(value)
     if id(value) not in held:
-        held[id(value)] = value, _made(value, held)
-    made: Any_ = held[id(value)][1]
+        held[id(value)] = value, UNFINISHED
+        copied = {name: _copied(form, getattr(value, name, MISSING), held) for name, form in forms_of(kind)}
+        made = kind(**copied)
+        for holds, what in getattr(made, "assumptions", tuple)():
+            if not holds:
+                raise ValueError(what)
+        held[id(value)] = value, made
+    made = held[id(value)][1]
+    if made is UNFINISHED:
+        raise TypeError("a value of a request is a part of itself")
     return made
 
 
-def _made(value: Any, held: dict[int, tuple[Any, Any]]) -> Any:
-    kind = type(value)
-    if kind in HANDED:
+# -- the forms of fields
+
+
+@cache
+def forms_of(kind: Any) -> tuple[tuple[str, Form], ...]:
+    """The fields of a class of `MADE`, each with its form."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((name, form_of(hints[name])) for name in FIELDS[kind])
+
+
+@cache
+def _any_form() -> Form:
+    return form_of(object)
+
+
+def form_of(hint: Any) -> Form:
+    """The form that an annotation describes."""
+    origin, given = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return {kind: Within(take, given[1]) for kind, take in form_of(given[0]).items()}
+    if origin in (Union, UnionType):
+        return {kind: take for part in reversed(given) for kind, take in form_of(part).items()}
+    if origin is Literal:
+        return dict.fromkeys(map(type, given), _one_of(given))
+    if origin is tuple:
+        return {tuple: _all_like(form_of(given[0])) if given[1:] == (...,) else _in_turn([*map(form_of, given)])}
+    if hint in PLAIN:
+        return dict.fromkeys((float, int) if hint is float else (hint,), _as_it_is)
+    if hint in CHECKED:
+        return {hint: CHECKED[hint]}
+    return {kind: _made if kind in MADE else _as_it_is for kind in MADE | HANDED if issubclass(kind, hint)}
+
+
+def _as_it_is(value: Any, held: Held) -> Any:
+    return value
+
+
+def _text(value: str, held: Held) -> str:
+    """Raises UnicodeEncodeError, which is a ValueError, for half a character: no engine can read it."""
+    value.encode()
+    return value
+
+
+def _fraction(value: Fraction, held: Held) -> Fraction:
+    above, below = value.as_integer_ratio()
+    if type(above) is not int or type(below) is not int or below < 1:
+        raise TypeError("a fraction of a request is one of whole numbers")
+    return Fraction(above, below)
+
+
+def _moment(value: datetime, held: Held) -> datetime:
+    if value.tzinfo is not None:
+        raise ValueError("a moment of a request is one of no time zone")
+    return value
+
+
+CHECKED: Mapping[Any, Take] = {str: _text, Fraction: _fraction, datetime: _moment}
+
+
+def _one_of(values: tuple[Any, ...]) -> Take:
+    def take(value: Any, held: Held) -> Any:
+        if value not in values:
+            raise ValueError(f"this must be one of {values}")
         return value
-    if kind is tuple:  # one of plain values, of which there may be a million, has nothing that could be forged
-        return value if PLAIN.issuperset(map(type, value)) else tuple([taken(part, held) for part in value])
-    if kind is Fraction:
-        return Fraction(*taken(value.as_integer_ratio(), held))
-    if kind in MADE:
-        return kind(**{name: taken(getattr(value, name), held) for name in FIELDS[kind]})
-    raise TypeError("private rows are read only by measurements, built from known classes")
+
+    return take
 
 
-def resumed(script: Script, begun: Request | Exception) -> Script:
-    """A script resumed after its first step: a request as the kernel copied it, its end, or a fault."""
-    while not isinstance(begun, Exception):
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Takes a number as `take` does, if it is in a range."""
+
+    take: Take
+    numbers: Range
+
+    def __call__(self, value: Any, held: Held) -> Any:
+        self.check(value)
+        return self.take(value, held)
+
+    def check(self, *values: Any) -> None:
+        if any(value not in self.numbers for value in values):
+            raise ValueError(f"a number of a request must be {self.numbers}")
+
+
+def _in_turn(parts: list[Form]) -> Take:
+    def take(value: tuple[Any, ...], held: Held) -> Any:
+        return tuple([_copied(form, part, held) for form, part in zip(parts, value, strict=True)])
+
+    return take
+
+
+def _all_like(form: Form) -> Take:
+    whole = form.get(int)
+
+    def take(value: tuple[Any, ...], held: Held) -> Any:
+        if isinstance(whole, Within) and {*map(type, value)} == {int}:  # of which there may be a million
+            whole.check(min(value), max(value))
+            return value
+        return tuple([_copied(form, part, held) for part in value])
+
+    return take
+
+
+def resumed(script: Script, begun: Request | StopIteration) -> Script:
+    """A script resumed after its first step: a request as the kernel copied it, or its end."""
+    while not isinstance(begun, StopIteration):
         answer = yield begun
         try:
             begun = script.send(answer)
         except StopIteration as done:
             begun = done
-    if isinstance(begun, StopIteration):
-        return begun.value
-    raise begun
+    return begun.value

@@ -27,7 +27,7 @@ from dpsql.measurements.block_sums import Axis, Blocked, Blocks
 from dpsql.measurements.boxes import Leaves, Tree
 from dpsql.measurements.buckets import OUTSIDE, Buckets, Numbered, Partition
 from dpsql.measurements.dependent_parents import ChosenParents, ConvexInformation, DependentParents, ProductDistance, Score
-from dpsql.measurements.farthest_count import CHOICE_ROUNDING, FarCell, FarthestCount, FarthestCounts
+from dpsql.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
 from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.measurements.flip_distance import (
     DistinctWithin,
@@ -54,10 +54,12 @@ from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
 from dpsql.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.measurements.smooth_quantile import Smooth, Smoothed
 from dpsql.measurements.vote import MOST_VOTES, VOTE_GRAIN, Vote, Voted
-from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, spread_of
+from dpsql.noise.choice import BLOCK_ROUNDING
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
 from dpsql.plan.cells import Grid
+from dpsql.ranges import WIDEST
 from dpsql.workload.blocks import Block
 
 MEASUREMENTS = frozenset({
@@ -74,7 +76,7 @@ VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Targ
 
 
 __all__ = [
-    "CHOICE_ROUNDING", "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
+    "BLOCK_ROUNDING", "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
     "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
     "Blocked", "Blocks", "Buckets", "ChosenParents", "ComparisonResult", "Comparisons", "ConvexInformation",
     "DegreeHistogram", "DependentParents", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin", "ExtensionSums",

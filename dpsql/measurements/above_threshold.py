@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
+from typing import Annotated
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.noise.integer import check_scale
 from dpsql.noise.sparse_vector import first_small, small, sparse_cost
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.ranges import WIDEST, Assumptions, Natural, Positive, Range, Scale, Word
 from dpsql.types import Type
 
 SUM_GRAIN = 2**16  # sums are compared in units of 1 / SUM_GRAIN of the most that an entity adds
@@ -37,23 +38,20 @@ class AboveThresholdOfCounts(OfOnePlan):
     """
 
     plan: GroupedSums
-    limits: tuple[int, ...]
-    scale_limit: float
-    scale_query: float
+    limits: tuple[Word, ...]
+    scale_limit: Scale
+    scale_query: Scale
+
+    def assumptions(self) -> Assumptions:
+        yield [type(part) for part in self.plan.summands] == [Count], "a ladder needs one count"
+        yield len(self.plan.keys) == 1, "a ladder needs one key"
+        yield self.plan.input.field(self.plan.keys[0]).facts.type is Type.BIGINT, "the rungs of a ladder must be whole numbers"
+        yield len(self.limits) <= MOST_STEPS, f"a ladder has {MOST_STEPS} rungs at most"
 
     def cost(self, certificate: Certificate) -> Cost:
-        rows = certificate.below.rows
-        if rows is None or len(self.plan.keys) != 1 or [type(part) for part in self.plan.summands] != [Count]:
-            raise ValueError("a ladder needs one count, and a bound on the rows that an entity changes")
-        if self.plan.input.field(self.plan.keys[0]).facts.type is not Type.BIGINT or any(
-                type(limit) is not int for limit in self.limits):
-            raise ValueError("the rungs and the limits of a ladder must be whole numbers")
-        if len(self.limits) > MOST_STEPS:
-            raise ValueError(f"a ladder has {MOST_STEPS} rungs at most")
-        check_scale(self.scale_limit)
-        check_scale(self.scale_query)
-        if rows == 0:
+        if certificate.below.public:
             return FREE
+        rows = certificate.rows
         return sparse_cost(rows, rows, self.scale_limit, self.scale_query)
 
     def release(self, context: Context, certificate: Certificate) -> Rung:
@@ -79,8 +77,8 @@ class Rung:
 class Rising:
     """A step of `AboveThresholdOfSums`: whether the total of summand `at` reaches `threshold`, in the summand's integers."""
 
-    at: int
-    threshold: Fraction
+    at: Natural
+    threshold: Annotated[Fraction, Range()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +95,14 @@ class AboveThresholdOfSums(OfOnePlan):
 
     plan: GroupedSums
     steps: tuple[Rising, ...]
-    scale_limit: float
-    scale_query: float
+    scale_limit: Scale
+    scale_query: Scale
+
+    def assumptions(self) -> Assumptions:
+        yield {*map(type, self.plan.summands)} <= {Count, GridSum}, "thresholds need counts or sums of one number per row"
+        yield not self.plan.keys, "thresholds need sums without groups"
+        yield 1 <= len(self.steps) <= MOST_STEPS, f"there must be 1 to {MOST_STEPS} steps"
+        yield all(step.at < len(self.plan.summands) for step in self.steps), "each step must refer to one of the sums"
 
     @property
     def rising(self) -> bool:
@@ -106,16 +110,7 @@ class AboveThresholdOfSums(OfOnePlan):
         return all(isinstance(part, Count) or (isinstance(part, GridSum) and part.grid.least >= 0) for part in self.plan.summands)
 
     def cost(self, certificate: Certificate) -> Cost:
-        added = {type(part) for part in self.plan.summands}
-        if certificate.below.rows is None or self.plan.keys or not added <= {Count, GridSum}:
-            raise ValueError("thresholds need counts or sums without groups, and a bound on the rows that an entity changes")
-        if not self.steps or any(type(step.at) is not int or not 0 <= step.at < len(self.plan.summands) for step in self.steps):
-            raise ValueError("each step must refer to one of the sums, and there must be one step or more")
-        if len(self.steps) > MOST_STEPS:
-            raise ValueError(f"there are {MOST_STEPS} steps at most")
-        check_scale(self.scale_limit)
-        check_scale(self.scale_query)
-        if certificate.below.rows == 0:
+        if certificate.below.public:
             return FREE
         ways = 1 if self.rising and certificate.below.owners else 2
         return sparse_cost(SUM_GRAIN, ways * SUM_GRAIN, self.scale_limit, self.scale_query)
@@ -153,24 +148,22 @@ class AboveThresholdOfTests:
     """
 
     tests: tuple[Test, ...]
-    most: int
-    limits: tuple[int, ...]
-    scale_limit: float
-    scale_query: float
+    most: Positive
+    limits: tuple[Word, ...]
+    scale_limit: Scale
+    scale_query: Scale
     split: bool = False
+
+    def assumptions(self) -> Assumptions:
+        yield self.tests, "a comparison needs a test"
+        one_end = any(isinstance(test, Within) and test.exact for test in self.tests)
+        yield not one_end, "sides are compared one by one, but an exact test computes only the nearer end of its interval"
+        yield 1 <= len(self.limits) <= MOST_WIDTHS, f"there must be 1 to {MOST_WIDTHS} limits"
+        yield self.scale_query * 2 ** (len(self.limits) - 1) <= WIDEST, "the widest noise must fit into 64 bits"
 
     def cost(self, *certificates: Certificate) -> Cost:
         check_slacks(self.tests, certificates)
-        if any(isinstance(test, Within) and test.exact for test in self.tests):
-            raise ValueError("sides are compared one by one, but an exact test computes only the nearer end of its interval")
-        if not 1 <= len(self.limits) <= MOST_WIDTHS or any(type(limit) is not int for limit in self.limits):
-            raise ValueError("the limits must be whole numbers, at least one and not too many")
-        if type(self.most) is not int or self.most < 1:
-            raise ValueError("the allowance for failures must be a whole number of 1 or more")
-        check_scale(self.scale_limit)
-        check_scale(self.scale_query)
-        check_scale(self.scale_query * 2 ** (len(self.limits) - 1))
-        if all(certificate.below.rows == 0 for certificate in certificates):
+        if all(certificate.below.public for certificate in certificates):
             return FREE
         pairs = zip(self.tests, certificates, strict=True)
         if self.split and not all(splits(test, certificate.below) for test, certificate in pairs):

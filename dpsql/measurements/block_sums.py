@@ -10,20 +10,21 @@ from itertools import pairwise
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, whole
+from dpsql.measurements.listed import adds_one_number, are_axes
+from dpsql.measurements.noisy_sums import MOST_ANSWERS
 from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, Filled, numbered, read
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.integer import WIDEST
+from dpsql.plan.cells import different
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.ranges import WIDEST, Assumptions, Natural
 from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
 from dpsql.workload.matrices import Exact
 
 LARGEST = 2**26  # cells of a marginal
-MOST_ANSWERS = 10**7  # of all blocks together: each is a number of Python, with noise
 MOST_READ = 2**32  # cells of the marginals of all blocks together
 
 
@@ -37,8 +38,15 @@ class Axis:
 
     column: str
     values: tuple[Value, ...]
-    rest: int | None = None
-    counted: tuple[int, ...] | None = None
+    rest: Natural | None = None
+    counted: tuple[Natural, ...] | None = None
+
+    def assumptions(self) -> Assumptions:
+        yield different(zip(self.values)), "each value of an axis must be listed once"
+        yield self.rest is None or self.rest < len(self.values), "the rest is counted with one of the values"
+        if self.counted is not None:
+            yield self.counted and self.counted[-1] < len(self.values), "an axis needs one cell or more, each of a value"
+            yield all(before < place for before, place in pairwise(self.counted)), "the cells of an axis must be in order"
 
     @property
     def size(self) -> int:
@@ -51,18 +59,6 @@ class Axis:
         counted = range(len(self.values)) if self.counted is None else self.counted
         cells = dict(zip(counted, range(len(counted)), strict=True))
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
-
-    def check(self) -> None:
-        """Raise ValueError where the fields are not as described above."""
-        if type(self) is not Axis:
-            raise ValueError("blocks need a tuple of axes")
-        check_values(self.values)
-        check_rest(self.rest, len(self.values))
-        if self.counted is not None:
-            if type(self.counted) is not tuple or not self.counted:
-                raise ValueError("an axis needs one cell or more")
-            for before, place in pairwise((-1, *self.counted)):
-                whole(place, before + 1, len(self.values) - 1, "the place of a value")
 
 
 def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context) -> Filled:
@@ -96,6 +92,16 @@ class Blocks:
     noise: Noise
     line: bool = False
 
+    def assumptions(self) -> Assumptions:
+        """Raises ValueError where a block is invalid or does not fit the cells."""
+        yield are_axes(self.axes), "axes must be different columns of the view"
+        yield adds_one_number(self.summand), "the summand must be a count or a sum of one number per row"
+        parts = self.parts
+        yield all(part.scale <= WIDEST for part in parts), "the scale of noise is too large for 64 bits"
+        cells = [self._cells(part) for part in parts]
+        few = max(cells, default=0) <= LARGEST and sum(cells) <= MOST_READ and sum(part.rows for part in parts) <= MOST_ANSWERS
+        yield few, "the blocks have too many cells or answers"
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many values each axis of the blocks has."""
@@ -122,22 +128,9 @@ class Blocks:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proof does not hold."""
-        if type(self.axes) is not tuple or any(type(axis) is not Axis for axis in self.axes) or type(self.line) is not bool:
-            raise ValueError("blocks need a tuple of axes")
-        check_columns([axis.column for axis in self.axes])
-        check_summand(self.summand)
-        for axis in self.axes:
-            Axis.check(axis)
-        parts = self.parts
-        if any(not part.scale <= WIDEST for part in parts):
-            raise ValueError("the scale of noise is too large for 64 bits")
-        cells = [self._cells(part) for part in parts]
-        if max(cells, default=0) > LARGEST or sum(cells) > MOST_READ or sum(part.rows for part in parts) > MOST_ANSWERS:
-            raise ValueError("the blocks have too many cells or answers")
-        worst = sensitivity_of(parts, self.noise).value
         if certificate.below.public:
             return FREE
+        worst = sensitivity_of(self.parts, self.noise).value
         moved = certificate.l1
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
 

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.buckets import Numbered, height
-from dpsql.measurements.listed import check_columns, scale, whole
+from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.occupied_cells import Filled, numbered, read
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.integer import WIDEST, DiscreteGaussian, DiscreteLaplace, Noise, added
+from dpsql.noise.integer import Noise, added
 from dpsql.noise.tree import are_split, tree_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions, Positive, Scale
 
 BITS = 62  # of the number of a cell, over all axes together
 
@@ -37,7 +38,7 @@ class Tree:
 
     Cost of the counts. Leaves do not overlap, so an entity moves their counts by D in l1 and in l2 at most.
 
-    The proofs assume, and `cost` checks, that axes are different columns and a row's cell is a function of the row alone; that
+    The proofs assume that axes are different columns and a row's cell is a function of the row alone; that
     each box is split into halves, and cell numbers over all axes fit into 62 bits; and that the decay is an integer whose
     product with the number of levels fits into 64 bits, so that no depth causes an error or wraps around.
 
@@ -47,9 +48,16 @@ class Tree:
 
     view: Node
     axes: tuple[Numbered, ...]
-    scale: float
-    decay: int
+    scale: Scale
+    decay: Positive
     leaf: Noise
+
+    def assumptions(self) -> Assumptions:
+        yield self.axes and are_axes(self.axes), "a tree needs one axis or more, of different columns"
+        levels = max(height(axis.size) for axis in self.axes)
+        yield len(self.axes) * levels <= BITS, "there are too many cells to number them in 64 bits"
+        yield self.decay <= 2**BITS // (levels + 1), "the decay is too large for the number of levels"
+        yield self.decay >= self.scale * math.log(self.children), "an empty box must have less than one child on average"
 
     @property
     def children(self) -> int:
@@ -69,26 +77,10 @@ class Tree:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proofs does not hold."""
-        if type(self.axes) is not tuple or not self.axes:
-            raise ValueError("a tree needs a tuple of one axis or more")
-        for axis in self.axes:
-            Numbered.check(axis)
-        check_columns([axis.column for axis in self.axes])
-        levels = max(height(axis.size) for axis in self.axes)
-        if len(self.axes) * levels > BITS:
-            raise ValueError("there are too many cells to number them in 64 bits")
-        wide = scale(self.scale, WIDEST)
-        if type(self.leaf) not in (DiscreteLaplace, DiscreteGaussian):
-            raise ValueError("the noise of leaves must be Laplace or Gaussian")
-        scale(self.leaf.scale if type(self.leaf) is DiscreteLaplace else self.leaf.sigma, WIDEST)  # type: ignore[union-attr]
-        whole(self.decay, 1, 2**BITS // (levels + 1), "the decay")
-        if self.decay < wide * math.log(self.children):
-            raise ValueError("the decay is too small: an empty box must have less than one child on average")
         if certificate.below.public:
             return FREE
         moved = certificate.l1
-        return tree_cost(moved, wide, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
+        return tree_cost(moved, self.scale, self.decay) + self.leaf.cost(Sensitivity(l1=moved, l2=moved))
 
     def release(self, context: Context, certificate: Certificate) -> Leaves:
         """See `Tree`. Cells are ordered along a curve on which every box is an interval, so that its count is the difference of

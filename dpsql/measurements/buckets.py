@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.cached import cached_property
-from dpsql.measurements.listed import check_columns, check_rest, check_summand, check_values, scale, whole
+from dpsql.measurements.listed import adds_one_number
 from dpsql.measurements.reading.occupied_cells import numbered, read
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.integer import WIDEST
 from dpsql.noise.partition import cheapest_partition, partition_cost
+from dpsql.plan.cells import different
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.ranges import Assumptions, Natural, Range, Scale
 from dpsql.workload.factors import Exact
 
 OUTSIDE = -1
@@ -34,23 +36,14 @@ class Numbered:
 
     column: str
     values: tuple[Value, ...]
-    numbers: tuple[int, ...]
-    rest: int | None = None
+    numbers: tuple[Annotated[int, Range(least=OUTSIDE, most=2**62)], ...]
+    rest: Natural | None = None
 
-    def __post_init__(self) -> None:
-        self.check()
-
-    def check(self) -> None:
-        """Raise ValueError where the fields are not as described above: each value must be listed once, every number must be
-        that of a place, and there must not be more places than values."""
-        if type(self) is not Numbered or type(self.column) is not str or type(self.numbers) is not tuple:
-            raise ValueError("an axis needs a column, and a tuple with the number of each of its values")
-        check_values(self.values)
-        check_rest(self.rest, len(self.values))
-        for number in self.numbers:
-            whole(number, OUTSIDE, len(self.values) - 1, "the place of a value")
-        if len(self.values) != len(self.numbers) or self.size < 1:
-            raise ValueError("every value needs a number, and at least one value must be counted")
+    def assumptions(self) -> Assumptions:
+        yield different(zip(self.values)), "each value of an axis must be listed once"
+        yield self.rest is None or self.rest < len(self.values), "the rest is counted with one of the values"
+        yield len(self.values) == len(self.numbers), "every value needs a number"
+        yield 1 <= self.size <= len(self.values), "one value or more is counted, in no more places than there are values"
 
     @property
     def size(self) -> int:
@@ -73,7 +66,7 @@ class Partition:
     Cost: `noise.partition`, as an entity changes x by at most k l1 in l1, as in `Blocks`. When one x_j changes by 1, every sum of
     |x_j - t| over a block that contains j changes by at most 1, and so does their minimum, the deviation; others do not change.
 
-    The proof assumes, and `cost` checks, that a row's place is a function of the row alone, and each place is in one block of
+    The proof assumes that a row's place is a function of the row alone, and each place is in one block of
     each height; that all blocks of a height have the same log-prior, which is an integer, as rounding could make different
     totals equal; and that all noise has the same scale.
 
@@ -87,8 +80,12 @@ class Partition:
     view: Node
     axis: Numbered
     summand: Count | GridSum
-    scale: float
-    log_priors: tuple[int, ...]
+    scale: Scale
+    log_priors: tuple[Annotated[int, Range(least=-FARTHEST, most=FARTHEST)], ...]
+
+    def assumptions(self) -> Assumptions:
+        yield adds_one_number(self.summand), "the summand must be a count or a sum of one number per row"
+        yield len(self.log_priors) == height(self.axis.size) + 1, "the blocks of every height need a log-prior"
 
     @property
     def plan(self) -> GroupedSums:
@@ -105,18 +102,7 @@ class Partition:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proof does not hold."""
-        Numbered.check(self.axis)
-        check_columns([self.axis.column])
-        check_summand(self.summand)
-        wide = scale(self.scale, WIDEST)
-        if type(self.log_priors) is not tuple or len(self.log_priors) != height(self.axis.size) + 1:
-            raise ValueError("the blocks of every height need a log-prior")
-        for log_prior in self.log_priors:
-            whole(log_prior, -FARTHEST, FARTHEST, "a log-prior")
-        if certificate.below.public:
-            return FREE
-        return partition_cost(certificate.l1, wide)
+        return FREE if certificate.below.public else partition_cost(certificate.l1, self.scale)
 
     def release(self, context: Context, certificate: Certificate) -> Buckets:
         """See `Partition`: a noisy cost for every block, then the least total from the finest blocks up."""

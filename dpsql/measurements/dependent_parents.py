@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.listed import whole
-from dpsql.measurements.marginal_tables import check_axes, check_numbers, check_places, marginal_tables
+from dpsql.measurements.listed import are_axes
+from dpsql.measurements.marginal_tables import Places, are_places, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.choice import MOST_SCORE, choice_cost, likely_best
-from dpsql.noise.integer import check_scale
+from dpsql.noise.choice import MOST_SCORE, WholeScore, choice_cost, likely_best
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions, Range, Scale
 from dpsql.workload.factors import Exact
 
 MOST_KINKS = 10**5
@@ -49,11 +49,11 @@ class ProductDistance:
     3 / n + 2 / n^2, for neighbours of one known size n.
     """
 
-    grain: int
+    grain: Annotated[int, Range(least=1, most=MOST_SCORE)]
 
     def apart(self) -> int:
-        """The length of the range within which a row moves every score. Raises ValueError where the grain is not valid."""
-        return 4 * whole(self.grain, 1, MOST_SCORE, "the grain of scores")
+        """The length of the range within which a row moves every score."""
+        return 4 * self.grain
 
     def of(self, counts: Exact) -> int:
         """The score of a matrix with a row for each value of the child, and a column for each combination of its parents."""
@@ -87,13 +87,14 @@ class ConvexInformation:
     for neighbours of one known size.
     """
 
-    kinks: tuple[int, ...]
+    kinks: tuple[Annotated[int, Range(least=0, most=MOST_SCORE)], ...]
+
+    def assumptions(self) -> Assumptions:
+        yield 1 <= len(self.kinks) <= MOST_KINKS, f"a convex function has 1 to {MOST_KINKS} kinks"
+        yield all(before <= later for before, later in pairwise(self.kinks)), "kinks must be in order"
 
     def apart(self) -> int:
-        """The length of the range within which a row moves every score. Raises ValueError where the kinks are not valid."""
-        check_numbers(self.kinks, 0)
-        if not 1 <= len(self.kinks) <= MOST_KINKS or any(later < before for before, later in pairwise(self.kinks)):
-            raise ValueError(f"a convex function has 1 to {MOST_KINKS} kinks, in order")
+        """The length of the range within which a row moves every score."""
         return len(self.kinks)
 
     def of(self, counts: Exact) -> int:
@@ -137,10 +138,16 @@ class DependentParents:
 
     view: Node
     axes: tuple[Axis, ...]
-    candidates: tuple[tuple[int, ...], ...]
+    candidates: tuple[Places, ...]
     score: Score
-    offsets: tuple[int, ...]
-    scale: float
+    offsets: tuple[WholeScore, ...]
+    scale: Scale
+
+    def assumptions(self) -> Assumptions:
+        yield are_axes(self.axes), "axes must be different columns of the view"
+        yield len(self.candidates) == len(self.offsets) > 0, "every candidate needs an offset"
+        for places in self.candidates:
+            yield places and are_places(places, self.axes), "a candidate is a child and its parents: different axes"
 
     @property
     def plan(self) -> GroupedSums:
@@ -152,20 +159,7 @@ class DependentParents:
         return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proof does not hold."""
-        check_axes(self.axes)
-        check_scale(self.scale)
-        check_numbers(self.offsets, -MOST_SCORE)
-        if type(self.candidates) is not tuple or not self.candidates or len(self.candidates) != len(self.offsets):
-            raise ValueError("a choice needs a tuple of candidates, each with an offset")
-        for places in self.candidates:
-            check_places(places, self.axes)
-            if not places:
-                raise ValueError("a candidate has a child")
-        if type(self.score) not in (ProductDistance, ConvexInformation):
-            raise ValueError("the score of a candidate is a known one")
-        apart = self.score.apart()
-        return FREE if certificate.below.public else choice_cost(apart * certificate.l1, self.scale, flip=False)
+        return FREE if certificate.below.public else choice_cost(self.score.apart() * certificate.l1, self.scale, flip=False)
 
     def release(self, context: Context, certificate: Certificate) -> ChosenParents:
         """Draw a candidate; see `DependentParents` for the score and its proof."""

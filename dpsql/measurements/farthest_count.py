@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
+from typing import Annotated
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.block_sums import LARGEST, Axis
-from dpsql.measurements.listed import whole
-from dpsql.measurements.marginal_tables import MarginalTables, check_candidates, marginal_tables
+from dpsql.measurements.marginal_tables import MarginalTables, Places, are_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.choice import MOST_SCORE, choice_cost, exponential
-from dpsql.noise.integer import check_scale
+from dpsql.noise.choice import BLOCK_ROUNDING, MOST_SCORE, WholeScore, choice_cost, exponential
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions, Range, Scale
 from dpsql.workload.factors import Exact
 
 MOST_DRAWS = 1000
-CHOICE_ROUNDING = Fraction(1, 2**37)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +47,8 @@ class FarthestCount:
     `noise.choice` needs, and do so where a count moves by k: one sign would halve that, both do not. Distances from the best
     score are cut off at a public number C: max(s, best - C) moves by no more than the scores do, as the best score does not
     either, and subtracting the best score from all of them does not change the draw. What is left is small enough for floats to
-    hold it exactly. Blocks of candidates are drawn before the candidates in them (`noise.choice.exponential`): the weight of
-    each is off by a factor within exp(±2^-39), so each probability by one within exp(±2^-38), on both neighbours, which is less
-    than `CHOICE_ROUNDING` in all. The draws are independent given the rows, so their costs add up.
+    hold it exactly. Blocks of candidates are drawn before the candidates in them, which adds `BLOCK_ROUNDING`
+    (`noise.choice.exponential`). The draws are independent given the rows, so their costs add up.
 
     The cells that have rows are read once per statement, as by `FarthestMarginal`.
 
@@ -61,11 +58,15 @@ class FarthestCount:
 
     view: Node
     axes: tuple[Axis, ...]
-    marginals: tuple[tuple[int, ...], ...]
-    expected: tuple[tuple[int, ...], ...]
-    scale: float
-    multiplier: int = 1
-    draws: int = 1
+    marginals: tuple[Places, ...]
+    expected: tuple[tuple[WholeScore, ...], ...]
+    scale: Scale
+    multiplier: Annotated[int, Range(least=1, most=MOST_SCORE)] = 1
+    draws: Annotated[int, Range(least=1, most=MOST_DRAWS)] = 1
+
+    def assumptions(self) -> Assumptions:
+        yield from are_candidates(self.axes, self.marginals, self.expected)
+        yield sum(map(len, self.expected)) <= LARGEST, f"a choice is among at most {LARGEST} cells"
 
     @property
     def plan(self) -> GroupedSums:
@@ -77,16 +78,9 @@ class FarthestCount:
         return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proof does not hold."""
-        check_candidates(self.axes, self.marginals, self.expected)
-        check_scale(self.scale)
-        whole(self.multiplier, 1, MOST_SCORE, "the multiplier of counts")
-        whole(self.draws, 1, MOST_DRAWS, "the number of draws")
-        if sum(map(len, self.expected)) > LARGEST:
-            raise ValueError(f"a choice is among at most {LARGEST} cells")
         if certificate.below.public:
             return FREE
-        each = choice_cost(2 * self.multiplier * certificate.l1, self.scale, flip=False, rounding=CHOICE_ROUNDING)
+        each = choice_cost(2 * self.multiplier * certificate.l1, self.scale, flip=False, rounding=BLOCK_ROUNDING)
         return sum([each] * self.draws, FREE)
 
     def release(self, context: Context, certificate: Certificate) -> FarthestCounts:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.listed import whole
-from dpsql.measurements.marginal_tables import check_candidates, check_numbers, marginal_tables
+from dpsql.measurements.marginal_tables import Places, are_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.choice import MOST_SCORE, choice_cost, likely_best
-from dpsql.noise.integer import check_scale
+from dpsql.noise.choice import MOST_SCORE, WholeScore, choice_cost, likely_best
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions, Range, Scale
 from dpsql.workload.factors import Exact
 
 
@@ -48,12 +48,17 @@ class FarthestMarginal:
 
     view: Node
     axes: tuple[Axis, ...]
-    marginals: tuple[tuple[int, ...], ...]
-    expected: tuple[tuple[int, ...], ...]
-    weights: tuple[int, ...]
-    penalties: tuple[int, ...]
-    scale: float
-    grain: int = 1
+    marginals: tuple[Places, ...]
+    expected: tuple[tuple[WholeScore, ...], ...]
+    weights: tuple[WholeScore, ...]
+    penalties: tuple[WholeScore, ...]
+    scale: Scale
+    grain: Annotated[int, Range(least=1, most=MOST_SCORE)] = 1
+
+    def assumptions(self) -> Assumptions:
+        yield from are_candidates(self.axes, self.marginals, self.expected)
+        yield 0 not in self.weights, "a candidate without a weight has no score"
+        yield len(self.marginals) == len(self.weights) == len(self.penalties), "every candidate needs a weight and a penalty"
 
     @property
     def plan(self) -> GroupedSums:
@@ -65,16 +70,6 @@ class FarthestMarginal:
         return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proof does not hold."""
-        check_candidates(self.axes, self.marginals, self.expected)
-        check_scale(self.scale)
-        whole(self.grain, 1, MOST_SCORE, "the grain of scores")
-        for numbers in (self.weights, self.penalties):
-            check_numbers(numbers, -MOST_SCORE)
-        if 0 in self.weights:
-            raise ValueError("a candidate without a weight has no score")
-        if not len(self.marginals) == len(self.weights) == len(self.penalties):
-            raise ValueError("every candidate needs expected counts, a weight and a penalty")
         if certificate.below.public:
             return FREE
         return choice_cost(2 * self.grain * certificate.l1 * max(map(abs, self.weights)), self.scale, flip=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import sets
-from dpsql.measurements.several.levels import are_bounded, times
-from dpsql.noise.integer import Noise, check_noise, drawn
-from dpsql.plan.cells import Cells, cell_of
+from dpsql.measurements.several.levels import Level, are_bounded, times
+from dpsql.noise.integer import Noise, drawn
+from dpsql.plan.cells import Cells, are_cells, cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.nodes import Expr, conjuncts
 from dpsql.plan.node import Summary
@@ -25,9 +25,12 @@ from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.rules.disjoint import Known, disjoint, known
+from dpsql.ranges import Assumptions, Natural, Word
 
 NEVER = 2**50  # a distance that cannot be reached: more entities than exist
 LISTED = 2**9  # of the largest values of a sum: at any useful price, a greater distance leaves no doubt about the answer
+DIFFERENT_CELLS = "cells must be different, each with a value for every key"
+BOTH_ENDS = "no number may violate both ends of an interval"
 FARTHEST_END = SATURATION // 2  # of intervals for listed values, so that no end is near the point where totals are cut off
 
 
@@ -36,9 +39,9 @@ class Form:
     """One end of an interval, which the answer of cell g respects where `sign` * (total of summand `at`) + `constants[g]` is
     1 or more."""
 
-    at: int
-    sign: int
-    constants: tuple[int, ...]
+    at: Natural
+    sign: Literal[1, -1]
+    constants: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,22 @@ class Within:
     cells: Cells
     forms: tuple[Form, ...]
     exact: bool = False
+
+    def assumptions(self) -> Assumptions:
+        parts, cells = self.plan.summands, len(self.cells)
+        yield cells and are_cells(self.cells, self.plan.keys), DIFFERENT_CELLS
+        yield {*map(type, parts)} <= {Count, GridSum}, "forms must be of counts or of sums of one number per row"
+        yield self.forms, "a test has one form or more"
+        fit = all(form.at < len(parts) and len(form.constants) == cells for form in self.forms)
+        yield fit, "a form needs a summand, and a constant for each cell"
+        if self.exact:
+            low, high = self.forms if len(self.forms) == 2 else (self.forms[0],) * 2
+            low, high = (low, high) if low.sign == 1 else (high, low)
+            ends = (low.sign, high.sign, low.at) == (1, -1, high.at) and type(parts[low.at]) is GridSum and not self.plan.keys
+            yield ends, "an exact test is of the two ends of one sum without groups"
+            (below,), (above,) = low.constants, high.constants
+            yield 1 - below <= above, BOTH_ENDS
+            yield max(abs(below), abs(above)) <= FARTHEST_END, "an end of the interval is too large"
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -99,48 +118,6 @@ class Within:
         far = max(plain, min(LISTED, fewest(need, come, values(leave))))
         return far if inside else 1 - far
 
-    def check(self, certificate: Certificate) -> None:
-        """Raises ValueError where a row might move a side by more than 1."""
-        _check_cells(self.cells, self.plan.keys, certificate)
-        if not all(type(part) in (Count, GridSum) for part in self.plan.summands):
-            raise ValueError("forms must be of counts or of sums of one number per row")
-        if not self.forms or not all(_is_form(form, len(self.plan.summands), len(self.cells)) for form in self.forms):
-            raise ValueError("a form needs a summand, a sign, and a whole number for each cell")
-        if self.exact:
-            self._check_exact()
-
-    def _check_exact(self) -> None:
-        """Raises ValueError where the slacks of two ends would not yield their minimum; see `sides`."""
-        if self.plan.keys or len(self.forms) != 2:
-            raise ValueError("an exact test is of the two ends of one sum without groups")
-        low, high = sorted(self.forms, key=lambda form: -form.sign)
-        if (low.sign, high.sign, low.at) != (1, -1, high.at) or type(self.plan.summands[low.at]) is not GridSum:
-            raise ValueError("an exact test is of the two ends of one sum without groups")
-        (below,), (above,) = low.constants, high.constants
-        _check_interval(1 - below, above - 1)
-        if max(abs(below), abs(above)) > FARTHEST_END:
-            raise ValueError("an end of the interval is too large")
-
-
-def _is_form(form: Form, summands: int, cells: int) -> bool:
-    numbers = (form.at, form.sign, *form.constants)
-    return (all(type(number) is int for number in numbers) and 0 <= form.at < summands and form.sign in (1, -1)
-            and len(form.constants) == cells)
-
-
-def _check_cells(cells: Cells, keys: Sequence[str], certificate: Certificate) -> None:
-    """Raises ValueError where a row might be in several cells, or there is no bound on the rows that an entity changes."""
-    if certificate.below.rows is None:
-        raise ValueError("the number of rows that an entity changes is not bounded")
-    if not cells or len({cell_of(cell) for cell in cells}) != len(cells) or any(len(cell) != len(keys) for cell in cells):
-        raise ValueError("cells must be different, each with a value for every key")
-
-
-def _check_interval(first: int, last: int) -> None:
-    """Raises ValueError where a number could violate both ends."""
-    if type(first) is not int or type(last) is not int or first > last + 1:
-        raise ValueError("the ends of an interval must be whole numbers, and no number may violate both")
-
 
 def fewest(need: int, come: int, leave: Iterable[int]) -> int:
     """The fewest amounts that add up to `need`: `come` any number of times, and each of the decreasing `leave` once."""
@@ -163,8 +140,13 @@ class DistinctWithin:
 
     plan: Multiplicities
     cells: Cells
-    first: tuple[int, ...]
-    last: tuple[int, ...]
+    first: tuple[Word, ...]
+    last: tuple[Word, ...]
+
+    def assumptions(self) -> Assumptions:
+        yield self.cells and are_cells(self.cells, self.plan.keys), DIFFERENT_CELLS
+        yield len(self.first) == len(self.last) == len(self.cells), "every cell needs an interval"
+        yield all(first <= last + 1 for first, last in zip(self.first, self.last, strict=True)), BOTH_ENDS
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -181,14 +163,6 @@ class DistinctWithin:
             high.append(left if left >= 1 else 1 - scarcest(found, 1 - left))
         return low, high
 
-    def check(self, certificate: Certificate) -> None:
-        """Raises ValueError where a row may move a side by more than 1."""
-        _check_cells(self.cells, self.plan.keys, certificate)
-        if not len(self.first) == len(self.last) == len(self.cells):
-            raise ValueError("every cell needs an interval")
-        for first, last in zip(self.first, self.last, strict=True):
-            _check_interval(first, last)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionWithin:
@@ -200,9 +174,13 @@ class ExtensionWithin:
     """
 
     plan: OwnerSets
-    level: int
-    first: int
-    last: int
+    level: Level
+    first: Word
+    last: Word
+
+    def assumptions(self) -> Assumptions:
+        yield not self.plan.signed and self.plan.cell is None, "an extension is tested without groups or negative values"
+        yield self.first <= self.last + 1, BOTH_ENDS
 
     @property
     def ways(self) -> tuple[int, ...]:
@@ -212,15 +190,6 @@ class ExtensionWithin:
         """The slacks of both ends, in entities, from the extension of the sum."""
         moved = lipschitz_constant(self.level, self.plan.width)
         return ([-(-(held - self.first + 1) // moved)], [-(-(self.last - held + 1) // moved)])
-
-    def check(self, certificate: Certificate) -> None:
-        """Raises ValueError where an entity might move a side by more than 1."""
-        if type(self.level) is not int or type(self.plan.summand) not in (Count, GridSum):
-            raise ValueError("an extension needs a whole number as its level, and one count or sum")
-        are_bounded(self.plan, (self.level,), 1, certificate)
-        if self.plan.signed or self.plan.cell is not None:
-            raise ValueError("the test of an extension is of one sum without groups or negative values")
-        _check_interval(self.first, self.last)
 
 
 def scarcest(counts: Mapping[int, int], many: int) -> int:
@@ -272,13 +241,15 @@ class NoisyFlipDistance:
     noise: Noise
     together: bool = False
 
+    def assumptions(self) -> Assumptions:
+        yield self.tests, "a slack needs a test"
+
     @property
     def plans(self) -> tuple[Summary, ...]:
         return tuple(test.plan for test in self.tests)
 
     def cost(self, *certificates: Certificate) -> Cost:
         check_slacks(self.tests, certificates)
-        check_noise(self.noise)
         many = touched(self.tests, certificates)
         if many == 0:
             return FREE
@@ -350,19 +321,14 @@ def _never_together(first: Sequence[Known], second: Sequence[Known]) -> bool:
 def moved(test: Test, certificate: Certificate) -> int:
     """The largest number of rows that an entity changes, by which a slack in rows is divided; 1 for the slack of an extension,
     which is in entities already."""
-    if isinstance(test, ExtensionWithin):
-        return 1
-    if certificate.below.rows is None:
-        raise ValueError("the number of rows that an entity changes is not bounded")
-    return certificate.below.rows
+    return 1 if isinstance(test, ExtensionWithin) else certificate.rows
 
 
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
-    """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of a test."""
-    if not tests or any(type(test) not in (Within, DistinctWithin, ExtensionWithin) for test in tests):
-        raise ValueError("a slack needs a test of a known kind")
+    """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of an extension."""
     for test, certificate in zip(tests, certificates, strict=True):
-        test.check(certificate)
+        if isinstance(test, ExtensionWithin):
+            are_bounded(test.plan, certificate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

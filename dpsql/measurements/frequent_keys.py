@@ -10,6 +10,8 @@ from dpsql.noise.key_selection import KeyRule, shown
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +26,13 @@ class Keys(OfOnePlan):
     plan: GroupedSums
     rule: KeyRule
 
+    def assumptions(self) -> Assumptions:
+        yield [type(part) for part in self.plan.summands] == [Count], "keys need one count"
+
     def cost(self, certificate: Certificate) -> Cost:
-        rows = certificate.below.rows
-        if rows == 0:
+        if certificate.below.public:
             return FREE
-        if rows is None or certificate.summands[0].l1 != rows:
-            raise ValueError("keys must be counted by rows, and an entity's rows must be limited")
+        rows = certificate.rows
         return self.rule.cost(rows) if certificate.disjoint_cells else self.rule.cost_of_moves(rows)
 
     def release(self, context: Context, certificate: Certificate) -> FrequentKeys:

@@ -8,9 +8,12 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import Noise, added
-from dpsql.plan.cells import Cells
+from dpsql.plan.cells import Cells, are_cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.ranges import Assumptions
+
+MOST_ANSWERS = 10**7  # of one measurement: each is a number of Python, with noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,11 @@ class NoisySums(OfOnePlan):
     plan: GroupedSums
     cells: Cells
     noises: tuple[Noise, ...]
+
+    def assumptions(self) -> Assumptions:
+        yield are_cells(self.cells, self.plan.keys), "cells must be different, each with a value for every key"
+        yield len(self.noises) == len(self.plan.summands), "every summand needs noise"
+        yield len(self.cells) * sum(part.components for part in self.plan.summands) <= MOST_ANSWERS, "there are too many sums"
 
     def cost(self, certificate: Certificate) -> Cost:
         total = FREE

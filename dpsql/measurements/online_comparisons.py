@@ -10,21 +10,23 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.block_sums import LARGEST, Axis, occupied
-from dpsql.measurements.listed import check_columns, whole
+from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.choice import MOST_SCORE, one_sided
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, check_noise, check_scale, drawn, spread_of
+from dpsql.noise.choice import WholeScore, one_sided
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, drawn, spread_of
 from dpsql.noise.source import Source
 from dpsql.noise.sparse_vector import sparse_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions, Range, Scale
 
 MOST_UPDATES = 10**5
 SIDES = (1, -1)  # a count is far above what is expected, or far below
@@ -57,9 +59,9 @@ class Opening:
     """
 
     view: Node
-    updates: int
-    scale_limit: float
-    scale_query: float
+    updates: Annotated[int, Range(least=1, most=MOST_UPDATES)]
+    scale_limit: Scale
+    scale_query: Scale
     noise: Noise
 
     @property
@@ -72,11 +74,6 @@ class Opening:
         return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
-        """Raises ValueError where an assumption of the proof does not hold."""
-        whole(self.updates, 1, MOST_UPDATES, "the number of updates")
-        check_scale(self.scale_limit)
-        check_scale(self.scale_query)
-        check_noise(self.noise)
         moved = certificate.l1
         if moved == 0:
             return FREE
@@ -159,10 +156,15 @@ class Comparisons:
 
     view: Node
     axes: tuple[Axis, ...]
-    groups: tuple[int, ...]
-    expected: tuple[int, ...]
-    limit: int
+    groups: tuple[Annotated[int, Range(least=-1, most=2**62)], ...]
+    expected: tuple[WholeScore, ...]
+    limit: WholeScore
     about: str = ""
+
+    def assumptions(self) -> Assumptions:
+        yield are_axes(self.axes), "axes must be different columns of the view"
+        yield len(self.groups) == math.prod(axis.size for axis in self.axes) <= LARGEST, "each cell needs a group"
+        yield self.expected and max(self.groups, default=-1) < len(self.expected), "each group needs an expected count"
 
     @property
     def plan(self) -> GroupedSums:
@@ -170,18 +172,7 @@ class Comparisons:
         return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
     def check(self, certificate: Certificate, opened: Opened) -> None:
-        """Raises ValueError where an assumption of the proof, or of what was paid for, does not hold."""
-        if any(type(given) is not tuple for given in (self.axes, self.groups, self.expected)) or type(self.about) is not str:
-            raise ValueError("comparisons need tuples of axes, groups and expected counts, and a text")
-        for axis in self.axes:
-            Axis.check(axis)
-        check_columns([axis.column for axis in self.axes])
-        if not len(self.groups) == math.prod(axis.size for axis in self.axes) <= LARGEST or not self.expected:
-            raise ValueError(f"each cell needs a group, and there are {LARGEST} cells at most")
-        for group in self.groups:
-            whole(group, -1, len(self.expected) - 1, "a group")
-        for count in (*self.expected, self.limit):
-            whole(count, -MOST_SCORE, MOST_SCORE, "an expected count or a limit")
+        """Raises ValueError where these counts are not those that were paid for."""
         if certificate.l1 > opened.moved or (opened.adds and not certificate.below.owners):
             raise ValueError("these counts move farther than those that were paid for")
 

@@ -6,26 +6,29 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.reading.sorted_values import Integers, Ranked, read
-from dpsql.noise.choice import choice_cost, exponential
-from dpsql.noise.integer import check_scale
-from dpsql.plan.cells import Cells
+from dpsql.noise.choice import BLOCK_ROUNDING, choice_cost, exponential
+from dpsql.plan.cells import Cells, are_cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.ranges import Assumptions, Positive, Range, Scale, Word
 from dpsql.stopping import each
+
+MOST_FLIPPED = 2**17  # values of a segment that permute-and-flip tries one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
 
-    fraction: Fraction
-    offset: int = 0
+    fraction: Annotated[Fraction, Range(least=0, most=1)]
+    offset: Word = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +38,17 @@ class Segment:
     below, above  the penalty for each row too many below a value, and for each row too many above it
     """
 
-    low: int
-    high: int
+    low: Word
+    high: Word
     target: Target
-    below: int = 1
-    above: int = 1
+    below: Positive = 1
+    above: Positive = 1
+
+    def assumptions(self) -> Assumptions:
+        yield 0 <= self.high - self.low < 2**62, "the ends of a segment must be in order"
 
 
-ROUNDING = Fraction(1, 2**40)
+ROUNDING = Fraction(1, 2**40) + BLOCK_ROUNDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,38 +66,34 @@ class Select(OfOnePlan):
     sum is 2 max(p, 1 - p). An entity that changes j values of a segment changes the difference by at most j times that. Segments
     are disjoint, so an entity's k rows are distributed over segments, and the losses add up to at most the loss of k rows in the
     segment where it is largest: epsilon = k b (max(y (1 - p), z p) + max(y p, z (1 - p))) / scale (`noise.choice`). A draw by
-    intervals weighs each interval by exp(ln(width)), rounded: each weight is off by a factor within exp(±2^-43), which adds less
-    than `ROUNDING` to the loss of each draw that an entity affects, and it affects k draws at most.
+    intervals weighs each interval by exp(ln(width)), rounded: each weight is off by a factor within exp(±2^-43). Where there are
+    many intervals, which depends on the rows, blocks of them are drawn first, whose weights are rounded too (`BLOCK_ROUNDING`).
+    Together that adds less than `ROUNDING` to the loss of each draw that an entity affects, and it affects k draws at most.
     """
 
     plan: Ranks
     cells: Cells
     segments: tuple[tuple[Segment, ...], ...]
-    scale: float
+    scale: Scale
     flip: bool = False
 
-    def cost(self, certificate: Certificate) -> Cost:
-        rows = certificate.below.rows
-        if rows is None:
-            raise ValueError("the number of rows that an entity changes is not bounded")
-        if len(self.segments) != len(self.cells) or not any(self.segments):
-            raise ValueError("segments are listed for every cell")
-        check_scale(self.scale)
+    def assumptions(self) -> Assumptions:
+        yield are_cells(self.cells, self.plan.keys), "cells must be different, each with a value for every key"
+        yield len(self.segments) == len(self.cells) and any(self.segments), "segments are listed for every cell"
         for segments in self.segments:
             ordered = sorted(segments, key=lambda segment: segment.low)
-            if any(a.high >= b.low for a, b in pairwise(ordered)) or any(s.low > s.high for s in ordered):
-                raise ValueError("segments of a cell overlap, or are empty")
-            if any(min(s.below, s.above) < 1 for s in ordered):
-                raise ValueError("the penalties of a segment must be 1 or more")
-        if rows == 0:
+            yield all(a.high < b.low for a, b in pairwise(ordered)), "segments of a cell overlap"
+            yield not self.flip or all(part.high - part.low < MOST_FLIPPED for part in segments), "there are too many values"
+
+    def cost(self, certificate: Certificate) -> Cost:
+        if certificate.below.public:
             return FREE
+        rows = certificate.rows
         worst = max(apart(each.target, each.below, each.above) for segments in self.segments for each in segments)
         return choice_cost(rows * worst, self.scale, flip=self.flip, rounding=rows * ROUNDING)
 
     def release(self, context: Context, certificate: Certificate) -> Selected:
         """Choose a value in each segment of each cell; see `Select` for the score and its proof."""
-        if len(self.segments) != len(self.cells):
-            raise ValueError("segments are listed for every cell")
         ranked = read(self.plan, self.cells, context)
         choose = flipped if self.flip else drawn
         return Selected(values=tuple(
@@ -110,9 +112,6 @@ class Selected:
     """For each cell the chosen grid value of each segment."""
 
     values: tuple[tuple[int, ...], ...]
-
-
-MOST_FLIPPED = 2**17
 
 
 def distances(below: Integers, above: Integers, rows: int, segment: Segment) -> Integers:
@@ -203,8 +202,6 @@ def near(values: Ranked, segment: Segment, cap: int) -> tuple[int, int]:
 
 def flipped(values: Ranked, segment: Segment, scale: float, context: Context) -> int:
     """One draw of permute-and-flip, over every value of the segment."""
-    if segment.high - segment.low >= MOST_FLIPPED:
-        raise ValueError("too many values for permute-and-flip")
     every = np.arange(segment.low, segment.high + 1)
     upto = values.upto - values.upto[0]
     below = upto[np.searchsorted(values.values, every, side="left")]

@@ -14,9 +14,10 @@ from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.measurements.select import Target
 from dpsql.noise.smooth import laplace, laplace_beta, told_size
-from dpsql.plan.cells import Cells
+from dpsql.plan.cells import Cells, are_cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.ranges import Assumptions, Delta, Epsilon
 from dpsql.stopping import each
 
 
@@ -36,26 +37,25 @@ class Smooth(OfOnePlan):
     plan: Ranks
     cells: Cells
     target: Target
-    epsilon: Fraction
-    delta: Fraction
-    epsilon_size: Fraction
+    epsilon: Epsilon
+    delta: Delta
+    epsilon_size: Epsilon
+
+    def assumptions(self) -> Assumptions:
+        yield are_cells(self.cells, self.plan.keys), "cells must be different, each with a value for every key"
+        yield self.beta > 0, "epsilon is too small for a smooth bound"
 
     def cost(self, certificate: Certificate) -> Cost:
-        rows = certificate.below.rows
-        if rows is None:
-            raise ValueError("the number of rows that an entity changes is not bounded")
-        if not (self.epsilon > 0 and self.epsilon_size > 0 and 0 < self.delta < 1):
-            raise ValueError("both epsilons of a smooth quantile must be above zero, and delta between 0 and 1")
-        if rows > 1 and len(self.cells) > 1:
+        if certificate.below.public:
+            return FREE
+        if certificate.rows > 1 and len(self.cells) > 1:
             raise ValueError("smooth sensitivity over several cells allows an entity only one row")
-        return FREE if rows == 0 else pure(self.epsilon + self.epsilon_size, self.delta)
+        return pure(self.epsilon + self.epsilon_size, self.delta)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:
         """The noisy quantile of every cell."""
         values, sizes = [], []
         top = ((self.plan.grid.most + 1) << self.plan.ties) - 1
-        if self.beta <= 0:
-            raise ValueError("epsilon is too small for a smooth bound")
         for ranked in each(read(self.plan, self.cells, context)):
             middle, spread = quantile_index(ranked.total, self.target.fraction), expand(ranked)
             sensitivity = smooth_sensitivity(spread, middle, top, certificate.rows, self.beta)

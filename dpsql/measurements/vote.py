@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.noise.integer import check_scale
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
+from dpsql.ranges import Assumptions, Range, Scale
 
 VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
 MOST_VOTES = 2**31  # the largest score, so that floats hold its multiples
@@ -29,11 +30,16 @@ class Vote(OfOnePlan):
     """
 
     plan: GroupedSums
-    low: Fraction
-    high: Fraction
-    most: Fraction
-    scale: float
+    low: Annotated[Fraction, Range()]
+    high: Annotated[Fraction, Range()]
+    most: Annotated[Fraction, Range(least=0, most=MOST_VOTES)]
+    scale: Scale
     blunt: bool = False
+
+    def assumptions(self) -> Assumptions:
+        counted = [type(part) for part in self.plan.summands] == [Count] and not self.plan.keys
+        yield counted, "a vote needs one count without groups"
+        yield self.low <= self.high, "the ends of an interval must be in order"
 
     def score(self, count: int, rows: int) -> int:
         """v / rows in units of 1 / VOTE_GRAIN, rounded down."""
@@ -42,14 +48,7 @@ class Vote(OfOnePlan):
         return int(held * VOTE_GRAIN // rows)
 
     def cost(self, certificate: Certificate) -> Cost:
-        if certificate.below.rows is None or [type(part) for part in self.plan.summands] != [Count] or self.plan.keys:
-            raise ValueError("a vote needs one count without groups, and a bound on the rows that an entity changes")
-        if any(type(number) is not Fraction for number in (self.low, self.high, self.most)) or not 0 <= self.most <= MOST_VOTES:
-            raise ValueError("a vote needs fractions as ends and limit, the limit neither negative nor too large for floats")
-        check_scale(self.scale)
-        if certificate.below.rows == 0:
-            return FREE
-        return pure(1 / Fraction(self.scale))
+        return FREE if certificate.below.public else pure(1 / Fraction(self.scale))
 
     def release(self, context: Context, certificate: Certificate) -> Voted:
         """A yes with the log-odds given in `Vote`."""

@@ -16,16 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost, pure
 from dpsql.noise.source import Source
+from dpsql.ranges import Range
 
 MOST_SCORE = 2**52  # larger than any score that can be drawn
+WholeScore: TypeAlias = Annotated[int, Range(least=-MOST_SCORE, most=MOST_SCORE)]
 ONE_STEP = 2**10
+BLOCK_ROUNDING = Fraction(1, 2**37)  # what drawing blocks before their candidates adds to the loss, at most; see `exponential`
 
 
 def choice_cost(apart: int, scale: float, *, flip: bool, rounding: Fraction = Fraction(0)) -> Cost:
@@ -53,7 +56,8 @@ def exponential(scores: NDArray[np.float64], scale: float, source: Source) -> in
 
     With many candidates, first a block is drawn, by the total weight of its candidates, then a candidate from the block: the
     product of the two probabilities is the required one, up to the rounding of the block's weight. That weight is a sum of at
-    most 2^13 positive terms, each with a relative error below 2^-46, so its own is below 2^-40.
+    most 2^13 positive terms, each with a relative error below 2^-46, so its own is below 2^-40. So each probability is off by a
+    factor within exp(±2^-39) or so, on both neighbours: less than `BLOCK_ROUNDING` in all.
     """
     if len(scores) <= ONE_STEP:
         return source.exponential(scores.tolist(), scale)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.noise.source import Source
 from dpsql.plan.certificate import Sensitivity
+from dpsql.ranges import Scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class DiscreteLaplace:
     probabilities is at most exp(D / scale), coordinate by coordinate).
     """
 
-    scale: float
+    scale: Scale
 
     def cost(self, sensitivity: Sensitivity) -> Cost:
         if sensitivity.l1 is None:
@@ -41,7 +42,7 @@ class DiscreteGaussian:
     Cost: integer vectors at l2 distance D give rho = D^2 / (2 sigma^2) of zCDP (Canonne, Kamath and Steinke 2020, Theorem 14).
     """
 
-    sigma: float
+    sigma: Scale
 
     def cost(self, sensitivity: Sensitivity) -> Cost:
         if sensitivity.l2 == 0:
@@ -54,21 +55,6 @@ class DiscreteGaussian:
 
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
-WIDEST = 2.0**55  # the largest scale of noise drawn by itself: at this scale it overflows 64 bits with probability below 1e-100
-
-
-def check_scale(scale: object) -> None:
-    """Raises ValueError where the cost does not cover noise of this scale drawn by itself: the scale must be positive, and
-    such that the noise fits into 64 bits."""
-    if type(scale) not in (int, float) or not 0 < scale <= WIDEST:  # type: ignore[operator]
-        raise ValueError("the scale of noise must be above 0 and fit into 64 bits")
-
-
-def check_noise(noise: Noise) -> None:
-    """Raises ValueError where the cost does not cover this noise drawn by itself."""
-    if type(noise) not in (DiscreteLaplace, DiscreteGaussian):
-        raise ValueError("the noise must be discrete Laplace or discrete Gaussian")
-    check_scale(spread_of(noise))
 
 
 def spread_of(noise: Noise) -> float:

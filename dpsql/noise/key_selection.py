@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.noise.integer import check_scale
 from dpsql.noise.source import Source
+from dpsql.ranges import Delta, Epsilon, Scale, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,8 @@ class TruncatedGeometric:
     truncated symmetric geometric distribution, by which counts come with the keys).
     """
 
-    epsilon: Fraction
-    delta: Fraction
-
-    def __post_init__(self) -> None:
-        check_scale(self.scale)
-        if not float(self.delta) > 0:
-            raise ValueError("keys are selected with a delta")
+    epsilon: Epsilon
+    delta: Delta
 
     @property
     def scale(self) -> float:
@@ -80,11 +75,8 @@ class GaussianThreshold:
     and Steinke 2020, Proposition 25); over c keys that is delta <= c times that.
     """
 
-    sigma: float
-    threshold: int
-
-    def __post_init__(self) -> None:
-        check_scale(self.sigma)
+    sigma: Scale
+    threshold: Word
 
     def cost(self, keys: int) -> Cost:
         tail = max(0.5 * math.erfc((self.threshold - 2) / (self.sigma * math.sqrt(2))), LEAST_TAIL)

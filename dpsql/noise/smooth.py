@@ -21,9 +21,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
 from dpsql.accounting.cost import Cost, pure
 from dpsql.noise.source import Source
+from dpsql.ranges import Assumptions, Epsilon, Range
 
 CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, and of negligible effect
 ROUNDING = 1e-11  # relative increase of beta that covers the rounding of bounds and scales
@@ -56,12 +58,11 @@ class Student:
     Student's t. On the integers the proof is the same, and samples are exact (`student`).
     """
 
-    epsilon: Fraction
-    beta: float
+    epsilon: Epsilon
+    beta: Annotated[float, Range(above=0)]
 
-    def __post_init__(self) -> None:
-        if not self.beta > 0 or self._sliding <= 0:
-            raise ValueError("beta must be above zero and below epsilon / 4")
+    def assumptions(self) -> Assumptions:
+        yield self._sliding > 0, "beta must be below epsilon / 4"
 
     @property
     def _sliding(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias, overload
@@ -51,6 +51,19 @@ class Grid(Sequence[tuple[Value, ...]]):
 Cells: TypeAlias = tuple[tuple[Value, ...], ...] | Grid
 """The public list of key values of an answer, in order; one empty key where there is no GROUP BY. What GROUPING says of a group
 follows its key."""
+
+
+def different(keys: Iterable[tuple[Any, ...]]) -> bool:
+    """Whether no two keys are equal, as cells are told apart."""
+    found = [cell_of(key) for key in keys]
+    return len({*found}) == len(found)
+
+
+def are_cells(cells: Cells, keys: Sequence[str]) -> bool:
+    """Whether each cell has a value for every key, and no two are equal."""
+    if isinstance(cells, Grid):
+        return len(cells.axes) == len(keys) and all(different(zip(axis)) for axis in cells.axes)
+    return all(len(cell) == len(keys) for cell in cells) and different(cells)
 
 
 def column_of(cells: Cells, at: int) -> list[Value]:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
+from dpsql.ranges import Natural, Range
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
 from dpsql.workload.matrices import Exact, Matrix
@@ -40,9 +41,9 @@ class Block:
     proportion to the price.
     """
 
-    axes: tuple[int, ...]
+    axes: tuple[Natural, ...]
     factors: tuple[Factor, ...]
-    scale: float
+    scale: Annotated[float, Range(above=0)]
 
     @property
     def shape(self) -> tuple[int, ...]:

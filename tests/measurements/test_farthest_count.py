@@ -16,7 +16,7 @@ from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements import CHOICE_ROUNDING, Axis, FarthestCount
+from dpsql.measurements import BLOCK_ROUNDING, Axis, FarthestCount
 from dpsql.measurements.reading.request import Last
 from dpsql.noise.choice import ONE_STEP
 from dpsql.plan.certificate import Certificate, Sensitivity
@@ -127,7 +127,7 @@ def test_neighbours_are_told_apart_by_no_more_than_is_charged(moved: int) -> Non
 
 def test_draws_are_paid_one_by_one() -> None:
     request = request_of(random.Random(3), scale=7.0, multiplier=4, draws=9)
-    each = Fraction(2 * 4 * 5, 7) + CHOICE_ROUNDING
+    each = Fraction(2 * 4 * 5, 7) + BLOCK_ROUNDING
     assert request.cost(certificate(5)).epsilon == 9 * each and request.cost(certificate(5)).rho == 9 * each**2 / 8
 
 

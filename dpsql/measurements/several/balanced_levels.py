@@ -8,12 +8,21 @@ from itertools import combinations
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.measurements.several.levels import COARSEST, ExtensionSums, are_bounded, cost_of_sums, is_free
+from dpsql.measurements.several.levels import (
+    CellCount,
+    ExtensionSums,
+    Level,
+    ScaleOfScores,
+    are_bounded,
+    assumptions,
+    cost_of_sums,
+)
 from dpsql.measurements.several.sets import Sums, read, released
-from dpsql.noise.choice import choice_cost, compared
+from dpsql.noise.choice import WholeScore, choice_cost, compared
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant, slack
+from dpsql.ranges import Assumptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +59,17 @@ class Balance(OfOnePlan):
     """
 
     plan: OwnerSets
-    levels: tuple[int, ...]
-    log_priors: tuple[int, ...]
-    scale: float
+    levels: tuple[Level, ...]
+    log_priors: tuple[WholeScore, ...]
+    scale: ScaleOfScores
     noises: tuple[Noise, ...]
-    cells: int = 1
+    cells: CellCount = 1
+
+    def assumptions(self) -> Assumptions:
+        return assumptions(self.plan, self.levels, self.cells, self.noises, self.log_priors)
 
     def cost(self, certificate: Certificate) -> Cost:
-        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+        if not are_bounded(self.plan, certificate):
             return FREE
         chosen = BalancedLevel(plan=self.plan, levels=self.levels, log_priors=self.log_priors, scale=self.scale, cells=self.cells)
         return chosen.cost(certificate) + cost_of_sums(self.plan, self.levels, self.noises, self.cells)
@@ -74,16 +86,17 @@ class BalancedLevel(OfOnePlan):
     """The level that `Balance` would draw, and nothing else; its cost is the first part of the cost of `Balance`."""
 
     plan: OwnerSets
-    levels: tuple[int, ...]
-    log_priors: tuple[int, ...]
-    scale: float
-    cells: int = 1
+    levels: tuple[Level, ...]
+    log_priors: tuple[WholeScore, ...]
+    scale: ScaleOfScores
+    cells: CellCount = 1
+
+    def assumptions(self) -> Assumptions:
+        return assumptions(self.plan, self.levels, self.cells, self.log_priors)
 
     def cost(self, certificate: Certificate) -> Cost:
-        if not are_bounded(self.plan, self.levels, self.cells, certificate):
+        if not are_bounded(self.plan, certificate):
             return FREE
-        if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
-            raise ValueError("every level needs a log-prior, and scores need a scale")
         parts = 2 if self.plan.signed else 1
         return choice_cost(score_range(self.levels, self.plan.width, parts * self.cells), self.scale, flip=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from dpsql.extensions.bounded_degrees import ArcList as Listed
 from dpsql.extensions.bounded_degrees import extended, projected
 from dpsql.extensions.owned import coded
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.noise.integer import WIDEST, Noise, added, spread_of
+from dpsql.noise.integer import Noise, added
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves
+from dpsql.ranges import Range
 
 Way: TypeAlias = Literal["projection", "flow"]
 
@@ -34,7 +35,7 @@ class DegreeHistogram(OfOnePlan):
     """
 
     plan: Arcs
-    most: int
+    most: Annotated[int, Range(least=1, most=MOST_DEGREE)]
     way: Way
     noise: Noise
 
@@ -43,8 +44,6 @@ class DegreeHistogram(OfOnePlan):
             return FREE
         if set(certificate.below.owners) != {self.plan.tail, self.plan.head}:
             raise ValueError("the two ends of each arc must be the two entities that its row belongs to")
-        if not 1 <= self.most <= MOST_DEGREE or spread_of(self.noise) > WIDEST:
-            raise ValueError("the limit of degrees is out of range, or their noise too large for 64 bits")
         moved = moves(self.most, mutual=self.plan.mutual)
         return self.noise.cost(Sensitivity(l1=moved, l2=moved))
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated, TypeAlias
 
 from dpsql.accounting.cost import Cost
-from dpsql.noise.integer import WIDEST, Noise, spread_of
+from dpsql.noise.integer import Noise
+from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
+from dpsql.ranges import Assumptions, Range
+
+MOST_LEVELS = 2**10
+Level: TypeAlias = Annotated[int, Range(least=1, most=LARGEST)]
+CellCount: TypeAlias = Annotated[int, Range(least=1, most=MOST_CELLS)]
+COARSEST = 2.0**40  # the largest scale of scores, so that floats hold all scores that matter
+ScaleOfScores: TypeAlias = Annotated[float, Range(above=0, most=COARSEST)]
 
 
 def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:
@@ -31,27 +41,20 @@ class ExtensionSums:
     levels: tuple[tuple[int | None, ...], ...]
 
 
-COARSEST = 2.0**40  # the largest scale of scores, so that floats hold all scores that matter
-
-
 def times(cost: Cost, number: int) -> Cost:
     """The cost of `number` releases of this cost."""
     return Cost(epsilon=None if cost.epsilon is None else cost.epsilon * number, rho=cost.rho * number, delta=cost.delta * number)
 
 
-def is_free(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int, certificate: Certificate) -> bool:
-    """True for public rows. Raises ValueError where the proofs of `Balance` and `Race` do not cover these levels and noises.
-
-    Noise must not be cut off at 64 bits before it is added, as this would reveal the sum.
-    """
-    if not are_bounded(plan, levels, cells, certificate):
-        return True
-    if len(noises) != len(levels) or any(spread_of(noise) > WIDEST for noise in noises):
-        raise ValueError("every level needs noise that fits into 64 bits")
-    return False
+def assumptions(plan: OwnerSets, levels: Sequence[int], cells: int, *numbers: Sequence[object]) -> Assumptions:
+    """What the proofs of `Balance`, `Race` and `Removed` assume of levels, of numbers given for each, and of cells."""
+    yield 1 <= len(levels) <= MOST_LEVELS, f"there must be 1 to {MOST_LEVELS} levels"
+    yield all(a < b for a, b in pairwise(levels)), "levels must increase"
+    yield all(len(given) == len(levels) for given in numbers), "every level needs its noise, penalty or log-prior"
+    yield cells == 1 or plan.cell is not None, "several cells need a column with the number of the cell"
 
 
-def are_bounded(plan: OwnerSets, levels: tuple[int, ...], cells: int, certificate: Certificate) -> bool:
+def are_bounded(plan: OwnerSets, certificate: Certificate) -> bool:
     """False for public rows. Raises ValueError for private ones to which the proofs of Lipschitz constants do not apply.
 
     They assume that removing an entity deletes exactly the rows that name it in one of the plan's owner columns; additional
@@ -61,8 +64,4 @@ def are_bounded(plan: OwnerSets, levels: tuple[int, ...], cells: int, certificat
         return False
     if not certificate.below.owners or not set(certificate.below.owners) <= set(plan.owners):
         raise ValueError("every column that names an entity of these rows must be among the owners")
-    if not levels or min(levels) < 1 or max(levels) > LARGEST or any(a >= b for a, b in pairwise(levels)):
-        raise ValueError("levels must be increasing positive integers within the limit")
-    if cells < 1 or (cells > 1 and plan.cell is None):
-        raise ValueError("several cells need a column with the number of the cell")
     return True

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.measurements.several.levels import ExtensionSums, is_free, times
+from dpsql.measurements.several.levels import CellCount, ExtensionSums, Level, are_bounded, assumptions, times
 from dpsql.measurements.several.sets import Sums, read
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
+from dpsql.ranges import Assumptions, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +34,19 @@ class Race(OfOnePlan):
     """
 
     plan: OwnerSets
-    levels: tuple[int, ...]
+    levels: tuple[Level, ...]
     noises: tuple[Noise, ...]
-    penalties: tuple[int, ...]
-    cells: int = 1
+    penalties: tuple[Word, ...]
+    cells: CellCount = 1
+
+    def assumptions(self) -> Assumptions:
+        return assumptions(self.plan, self.levels, self.cells, self.noises, self.penalties)
 
     def cost(self, certificate: Certificate) -> Cost:
-        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+        if not are_bounded(self.plan, certificate):
             return FREE
         total = FREE
-        for level, noise, _ in zip(self.levels, self.noises, self.penalties, strict=True):
+        for level, noise in zip(self.levels, self.noises, strict=True):
             moved = lipschitz_constant(level, self.plan.width)
             total += noise.cost(Sensitivity(l1=moved, l2=moved))
         return times(total, self.cells * (2 if self.plan.signed else 1))

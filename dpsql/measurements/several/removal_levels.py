@@ -8,14 +8,23 @@ from fractions import Fraction
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.measurements.several.levels import COARSEST, ExtensionSums, cost_of_sums, is_free
+from dpsql.measurements.several.levels import (
+    CellCount,
+    ExtensionSums,
+    Level,
+    ScaleOfScores,
+    are_bounded,
+    assumptions,
+    cost_of_sums,
+)
 from dpsql.measurements.several.many_removals import ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed
 from dpsql.measurements.several.sets import Columns, columns_of, held, in_cells, read, released
-from dpsql.noise.choice import choice_cost, compared, least, one_sided
+from dpsql.noise.choice import WholeScore, choice_cost, compared, least, one_sided
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets
+from dpsql.ranges import Assumptions, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +48,19 @@ class Removed(OfOnePlan):
     """
 
     plan: OwnerSets
-    levels: tuple[int, ...]
-    log_priors: tuple[int, ...]
-    scale: float
+    levels: tuple[Level, ...]
+    log_priors: tuple[WholeScore, ...]
+    scale: ScaleOfScores
     noises: tuple[Noise, ...]
     flip: bool = True
-    cells: int = 1
+    cells: CellCount = 1
+
+    def assumptions(self) -> Assumptions:
+        return assumptions(self.plan, self.levels, self.cells, self.noises, self.log_priors)
 
     def cost(self, certificate: Certificate) -> Cost:
-        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+        if not are_bounded(self.plan, certificate):
             return FREE
-        if len(self.log_priors) != len(self.levels) or not 0 < self.scale <= COARSEST:
-            raise ValueError("every level needs a log-prior, and numbers of removals need a scale")
         return choice_cost(UNIT + 2 * NEAR, self.scale, flip=self.flip) + cost_of_sums(self.plan, self.levels, self.noises,
                                                                                        self.cells)
 
@@ -85,17 +95,18 @@ class RecursiveSums(OfOnePlan):
     """
 
     plan: OwnerSets
-    levels: tuple[int, ...]
-    scale: float
-    shift: int
+    levels: tuple[Level, ...]
+    scale: ScaleOfScores
+    shift: Word
     noises: tuple[Noise, ...]
-    cells: int = 1
+    cells: CellCount = 1
+
+    def assumptions(self) -> Assumptions:
+        return assumptions(self.plan, self.levels, self.cells, self.noises)
 
     def cost(self, certificate: Certificate) -> Cost:
-        if is_free(self.plan, self.levels, self.noises, self.cells, certificate):
+        if not are_bounded(self.plan, certificate):
             return FREE
-        if not 0 < self.scale <= COARSEST:
-            raise ValueError("the noise of a level's index needs a scale")
         return pure(1 / Fraction(self.scale)) + cost_of_sums(self.plan, self.levels, self.noises, self.cells)
 
     def release(self, context: Context, certificate: Certificate) -> ExtensionSums:

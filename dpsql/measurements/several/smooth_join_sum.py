@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.measurements.reading.request import Context, OfOnePlan
@@ -14,6 +13,7 @@ from dpsql.plan.decompose_join import JoinParts, Some, decompose_join
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
+from dpsql.ranges import Epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class SmoothSum(OfOnePlan):
     plan: JoinSum
     residual: bool
     noise: Student
-    epsilon_size: Fraction
+    epsilon_size: Epsilon
 
     def cost(self, certificate: Certificate) -> Cost:
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)

@@ -11,10 +11,12 @@ import datetime as dt
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Annotated, TypeAlias
 
+from dpsql.ranges import Range
 from dpsql.types import Interval, Span, Type
 
-Value = None | bool | int | float | str | dt.date | dt.datetime
+Value: TypeAlias = bool | Annotated[int, Range(least=-(2**63), most=2**63 - 1)] | float | str | dt.date | dt.datetime | None
 NAN = math.nan
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost, root
 from dpsql.measurements import (
-    CHOICE_ROUNDING,
+    BLOCK_ROUNDING,
     Axis,
     DiscreteLaplace,
     FarCell,
@@ -147,7 +147,7 @@ def farthest_cells(table: CodedTable, expected: Sequence[tuple[Columns, Array]],
 def cells_scale(table: CodedTable, multiplier: int, price: Cost) -> float:
     """The scale of the choice of one cell, whose counts are multiplied."""
     epsilon = price.epsilon if price.epsilon is not None else root(8 * price.rho)
-    return scale_of(Fraction(2 * table.rows * multiplier) / max(epsilon - CHOICE_ROUNDING, epsilon / 2))
+    return scale_of(Fraction(2 * table.rows * multiplier) / max(epsilon - BLOCK_ROUNDING, epsilon / 2))
 
 
 def _axes(table: CodedTable) -> tuple[Axis, ...]:
