@@ -6,9 +6,9 @@ of one of the classes below, not of a subclass, whose methods could differ. A fr
 field or by planting a cached result (`cached_property`). So each is constructed again, with an empty cache; and what the
 kernel has checked cannot be changed before it is executed.
 
-The declaration of its fields is the one description of a request. Each field holds exactly what its annotation says: a whole
-number is an `int`, never a bool or a float, and the plan of a measurement is of the class that its proof is about. Numbers lie
-in the `Range` of their annotation, and what a proof assumes of several fields together, `assumptions`, holds (`dpsql.ranges`).
+The declaration of its fields is the one description of a request (`dpsql.field_types`). Each field holds exactly what its
+annotation says: a whole number is an `int`, never a bool or a float, and the plan of a measurement is of the class that its proof
+is about. Numbers lie in the range of their annotation, and what a proof assumes of several fields together, `assumptions`, holds.
 The same fields are what a front sends (`server.plain_values`), and what forged requests are made of in the tests.
 
 Identity is preserved: values that were one object are one object in the copy. The cost of several tests of one plan depends on
@@ -26,10 +26,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from dpsql.catalog.model import Domain, Table
+from dpsql.field_types import NumberRange
 from dpsql.kernel.shapes import PARTS, RELATIONS, SUMMARIES
 from dpsql.measurements import MEASUREMENTS, VALUES, Comparisons, Request
 from dpsql.plan.expr.facts import Facts
-from dpsql.ranges import Range
 from dpsql.types import Interval, Span, Type
 from dpsql.workload.blocks import CLOSED
 
@@ -90,25 +90,26 @@ def _made(value: Any, held: Held) -> Any:
 def forms_of(kind: Any) -> tuple[tuple[str, Form], ...]:
     """The fields of a class of `MADE`, each with its form."""
     hints = get_type_hints(kind, include_extras=True)
-    return tuple((name, form_of(hints[name])) for name in FIELDS[kind])
+    return tuple((name, form_of(hints[name], f"{kind.__name__}.{name}")) for name in FIELDS[kind])
 
 
 @cache
 def _any_form() -> Form:
-    return form_of(object)
+    return form_of(object, "a request")
 
 
-def form_of(hint: Any) -> Form:
-    """The form that an annotation describes."""
+def form_of(hint: Any, what: str) -> Form:
+    """The form that the annotation of a field describes; `what` names the field in errors."""
     origin, given = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return {kind: Within(take, given[1]) for kind, take in form_of(given[0]).items()}
+        return {kind: InRange(take, given[1], what) for kind, take in form_of(given[0], what).items()}
     if origin in (Union, UnionType):
-        return {kind: take for part in reversed(given) for kind, take in form_of(part).items()}
+        return {kind: take for part in reversed(given) for kind, take in form_of(part, what).items()}
     if origin is Literal:
-        return dict.fromkeys(map(type, given), _one_of(given))
+        return dict.fromkeys(map(type, given), _one_of(given, what))
     if origin is tuple:
-        return {tuple: _all_like(form_of(given[0])) if given[1:] == (...,) else _in_turn([*map(form_of, given)])}
+        parts = [form_of(part, what) for part in given if part is not ...]
+        return {tuple: _in_turn(parts) if len(parts) == len(given) else _all_like(parts[0])}
     if hint in PLAIN:
         return dict.fromkeys((float, int) if hint is float else (hint,), _as_it_is)
     if hint in CHECKED:
@@ -142,21 +143,22 @@ def _moment(value: datetime, held: Held) -> datetime:
 CHECKED: Mapping[Any, Take] = {str: _text, Fraction: _fraction, datetime: _moment}
 
 
-def _one_of(values: tuple[Any, ...]) -> Take:
+def _one_of(values: tuple[Any, ...], what: str) -> Take:
     def take(value: Any, held: Held) -> Any:
         if value not in values:
-            raise ValueError(f"this must be one of {values}")
+            raise ValueError(f"{what} must be one of {values}")
         return value
 
     return take
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class InRange:
     """Takes a number as `take` does, if it is in a range."""
 
     take: Take
-    numbers: Range
+    numbers: NumberRange
+    what: str
 
     def __call__(self, value: Any, held: Held) -> Any:
         self.check(value)
@@ -164,7 +166,7 @@ class Within:
 
     def check(self, *values: Any) -> None:
         if any(value not in self.numbers for value in values):
-            raise ValueError(f"a number of a request must be {self.numbers}")
+            raise ValueError(f"{self.what} must be {self.numbers}")
 
 
 def _in_turn(parts: list[Form]) -> Take:
@@ -178,7 +180,7 @@ def _all_like(form: Form) -> Take:
     whole = form.get(int)
 
     def take(value: tuple[Any, ...], held: Held) -> Any:
-        if isinstance(whole, Within) and {*map(type, value)} == {int}:  # of which there may be a million
+        if isinstance(whole, InRange) and {*map(type, value)} == {int}:  # of which there may be a million
             whole.check(min(value), max(value))
             return value
         return tuple([_copied(form, part, held) for part in value])

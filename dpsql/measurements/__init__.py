@@ -12,6 +12,7 @@ ValueError for what the proof does not cover) and `release` (the exact function 
 
 from __future__ import annotations
 
+from dpsql.field_types import WIDEST
 from dpsql.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
@@ -59,7 +60,6 @@ from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
 from dpsql.plan.cells import Grid
-from dpsql.ranges import WIDEST
 from dpsql.workload.blocks import Block
 
 MEASUREMENTS = frozenset({

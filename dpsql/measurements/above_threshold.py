@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Annotated
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import WIDEST, Assumptions, Natural, NumberRange, Positive, Scale, Word
 from dpsql.measurements.flip_distance import Test, Within, check_slacks, moved, read, slack_of
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
@@ -16,7 +17,6 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.ranges import WIDEST, Assumptions, Natural, Positive, Range, Scale, Word
 from dpsql.types import Type
 
 SUM_GRAIN = 2**16  # sums are compared in units of 1 / SUM_GRAIN of the most that an entity adds
@@ -78,7 +78,7 @@ class Rising:
     """A step of `AboveThresholdOfSums`: whether the total of summand `at` reaches `threshold`, in the summand's integers."""
 
     at: Natural
-    threshold: Annotated[Fraction, Range()]
+    threshold: Annotated[Fraction, NumberRange()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

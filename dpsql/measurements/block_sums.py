@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.field_types import WIDEST, Assumptions, Natural
 from dpsql.measurements.listed import adds_one_number, are_axes
 from dpsql.measurements.noisy_sums import MOST_ANSWERS
 from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, Filled, numbered, read
@@ -20,7 +21,6 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.ranges import WIDEST, Assumptions, Natural
 from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
 from dpsql.workload.matrices import Exact
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, Positive, Scale
 from dpsql.measurements.buckets import Numbered, height
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.occupied_cells import Filled, numbered, read
@@ -20,7 +21,6 @@ from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions, Positive, Scale
 
 BITS = 62  # of the number of a cell, over all axes together
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.cached import cached_property
+from dpsql.field_types import Assumptions, Natural, NumberRange, Scale
 from dpsql.measurements.listed import adds_one_number
 from dpsql.measurements.reading.occupied_cells import numbered, read
 from dpsql.measurements.reading.request import Context
@@ -19,7 +20,6 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.ranges import Assumptions, Natural, Range, Scale
 from dpsql.workload.factors import Exact
 
 OUTSIDE = -1
@@ -36,7 +36,7 @@ class Numbered:
 
     column: str
     values: tuple[Value, ...]
-    numbers: tuple[Annotated[int, Range(least=OUTSIDE, most=2**62)], ...]
+    numbers: tuple[Annotated[int, NumberRange(least=OUTSIDE, most=2**62)], ...]
     rest: Natural | None = None
 
     def assumptions(self) -> Assumptions:
@@ -81,7 +81,7 @@ class Partition:
     axis: Numbered
     summand: Count | GridSum
     scale: Scale
-    log_priors: tuple[Annotated[int, Range(least=-FARTHEST, most=FARTHEST)], ...]
+    log_priors: tuple[Annotated[int, NumberRange(least=-FARTHEST, most=FARTHEST)], ...]
 
     def assumptions(self) -> Assumptions:
         yield adds_one_number(self.summand), "the summand must be a count or a sum of one number per row"

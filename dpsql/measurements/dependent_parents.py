@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, NumberRange, Scale
 from dpsql.measurements.block_sums import Axis
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.marginal_tables import Places, are_places, marginal_tables
@@ -19,7 +20,6 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions, Range, Scale
 from dpsql.workload.factors import Exact
 
 MOST_KINKS = 10**5
@@ -49,7 +49,7 @@ class ProductDistance:
     3 / n + 2 / n^2, for neighbours of one known size n.
     """
 
-    grain: Annotated[int, Range(least=1, most=MOST_SCORE)]
+    grain: Annotated[int, NumberRange(least=1, most=MOST_SCORE)]
 
     def apart(self) -> int:
         """The length of the range within which a row moves every score."""
@@ -87,7 +87,7 @@ class ConvexInformation:
     for neighbours of one known size.
     """
 
-    kinks: tuple[Annotated[int, Range(least=0, most=MOST_SCORE)], ...]
+    kinks: tuple[Annotated[int, NumberRange(least=0, most=MOST_SCORE)], ...]
 
     def assumptions(self) -> Assumptions:
         yield 1 <= len(self.kinks) <= MOST_KINKS, f"a convex function has 1 to {MOST_KINKS} kinks"

@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, NumberRange, Scale
 from dpsql.measurements.block_sums import LARGEST, Axis
 from dpsql.measurements.marginal_tables import MarginalTables, Places, are_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
@@ -19,7 +20,6 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions, Range, Scale
 from dpsql.workload.factors import Exact
 
 MOST_DRAWS = 1000
@@ -61,8 +61,8 @@ class FarthestCount:
     marginals: tuple[Places, ...]
     expected: tuple[tuple[WholeScore, ...], ...]
     scale: Scale
-    multiplier: Annotated[int, Range(least=1, most=MOST_SCORE)] = 1
-    draws: Annotated[int, Range(least=1, most=MOST_DRAWS)] = 1
+    multiplier: Annotated[int, NumberRange(least=1, most=MOST_SCORE)] = 1
+    draws: Annotated[int, NumberRange(least=1, most=MOST_DRAWS)] = 1
 
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)

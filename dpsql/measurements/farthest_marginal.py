@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, NumberRange, Scale
 from dpsql.measurements.block_sums import Axis
 from dpsql.measurements.marginal_tables import Places, are_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
@@ -18,7 +19,6 @@ from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions, Range, Scale
 from dpsql.workload.factors import Exact
 
 
@@ -53,7 +53,7 @@ class FarthestMarginal:
     weights: tuple[WholeScore, ...]
     penalties: tuple[WholeScore, ...]
     scale: Scale
-    grain: Annotated[int, Range(least=1, most=MOST_SCORE)] = 1
+    grain: Annotated[int, NumberRange(least=1, most=MOST_SCORE)] = 1
 
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)

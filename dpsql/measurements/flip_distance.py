@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, Natural, Word
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import sets
@@ -25,7 +26,6 @@ from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.rules.disjoint import Known, disjoint, known
-from dpsql.ranges import Assumptions, Natural, Word
 
 NEVER = 2**50  # a distance that cannot be reached: more entities than exist
 LISTED = 2**9  # of the largest values of a sum: at any useful price, a greater distance leaves no doubt about the answer

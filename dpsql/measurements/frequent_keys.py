@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.key_selection import KeyRule, shown
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dpsql.field_types import Assumptions, Natural
 from dpsql.measurements.block_sums import LARGEST, Axis, occupied
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.occupied_cells import Filled
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.ranges import Assumptions, Natural
 from dpsql.workload.factors import Exact
 
 Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its own axes

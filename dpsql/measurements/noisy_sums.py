@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import Noise, added
 from dpsql.plan.cells import Cells, are_cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.ranges import Assumptions
 
 MOST_ANSWERS = 10**7  # of one measurement: each is a number of Python, with noise
 

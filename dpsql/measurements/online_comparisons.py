@@ -15,6 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, NumberRange, Scale
 from dpsql.measurements.block_sums import LARGEST, Axis, occupied
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.request import Context
@@ -26,7 +27,6 @@ from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions, Range, Scale
 
 MOST_UPDATES = 10**5
 SIDES = (1, -1)  # a count is far above what is expected, or far below
@@ -59,7 +59,7 @@ class Opening:
     """
 
     view: Node
-    updates: Annotated[int, Range(least=1, most=MOST_UPDATES)]
+    updates: Annotated[int, NumberRange(least=1, most=MOST_UPDATES)]
     scale_limit: Scale
     scale_query: Scale
     noise: Noise
@@ -156,7 +156,7 @@ class Comparisons:
 
     view: Node
     axes: tuple[Axis, ...]
-    groups: tuple[Annotated[int, Range(least=-1, most=2**62)], ...]
+    groups: tuple[Annotated[int, NumberRange(least=-1, most=2**62)], ...]
     expected: tuple[WholeScore, ...]
     limit: WholeScore
     about: str = ""

@@ -11,13 +11,13 @@ from typing import Annotated
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, NumberRange, Positive, Scale, Word
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.reading.sorted_values import Integers, Ranked, read
 from dpsql.noise.choice import BLOCK_ROUNDING, choice_cost, exponential
 from dpsql.plan.cells import Cells, are_cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.ranges import Assumptions, Positive, Range, Scale, Word
 from dpsql.stopping import each
 
 MOST_FLIPPED = 2**17  # values of a segment that permute-and-flip tries one by one
@@ -27,7 +27,7 @@ MOST_FLIPPED = 2**17  # values of a segment that permute-and-flip tries one by o
 class Target:
     """A rank sought among the n values of a segment: `fraction` * n + `offset` values lie below it."""
 
-    fraction: Annotated[Fraction, Range(least=0, most=1)]
+    fraction: Annotated[Fraction, NumberRange(least=0, most=1)]
     offset: Word = 0
 
 

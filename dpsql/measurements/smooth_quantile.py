@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.field_types import Assumptions, Delta, Epsilon
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.measurements.select import Target
@@ -17,7 +18,6 @@ from dpsql.noise.smooth import laplace, laplace_beta, told_size
 from dpsql.plan.cells import Cells, are_cells
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.ranks import Ranks
-from dpsql.ranges import Assumptions, Delta, Epsilon
 from dpsql.stopping import each
 
 

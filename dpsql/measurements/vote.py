@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Annotated
 
 from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.field_types import Assumptions, NumberRange, Scale
 from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
-from dpsql.ranges import Assumptions, Range, Scale
 
 VOTE_GRAIN = 2**20  # scores are whole multiples of 1 / VOTE_GRAIN
 MOST_VOTES = 2**31  # the largest score, so that floats hold its multiples
@@ -30,9 +30,9 @@ class Vote(OfOnePlan):
     """
 
     plan: GroupedSums
-    low: Annotated[Fraction, Range()]
-    high: Annotated[Fraction, Range()]
-    most: Annotated[Fraction, Range(least=0, most=MOST_VOTES)]
+    low: Annotated[Fraction, NumberRange()]
+    high: Annotated[Fraction, NumberRange()]
+    most: Annotated[Fraction, NumberRange(least=0, most=MOST_VOTES)]
     scale: Scale
     blunt: bool = False
 

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost, pure
+from dpsql.field_types import NumberRange
 from dpsql.noise.source import Source
-from dpsql.ranges import Range
 
 MOST_SCORE = 2**52  # larger than any score that can be drawn
-WholeScore: TypeAlias = Annotated[int, Range(least=-MOST_SCORE, most=MOST_SCORE)]
+WholeScore: TypeAlias = Annotated[int, NumberRange(least=-MOST_SCORE, most=MOST_SCORE)]
 ONE_STEP = 2**10
 BLOCK_ROUNDING = Fraction(1, 2**37)  # what drawing blocks before their candidates adds to the loss, at most; see `exponential`
 

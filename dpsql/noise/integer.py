@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.field_types import Scale
 from dpsql.noise.source import Source
 from dpsql.plan.certificate import Sensitivity
-from dpsql.ranges import Scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.accounting.cost import Cost, concentrated, pure
+from dpsql.field_types import Delta, Epsilon, Scale, Word
 from dpsql.noise.source import Source
-from dpsql.ranges import Delta, Epsilon, Scale, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from fractions import Fraction
 from typing import Annotated
 
 from dpsql.accounting.cost import Cost, pure
+from dpsql.field_types import Assumptions, Epsilon, NumberRange
 from dpsql.noise.source import Source
-from dpsql.ranges import Assumptions, Epsilon, Range
 
 CLEAR = 1 + 1e-6  # far above the rounding errors of logarithms, and of negligible effect
 ROUNDING = 1e-11  # relative increase of beta that covers the rounding of bounds and scales
@@ -59,7 +59,7 @@ class Student:
     """
 
     epsilon: Epsilon
-    beta: Annotated[float, Range(above=0)]
+    beta: Annotated[float, NumberRange(above=0)]
 
     def assumptions(self) -> Assumptions:
         yield self._sliding > 0, "beta must be below epsilon / 4"

@@ -18,7 +18,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
-from dpsql.ranges import Natural, Range
+from dpsql.field_types import Natural, NumberRange
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
 from dpsql.workload.matrices import Exact, Matrix
@@ -43,7 +43,7 @@ class Block:
 
     axes: tuple[Natural, ...]
     factors: tuple[Factor, ...]
-    scale: Annotated[float, Range(above=0)]
+    scale: Annotated[float, NumberRange(above=0)]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Literal as OneOf
 
 import numpy as np
 import pytest
 
 from dpsql.accounting.cost import pure
 from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.field_types import NumberRange
 from dpsql.kernel import shapes
 from dpsql.kernel.ledger import Account
 from dpsql.kernel.run import Kernel
-from dpsql.kernel.taken import HANDED, MADE, taken
+from dpsql.kernel.taken import HANDED, MADE, forms_of, taken
 from dpsql.measurements import (
     MEASUREMENTS,
     VALUES,
@@ -61,7 +65,7 @@ from dpsql.measurements import (
     Within,
 )
 from dpsql.plan.cells import Grid
-from dpsql.plan.expr.nodes import Literal
+from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -83,11 +87,12 @@ TABLE = Table(name="people", public=False, columns={"a": Column(name="a", type=T
 VIEW = Truncate(rows=2, owner="o", order=("a",), input=Filter(
     input=Scan(table=TABLE, columns=(("a", "a"),), owners=("o",)), condition=Literal(value=True, type=Type.BOOLEAN)))
 TALLY = GroupedSums(input=VIEW, keys=("a",), summands=(Count(), GridSum(column="a", grid=GRID), Moments(column="a", grid=GRID, degree=2)))
+COUNTED = GroupedSums(input=VIEW, keys=("a",), summands=(Count(),))
 RANKS = Ranks(input=VIEW, keys=(), column="a", grid=GRID)
 SHARES = OwnerSets(input=VIEW, owners=("o",), summand=Count())
 LAPLACE, GAUSSIAN = DiscreteLaplace(scale=3.0), DiscreteGaussian(sigma=2.0)
 HALF, TARGET = Fraction(1, 2), Target(fraction=Fraction(1, 2), offset=1)
-TESTS = (Within(plan=TALLY, cells=((1,),), forms=(Form(at=0, sign=1, constants=(3,)),)),
+TESTS = (Within(plan=replace(TALLY, summands=TALLY.summands[:2]), cells=((1,),), forms=(Form(at=0, sign=1, constants=(3,)),)),
          DistinctWithin(plan=Multiplicities(input=VIEW, keys=(), column="a"), cells=((),), first=(1,), last=(4,)),
          ExtensionWithin(plan=SHARES, level=2, first=0, last=9))
 LEVELS: dict[str, Any] = {"plan": SHARES, "levels": (1, 2), "noises": (LAPLACE, GAUSSIAN)}
@@ -95,15 +100,15 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     NoisySums(plan=TALLY, cells=((1,), (None,)), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
     Select(plan=RANKS, cells=((),), segments=((Segment(low=0, high=9, target=TARGET),),), scale=2.0, flip=True),
     Smooth(plan=RANKS, cells=((),), target=TARGET, epsilon=HALF, delta=Fraction(1, 10**6), epsilon_size=HALF),
-    AboveThresholdOfCounts(plan=TALLY, limits=(3,), scale_limit=2.0, scale_query=4.0),
-    Keys(plan=TALLY, rule=TruncatedGeometric(epsilon=HALF, delta=Fraction(1, 10**6))),
+    AboveThresholdOfCounts(plan=COUNTED, limits=(3,), scale_limit=2.0, scale_query=4.0),
+    Keys(plan=COUNTED, rule=TruncatedGeometric(epsilon=HALF, delta=Fraction(1, 10**6))),
     Race(**LEVELS, penalties=(1, 2)), Balance(**LEVELS, log_priors=(0, 1), scale=2.0),
     Removed(**LEVELS, log_priors=(0, 1), scale=2.0), RecursiveSums(**LEVELS, scale=2.0, shift=1),
     NoisyFlipDistance(tests=TESTS, noise=LAPLACE), SmoothSum(plan=JoinSum(input=VIEW, summand=Count()), residual=True,
                                                              noise=Student(epsilon=HALF, beta=0.01), epsilon_size=HALF),
     AboveThresholdOfTests(tests=TESTS, most=2, limits=(1, 2), scale_limit=2.0, scale_query=4.0),
-    AboveThresholdOfSums(plan=TALLY, steps=(Rising(at=0, threshold=HALF),), scale_limit=2.0, scale_query=4.0),
-    Vote(plan=TALLY, low=HALF, high=Fraction(9), most=Fraction(4), scale=2.0),
+    AboveThresholdOfSums(plan=replace(COUNTED, keys=()), steps=(Rising(at=0, threshold=HALF),), scale_limit=2.0, scale_query=4.0),
+    Vote(plan=replace(COUNTED, keys=()), low=HALF, high=Fraction(9), most=Fraction(4), scale=2.0),
     Blocks(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), summand=Count(), noise="laplace",
            blocks=(Block(axes=(0,), factors=(Identity(3),), scale=2.0),)),
     FarthestMarginal(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), marginals=((0,), ()), expected=((5, 0, 1), (7,)),
@@ -119,8 +124,8 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     Tree(view=VIEW, axes=(Numbered(column="a", values=(0, 1), numbers=(0, 1)),), scale=2.0, decay=4, leaf=GAUSSIAN),
 )} | {"Parents by information": DependentParents(
     view=VIEW, axes=(Axis(column="a", values=(0, 1)),), candidates=((0,),), offsets=(3,), scale=2.0, score=ConvexInformation(kinks=(0, 1))),
-    "Sums over a grid": NoisySums(plan=TALLY, cells=Grid(((1, None), ("x",))), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
-    "Keys by a threshold": Keys(plan=TALLY, rule=GaussianThreshold(sigma=2.0, threshold=9))}
+    "Sums over a grid": NoisySums(plan=replace(TALLY, keys=("a", "o")), cells=Grid(((1, None), ("x",))), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
+    "Keys by a threshold": Keys(plan=COUNTED, rule=GaussianThreshold(sigma=2.0, threshold=9))}
 
 
 # -- planting
@@ -239,6 +244,73 @@ def test_every_class_of_a_request_is_among_the_honest_ones() -> None:
     print(f"{len(WRONG)} values planted in {len(PLACES)} places of {len(HONEST)} requests")
 
 
+def leaves(hint: Any, ranged: bool = False) -> Iterator[tuple[Any, bool]]:
+    """The classes that an annotation is made of, and whether each is that of numbers in a range."""
+    if hint == Value:  # of a column: any number
+        return
+    if get_origin(hint) is Annotated:
+        yield from leaves(get_args(hint)[0], isinstance(get_args(hint)[1], NumberRange))
+    elif get_origin(hint) is not OneOf and get_args(hint):
+        for part in get_args(hint):
+            yield from leaves(part, ranged)
+    else:
+        yield hint, ranged
+
+
+@pytest.mark.parametrize("kind", sorted(MEASUREMENTS | VALUES, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+def test_every_number_of_a_measurement_is_in_a_range(kind: type) -> None:
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        for leaf, ranged in leaves(hint):
+            assert ranged or leaf not in (int, float, Fraction), name
+
+
+@pytest.mark.parametrize("kind", sorted(MADE, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+def test_every_field_may_hold_something_and_not_everything(kind: type) -> None:
+    for name, form in forms_of(kind):
+        assert form and len(form) < len(MADE) and object not in form, name
+
+
+def test_a_value_inside_itself_and_values_in_values_without_end_are_refused() -> None:
+    plan = replace(VIEW)
+    object.__setattr__(plan, "input", plan)
+    deep: Any = VIEW
+    for _ in range(10**5):
+        deep = Filter(input=deep, condition=Literal(value=True, type=Type.BOOLEAN))
+    for told, input in (("a part of itself", plan), ("inside each other", deep)):
+        with pytest.raises((TypeError, ValueError), match=told):
+            run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=input)))
+
+
+WRONG_FIELDS: dict[str, Any] = {
+    "sums in the place of ranks": ("Select", {"plan": TALLY}),
+    "sums in the place of multiplicities": ("NoisyFlipDistance", {"tests": (made_of(DistinctWithin, {**fields_of(TESTS[1]), "plan": TALLY}),)}),
+    "ends between whole numbers": ("Select", {"segments": (tuple(
+        Segment(low=4 + 0.001 * i, high=4 + 0.001 * i + 0.0005, target=TARGET) for i in range(399)),)}),  # type: ignore[arg-type]
+    "penalties of one and a bit": ("Select", {"segments": ((Segment(low=0, high=9, target=TARGET, below=1.1),),)}),  # type: ignore[arg-type]
+    "a fraction above one": ("Smooth", {"target": Target(fraction=Fraction(1001, 1000))}),
+    "a fraction below nought": ("Smooth", {"target": Target(fraction=Fraction(-1, 1000))}),
+    "a sigma below nought": ("NoisySums", {"noises": (LAPLACE, DiscreteGaussian(sigma=-2.0), LAPLACE)}),
+    "penalties of any type": ("Race", {"penalties": ("1", 2)}), "log-priors of floats": ("Balance", {"log_priors": (0.0, 1)}),
+    "a shift of floats": ("RecursiveSums", {"shift": 0.5}), "levels of floats": ("Race", {"levels": (1, 2.0)}),
+    "a size that is free": ("SmoothSum", {"epsilon_size": Fraction(0)}),
+    "a delta above one": ("Keys", {"rule": TruncatedGeometric(epsilon=HALF, delta=Fraction(3, 2))}),
+    "too many values to flip": ("Select", {"segments": ((Segment(low=0, high=2**17, target=TARGET),),)}),
+    "a word that is too long": ("Select", {"segments": ((Segment(low=0, high=2**63, target=TARGET),),)}),
+    "ends that cross": ("Vote", {"low": Fraction(10), "high": Fraction(9)}),
+    "half a character": ("NoisySums", {"cells": (("\ud800",),)}), "a number that no word holds": ("NoisySums", {"cells": ((2**64,),)}),
+    "a moment of a zone": ("NoisySums", {"cells": ((datetime.now(UTC),),)}),
+    "a key too many": ("NoisySums", {"cells": ((1, 2),)}), "a cell twice": ("NoisySums", {"cells": ((1,), (1.0,))}),
+    "noise too few": ("NoisySums", {"noises": (LAPLACE, GAUSSIAN)}), "sums without end": ("NoisySums", {"cells": Grid((range(10**7),))}),
+}
+
+
+@pytest.mark.parametrize("told", WRONG_FIELDS)
+def test_a_field_that_is_not_as_described_is_refused_before_the_charge(told: str) -> None:
+    name, fields = WRONG_FIELDS[told]
+    with pytest.raises((TypeError, ValueError)):
+        run(made_of(type(HONEST[name]), {**fields_of(HONEST[name]), **fields}))
+
+
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_request_is_copied(name: str) -> None:
     request = HONEST[name]
@@ -275,9 +347,9 @@ def test_no_subclass_of_what_a_request_is_made_of_is_taken(kind: type) -> None:
 
 def test_what_a_class_remembers_is_forgotten() -> None:
     """A `cached_property` that is planted would be printed: here a truncation that ranks by something else."""
-    plan = dataclasses.replace(VIEW)
+    plan = replace(VIEW)
     vars(plan)["fields"], vars(plan)["max_frequencies"], vars(plan)["ranking"] = (), {frozenset(): 1}, "nothing"
-    request = dataclasses.replace(HONEST["NoisySums"], plan=dataclasses.replace(TALLY, input=plan))
+    request = replace(HONEST["NoisySums"], plan=replace(TALLY, input=plan))
     copy = taken(request).plan.input
     assert type(copy) is Truncate and not {"fields", "max_frequencies", "ranking"} & vars(copy).keys()
 
@@ -316,15 +388,15 @@ def test_what_is_forged_between_a_view_and_its_request_is_not_gone_by(told: str)
 def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:
     for name, numbers in (("Partition", (0, 5)), ("Partition", (0,)), ("Partition", (0.0, 1.0))):
         axis = made_of(Numbered, {**fields_of(HONEST[name].axis), "numbers": numbers})
-        with pytest.raises(ValueError):
+        with pytest.raises((TypeError, ValueError)):
             run(made_of(Partition, {**fields_of(HONEST[name]), "axis": axis}))
 
 
 def test_what_was_one_object_is_one_again() -> None:
     """What several tests of one plan cost rests on that; and plans that were two stay two."""
-    both = NoisyFlipDistance(tests=(TESTS[0], dataclasses.replace(TESTS[0], forms=(Form(at=0, sign=-1, constants=(9,)),))), noise=LAPLACE)
+    both = NoisyFlipDistance(tests=(TESTS[0], replace(TESTS[0], forms=(Form(at=0, sign=-1, constants=(9,)),))), noise=LAPLACE)
     one, other = taken(both).plans
     assert one is other
-    apart = dataclasses.replace(both, tests=(TESTS[0], dataclasses.replace(TESTS[0], plan=dataclasses.replace(TALLY))))
+    apart = replace(both, tests=(TESTS[0], replace(TESTS[0], plan=replace(TESTS[0].plan))))
     one, other = taken(apart).plans
     assert one == other and one is not other

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from support.requests import cost_of
 from support.worlds import POLICY, world
 
 from dpsql.accounting.convert import limit
@@ -21,7 +22,6 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
-from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
@@ -38,7 +38,7 @@ from dpsql.measurements import (
     Target,
     TruncatedGeometric,
 )
-from dpsql.plan.certificate import Certificate, Sensitivity, certify
+from dpsql.plan.certificate import Certificate, Sensitivity, Unbounded, certify
 from dpsql.plan.node import Node, NoPublicFacts, Stability
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -165,8 +165,8 @@ def test_a_measure_costs_the_sum_over_its_summands(visits: Node) -> None:
 def test_every_summand_has_noise(visits: Node) -> None:
     plan = GroupedSums(input=visits, keys=(), summands=(Count(), Count(column="y")))
     for noises in ((), (DiscreteLaplace(scale=1.0),), (DiscreteLaplace(scale=1.0),) * 3):
-        with pytest.raises(ValueError, match="zip"):
-            NoisySums(plan=plan, cells=((),), noises=noises).cost(certified(plan))
+        with pytest.raises(ValueError, match="every summand"):
+            cost_of(NoisySums(plan=plan, cells=((),), noises=noises), certified(plan))
 
 
 def test_sums_over_public_rows_are_free(clinics: Node) -> None:
@@ -202,8 +202,8 @@ def test_rows_that_count_more_cost_more(people: Node, a: int, b: int, low: int, 
 
 @pytest.mark.parametrize("counted", [{"below": 0}, {"above": 0}, {"below": -1}, {"above": -2}])
 def test_rows_that_count_for_nothing_are_refused(people: Node, counted: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="penalties"):
-        select(people, Segment(low=0, high=9, target=HALF, **counted)).cost(below(1))
+    with pytest.raises(ValueError, match="Segment.(below|above) must be at least 1"):
+        cost_of(select(people, Segment(low=0, high=9, target=HALF, **counted)), below(1))
 
 
 def test_segments_cost_as_much_as_the_dearest_of_them(people: Node) -> None:
@@ -217,8 +217,8 @@ def test_segments_cost_as_much_as_the_dearest_of_them(people: Node) -> None:
 def test_overlapping_segments_are_refused(people: Node, segments: list[tuple[int, int]]) -> None:
     request = select(people, *(Segment(low=low, high=high, target=HALF) for low, high in segments))
     for rows in (0, 1):
-        with pytest.raises(ValueError, match="overlap"):
-            request.cost(below(rows))
+        with pytest.raises(ValueError, match="overlap|in order"):
+            cost_of(request, below(rows))
     apart = select(people, Segment(low=6, high=9, target=HALF), Segment(low=0, high=5, target=HALF))
     assert apart.cost(below(1)).epsilon == Fraction(2 * 1) / 4 + ROUNDING
 
@@ -249,10 +249,10 @@ def test_smooth_noise_over_several_cells_needs_one_row_an_entity(people: Node) -
 
 
 def test_an_epsilon_below_zero_buys_nothing(people: Node) -> None:
-    with pytest.raises(ValueError, match="above zero"):
-        smooth(people, epsilon=Fraction(1), epsilon_size=Fraction(-2)).cost(below(1))
+    with pytest.raises(ValueError, match="epsilon_size must be at least"):
+        cost_of(smooth(people, epsilon=Fraction(1), epsilon_size=Fraction(-2)), below(1))
     with pytest.raises(ValueError, match="above 0"):
-        select(people, Segment(low=0, high=1, target=HALF), scale=-1.0).cost(below(1))
+        cost_of(select(people, Segment(low=0, high=1, target=HALF), scale=-1.0), below(1))
 
 
 def test_beta_is_as_large_as_its_proof_allows(people: Node) -> None:
@@ -302,12 +302,12 @@ def test_a_ladder_costs_both_of_its_noises(people: Node, visits: Node) -> None:
 
 def test_a_ladder_of_anything_but_limited_rows_is_refused(people: Node, visits: Node, clinics: Node) -> None:
     def ladder(plan: GroupedSums) -> Cost:
-        return AboveThresholdOfCounts(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0).cost(certified(plan))
+        return cost_of(AboveThresholdOfCounts(plan=plan, limits=(3,) * 5, scale_limit=4.0, scale_query=8.0), certified(plan))
 
     weighty = GroupedSums(input=people, keys=("a",), summands=(GridSum(column="a", grid=GRID),))
     twice = GroupedSums(input=people, keys=("a",), summands=(Count(), Count()))
     for plan in (weighty, twice, tally(people), tally(people, "a", "s")):
-        with pytest.raises(ValueError, match="one count"):
+        with pytest.raises(ValueError, match="one count|one key"):
             ladder(plan)
     assert ladder(tally(clinics, "b")) == FREE
 
@@ -343,8 +343,8 @@ def test_keys_that_are_not_counted_once_cost_as_many_moves(people: Node, visits:
         with pytest.raises(ValueError, match="counts of entities"):
             Keys(plan=plan, rule=noisy).cost(certified(plan))
     for rule in (coins, noisy):
-        with pytest.raises(ValueError, match="limited"):
-            Keys(plan=heavy, rule=rule).cost(certified(heavy))
+        with pytest.raises(ValueError, match="one count"):
+            cost_of(Keys(plan=heavy, rule=rule), certified(heavy))
         assert Keys(plan=tally(people, "s"), rule=rule).cost(certified(tally(people, "s"))) == rule.cost(1)
         assert Keys(plan=tally(clinics, "c"), rule=rule).cost(certified(tally(clinics, "c"))) == FREE
 
@@ -393,8 +393,8 @@ def test_the_failure_of_a_noisy_threshold_is_a_bound_of_the_exact_one() -> None:
 # -- planted claims, at the kernel's door
 
 
-def served(tmp_path: Path, reader: DuckReader, request: Any, cost: Cost) -> Any:
-    """What the kernel releases for a script of this one request."""
+def served(tmp_path: Path, reader: DuckReader, request: Any, cost: Cost, charged: bool = True) -> Any:
+    """What the kernel releases for a script of this one request; it is `charged` whatever comes of it, or not at all."""
     def script() -> Generator[Any, Any, Any]:
         return (yield request)
 
@@ -405,8 +405,7 @@ def served(tmp_path: Path, reader: DuckReader, request: Any, cost: Cost) -> Any:
             script(), cost=cost, account=account, limits={None: limit(price(epsilon=1000, delta=0.1))}, digest="d", sql="SELECT",
             encode=str)
     finally:
-        (entry,) = ledger.entries("person")
-        assert entry.charge == cost.rounded(), "charged, whatever came of it"
+        assert [entry.charge for entry in ledger.entries("person")] == [cost.rounded()] * charged
         ledger.close()
 
 
@@ -451,9 +450,8 @@ def planted(people: Node, visits: Node) -> dict[str, tuple[Any, Cost]]:
     }
 
 
-def test_a_planted_claim_ends_in_an_incident(tmp_path: Path, reader: DuckReader, people: Node, visits: Node) -> None:
+def test_a_planted_claim_is_refused_before_the_charge(tmp_path: Path, reader: DuckReader, people: Node, visits: Node) -> None:
     for i, (name, (request, cost)) in enumerate(planted(people, visits).items()):
-        with pytest.raises(Incident) as caught:
-            served(tmp_path / str(i), reader, request, cost)
+        with pytest.raises((TypeError, ValueError, Unbounded)):
+            served(tmp_path / str(i), reader, request, cost, charged=False)
             pytest.fail(name)
-        assert caught.value.__cause__ is None and caught.value.__context__ is None

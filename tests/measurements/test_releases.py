@@ -27,6 +27,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.kernel.taken import taken
 from dpsql.measurements import (
     AboveThresholdOfCounts,
     DiscreteGaussian,
@@ -52,7 +53,7 @@ from dpsql.measurements.reading.request import Last
 from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.noise import choice
 from dpsql.noise.source import Secure
-from dpsql.plan.cells import Grid
+from dpsql.plan.cells import Cells, Grid
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Call, Literal, Ref
 from dpsql.plan.node import Node, Printing, Stability, fold
@@ -380,24 +381,30 @@ def test_cells_and_segments_answer_in_order(people: Scan) -> None:
 
 def test_a_cell_cannot_be_looked_at_twice(people: Scan) -> None:
     plan = Ranks(input=people, keys=("s",), column="a", grid=AGES)
-    context = Stub([("f", 10, 5)], Secure())
     segment = (Segment(low=0, high=100, target=Target(fraction=Fraction(1, 2))),)
     for cells in ((("f",), ("f",)), ((1,), (1.0,)), ((math.nan,), (math.nan,)), ((0.0,), (-0.0,))):
-        with pytest.raises(ValueError, match="twice"):
-            released(Select(plan=plan, cells=cells, segments=(segment, segment), scale=1.0), context)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="twice"):
-            released(Smooth(plan=plan, cells=cells, target=Target(fraction=Fraction(1, 2)), epsilon=Fraction(1),
-                               delta=Fraction(1, 10**6), epsilon_size=Fraction(1)), context)  # type: ignore[arg-type]
+        for request in asked(plan, cells, segment):
+            with pytest.raises(ValueError, match="different"):
+                taken(request)
     alone = Ranks(input=people, keys=(), column="a", grid=AGES)
-    for cells in (((), ()), (), (("f",),)):
-        with pytest.raises(ValueError, match="one cell"):
-            read(alone, cells, context)  # type: ignore[arg-type]
+    for cells in (((), ()), (("f",),), (("f", "m"),)):
+        for request in asked(alone, cells, segment):  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="different"):
+                taken(request)
 
 
-def test_too_fine_a_grid_is_not_flipped() -> None:
+def asked(plan: Ranks, cells: Cells, segments: tuple[Segment, ...]) -> tuple[Select, Smooth]:
+    return (Select(plan=plan, cells=cells, segments=(segments,) * len(cells), scale=1.0),
+            Smooth(plan=plan, cells=cells, target=segments[0].target, epsilon=Fraction(1), delta=Fraction(1, 10**6), epsilon_size=Fraction(1)))
+
+
+def test_too_fine_a_grid_is_not_flipped(people: Scan) -> None:
+    plan = Ranks(input=people, keys=(), column="a", grid=AGES)
     wide = Segment(low=0, high=2**17, target=Target(fraction=Fraction(1, 2)))
+    request = Select(plan=plan, cells=((),), segments=((wide,),), scale=1.0, flip=True)
     with pytest.raises(ValueError, match="too many"):
-        select.flipped(ranked([1]), wide, 1.0, Stub([], Secure()))  # type: ignore[arg-type]
+        taken(request)
+    assert taken(replace(request, segments=((replace(wide, high=2**17 - 1),),))).flip
 
 
 # -- smooth sensitivity
@@ -533,7 +540,7 @@ def test_an_empty_cell_reads_as_the_lower_bound(people: Scan) -> None:
 
 def test_a_price_without_a_smooth_bound_is_refused(people: Scan) -> None:
     with pytest.raises(ValueError, match="too small"):
-        released(request_smooth(people, epsilon=Fraction(1, 10**11)), 1, Stub([], Nothing()))  # type: ignore[arg-type]
+        taken(request_smooth(people, epsilon=Fraction(1, 10**11)))
 
 
 # -- keys
@@ -573,14 +580,14 @@ def test_counts_of_keys_are_as_private_as_they_cost_and_no_reach_is_too_long(eps
 @pytest.mark.parametrize("epsilon, delta", [(Fraction(1, 10**18), Fraction(1, 10**18)), (Fraction(1), Fraction(0)),
                                             (Fraction(1), Fraction(1, 10**400))])
 def test_prices_too_small_for_keys_are_refused(epsilon: Fraction, delta: Fraction) -> None:
-    with pytest.raises(ValueError, match="the scale of noise|with a delta"):
-        TruncatedGeometric(epsilon=epsilon, delta=delta)
+    with pytest.raises(ValueError, match="(epsilon|delta) must be"):
+        taken(TruncatedGeometric(epsilon=epsilon, delta=delta))
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 2.0**56])
 def test_thresholds_have_noise_that_can_be_drawn(sigma: float) -> None:
-    with pytest.raises(ValueError, match="the scale of noise"):
-        GaussianThreshold(sigma=sigma, threshold=3)
+    with pytest.raises(ValueError, match="sigma must be"):
+        taken(GaussianThreshold(sigma=sigma, threshold=3))
 
 
 def test_keys_are_kept_with_their_chance(people: Scan, effort: float) -> None:

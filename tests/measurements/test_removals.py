@@ -15,6 +15,7 @@ import pytest
 from measurements.test_race_and_balance import Extension, Seeded, Stub, crowd, owned_by, shares
 from support.extensions.hypergraphs import Rows
 from support.released import released
+from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE
 from dpsql.extensions.removal_distance import RemovalDistances
@@ -192,16 +193,16 @@ def test_what_has_no_proof_is_refused() -> None:
     for request in (flip, index):
         for levels in ((0, 1), (2, 1), (1, 1), (1, 2 * LARGEST)):
             with pytest.raises(ValueError, match="levels"):
-                replace(request, levels=levels).cost(owned_by("a"))
+                cost_of(replace(request, levels=levels), owned_by("a"))
         for scale in (0.0, -1.0, 2.0**41):
             with pytest.raises(ValueError, match="scale"):
-                replace(request, scale=scale).cost(owned_by("a"))
+                cost_of(replace(request, scale=scale), owned_by("a"))
         for owners in ((), ("a", "c")):
             with pytest.raises(ValueError, match="owners"):
                 request.cost(owned_by(*owners))
         with pytest.raises(ValueError, match="cells"):
-            replace(request, cells=2).cost(owned_by("a"))
+            cost_of(replace(request, cells=2), owned_by("a"))
         with pytest.raises(ValueError, match="noise"):
-            replace(request, noises=noises[:1]).cost(owned_by("a"))
+            cost_of(replace(request, noises=noises[:1]), owned_by("a"))
     with pytest.raises(ValueError, match="log-prior"):
-        replace(flip, log_priors=(0,)).cost(owned_by("a"))
+        cost_of(replace(flip, log_priors=(0,)), owned_by("a"))

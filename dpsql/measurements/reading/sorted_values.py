@@ -53,7 +53,7 @@ def read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
 
 def _read(plan: Ranks, cells: Cells, context: Context) -> list[Ranked]:
     if not plan.keys:
-        return [ranked(*context.arrays(plan))]
+        return [ranked(*context.arrays(plan)) for _ in cells]  # of which there is one at most
     *keys, values, counts = context.columns(plan)
     places = places_of(keys, cells, len(values))
     order = np.argsort(places, kind="stable")

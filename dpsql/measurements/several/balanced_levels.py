@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.several.levels import (
     CellCount,
@@ -22,7 +23,6 @@ from dpsql.noise.choice import WholeScore, choice_cost, compared
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant, slack
-from dpsql.ranges import Assumptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

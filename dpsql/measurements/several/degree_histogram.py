@@ -11,11 +11,11 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.extensions.bounded_degrees import ArcList as Listed
 from dpsql.extensions.bounded_degrees import extended, projected
 from dpsql.extensions.owned import coded
+from dpsql.field_types import NumberRange
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.noise.integer import Noise, added
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves
-from dpsql.ranges import Range
 
 Way: TypeAlias = Literal["projection", "flow"]
 
@@ -35,7 +35,7 @@ class DegreeHistogram(OfOnePlan):
     """
 
     plan: Arcs
-    most: Annotated[int, Range(least=1, most=MOST_DEGREE)]
+    most: Annotated[int, NumberRange(least=1, most=MOST_DEGREE)]
     way: Way
     noise: Noise
 

@@ -8,17 +8,17 @@ from itertools import pairwise
 from typing import Annotated, TypeAlias
 
 from dpsql.accounting.cost import Cost
+from dpsql.field_types import Assumptions, NumberRange
 from dpsql.noise.integer import Noise
 from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
-from dpsql.ranges import Assumptions, Range
 
 MOST_LEVELS = 2**10
-Level: TypeAlias = Annotated[int, Range(least=1, most=LARGEST)]
-CellCount: TypeAlias = Annotated[int, Range(least=1, most=MOST_CELLS)]
+Level: TypeAlias = Annotated[int, NumberRange(least=1, most=LARGEST)]
+CellCount: TypeAlias = Annotated[int, NumberRange(least=1, most=MOST_CELLS)]
 COARSEST = 2.0**40  # the largest scale of scores, so that floats hold all scores that matter
-ScaleOfScores: TypeAlias = Annotated[float, Range(above=0, most=COARSEST)]
+ScaleOfScores: TypeAlias = Annotated[float, NumberRange(above=0, most=COARSEST)]
 
 
 def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, ...], cells: int) -> Cost:

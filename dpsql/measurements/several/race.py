@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost
+from dpsql.field_types import Assumptions, Word
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.several.levels import CellCount, ExtensionSums, Level, are_bounded, assumptions, times
 from dpsql.measurements.several.sets import Sums, read
 from dpsql.noise.integer import Noise, drawn
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
-from dpsql.ranges import Assumptions, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

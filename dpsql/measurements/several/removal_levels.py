@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dpsql.accounting.cost import FREE, Cost, pure
 from dpsql.extensions.removal_distance import RemovalDistances
+from dpsql.field_types import Assumptions, Word
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.several.levels import (
     CellCount,
@@ -24,7 +25,6 @@ from dpsql.noise.choice import WholeScore, choice_cost, compared, least, one_sid
 from dpsql.noise.integer import Noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets
-from dpsql.ranges import Assumptions, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.accounting.cost import FREE, Cost, pure
+from dpsql.field_types import Epsilon
 from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.noise.smooth import Student, told_size
@@ -13,7 +14,6 @@ from dpsql.plan.decompose_join import JoinParts, Some, decompose_join
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.ranges import Epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

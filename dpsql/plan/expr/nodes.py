@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
-from dpsql.ranges import Range
+from dpsql.field_types import NumberRange
 from dpsql.types import Interval, Span, Type
 
-Value: TypeAlias = bool | Annotated[int, Range(least=-(2**63), most=2**63 - 1)] | float | str | dt.date | dt.datetime | None
+Value: TypeAlias = bool | Annotated[int, NumberRange(least=-(2**63), most=2**63 - 1)] | float | str | dt.date | dt.datetime | None
 NAN = math.nan
 
 

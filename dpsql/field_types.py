@@ -1,9 +1,9 @@
 """What a field may hold beyond its type: ranges of numbers, and what a proof assumes of several fields together.
 
-The fields of a request are described once, where they are declared: by their annotation, which may carry a `Range`, and by a
-method `assumptions` of the class for what relates several fields. `kernel.taken` checks all of it before anything is charged.
+The fields of a request are described once, where they are declared: by their annotation, which may carry a `NumberRange`, and by
+a method `assumptions` of the class for what relates several fields. `kernel.taken` checks all of it before anything is charged.
 
->>> 0.5 in Range(above=0, most=2), 0 in Range(above=0), math.nan in Range()
+>>> 0.5 in NumberRange(above=0, most=2), 0 in NumberRange(above=0), math.nan in NumberRange()
 (True, False, False)
 """
 
@@ -17,7 +17,7 @@ from typing import Annotated, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class NumberRange:
     """The numbers from `least` to `most`, both included, that lie above `above` and below `below`. NaN is in none, nor are the
     infinities."""
 
@@ -30,20 +30,20 @@ class Range:
         return self.least <= number <= self.most and self.above < number < self.below
 
     def __str__(self) -> str:
-        ends = {"at least": self.least, "at most": self.most, "above": self.above, "below": self.below}
+        ends = {"above": self.above, "at least": self.least, "at most": self.most, "below": self.below}
         return " and ".join(f"{word} {end}" for word, end in ends.items() if math.isfinite(end)) or "finite"
 
 
-Word: TypeAlias = Annotated[int, Range(least=-(2**62), most=2**62)]
+Word: TypeAlias = Annotated[int, NumberRange(least=-(2**62), most=2**62)]
 """A whole number that fits into 64 bits; so does the sum of two."""
-Natural: TypeAlias = Annotated[int, Range(least=0, most=2**62)]
-Positive: TypeAlias = Annotated[int, Range(least=1, most=2**62)]
+Natural: TypeAlias = Annotated[int, NumberRange(least=0, most=2**62)]
+Positive: TypeAlias = Annotated[int, NumberRange(least=1, most=2**62)]
 
 WIDEST = 2.0**55  # the largest scale of noise drawn by itself: at this scale it overflows 64 bits with probability below 1e-100
-Scale: TypeAlias = Annotated[float, Range(above=0, most=WIDEST)]
-Epsilon: TypeAlias = Annotated[Fraction, Range(least=2.0**-54, most=2.0**54)]
+Scale: TypeAlias = Annotated[float, NumberRange(above=0, most=WIDEST)]
+Epsilon: TypeAlias = Annotated[Fraction, NumberRange(least=2.0**-54, most=2.0**54)]
 """So that the scale of noise that follows from it, 1 / epsilon, is none that is too wide."""
-Delta: TypeAlias = Annotated[Fraction, Range(least=1e-300, below=1)]
+Delta: TypeAlias = Annotated[Fraction, NumberRange(least=1e-300, below=1)]
 
 Assumptions: TypeAlias = Iterator[tuple[object, str]]
 """What a class assumes of its fields, once each is in its range: whether it holds, and the same in words. They are asked for one

@@ -1,0 +1,22 @@
+"""Requests as the kernel takes them: copied, and checked against their description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsql.accounting.cost import Cost
+from dpsql.kernel.taken import taken
+from dpsql.plan.certificate import Certificate
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.node import Field
+from dpsql.plan.operators.constants import Constants
+from dpsql.types import Type
+
+ROWS = Constants(columns=(Field(id="n", name="n", facts=Facts(type=Type.BIGINT)),), rows=((1,),))
+"""A relation, where a test does not care of what."""
+
+
+def cost_of(request: Any, *certificates: Certificate) -> Cost:
+    """What a request costs. Raises TypeError or ValueError where the kernel would refuse it."""
+    cost: Cost = taken(request).cost(*certificates)
+    return cost
