@@ -208,8 +208,6 @@ Sides: TypeAlias = Sequence[Sequence[int]]
 
 def slack_of(sides: Sides, rows: int) -> int:
     """The slack of all cells and sides together, where an entity moves at most `rows` rows; see `NoisyFlipDistance`."""
-    if rows < 1:
-        raise ValueError("a slack needs private rows")
     cells = [min(slacks) for slacks in zip(*sides, strict=True)]
     inside: int = min(cells)
     here: int = inside if inside >= 1 else 1 - sum(max(0, 1 - cell) for cell in cells)
@@ -273,7 +271,7 @@ def touched(tests: Sequence[Test], certificates: Sequence[Certificate]) -> int:
     """
     found, shared = 0, dict[int, list[tuple[Within, int]]]()
     for test, certificate in zip(tests, certificates, strict=True):
-        if isinstance(test, Within):
+        if isinstance(test, Within) and not certificate.below.public:
             shared.setdefault(id(test.plan), []).append((test, moved(test, certificate)))
         elif not certificate.below.public:
             found += 1
@@ -325,10 +323,9 @@ def moved(test: Test, certificate: Certificate) -> int:
 
 
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
-    """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of an extension."""
+    """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of a test."""
     for test, certificate in zip(tests, certificates, strict=True):
-        if isinstance(test, ExtensionWithin):
-            are_bounded(test.plan, certificate)
+        _ = are_bounded(test.plan, certificate) if isinstance(test, ExtensionWithin) else certificate.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,9 @@ class Smooth(OfOnePlan):
     neighbours that differ in one entity of at most k rows, integer noise Z with probability proportional to exp(-|z| / t),
     t = 2 S / epsilon, is added to the integer value.
 
-    Cost: `noise.smooth`, for both the quantile and the size of its noise.
+    Cost: `noise.smooth`, for both the quantile and the size of its noise. It is that of the worst rows: where half of them lie at
+    either end, one entity moves the quantile by all of S. Where values lie close together around the quantile it moves by a small
+    part of S, as a smooth bound has to allow for rows some steps away.
 
     With several cells an entity may have at most one row, so that it is in one cell only.
     """

@@ -107,7 +107,7 @@ def test_a_statement_that_measures_opens_nothing(world: World) -> None:
 
 
 def test_what_was_not_paid_for_opens_nothing(world: World) -> None:
-    with pytest.raises(Incident):
+    with pytest.raises(ValueError, match="more than was charged"):
         world.open(epsilon=Fraction(1))
     with pytest.raises(ValueError, match="no such model"):
         world.ask(*TRUTH)
@@ -119,7 +119,7 @@ def test_comparisons_are_no_measurement_and_of_no_other_class(world: World) -> N
     def script() -> Any:
         yield asked
 
-    with pytest.raises(Incident):
+    with pytest.raises(TypeError, match="by measurements"):
         world.kernel.run(script(), cost=pure(Fraction(1)), account=ADA, limits=WIDE, digest="d", sql="SELECT", encode=str)
     world.open()
 

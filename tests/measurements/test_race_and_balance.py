@@ -137,6 +137,17 @@ def test_a_race_costs_the_sum_of_its_levels() -> None:
     assert gauss.cost(owned_by("a")).epsilon is None
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_one_entity_may_move_all_that_a_race_costs(width: int) -> None:
+    """Its weight is the highest level. An entity of small weight moves the high levels by a small part of what they cost."""
+    row = Rows((tuple(range(1, width + 1)),), (LEVELS[-1],))
+    noises = tuple(DiscreteLaplace(scale=float(UNIT * level)) for level in LEVELS)
+    race = Race(plan=shares(width), levels=LEVELS, noises=noises, penalties=(0,) * len(LEVELS))
+    moved = [Extension(row.owned(), [level], width).value(0) for level in LEVELS]  # without it there is nothing to add up
+    loss = sum(Fraction(far) / Fraction(noise.scale) for far, noise in zip(moved, noises, strict=True))
+    assert loss == race.cost(owned_by(*"ab"[:width])).epsilon
+
+
 @pytest.mark.parametrize("levels", [(), (0, 1), (2, 1), (1, 1), (1, 2 * LARGEST)])
 def test_levels_without_a_proof_are_refused(levels: tuple[int, ...]) -> None:
     noises = tuple(DiscreteLaplace(scale=1.0) for _ in levels)

@@ -491,6 +491,15 @@ def test_smooth_sensitivity_bounds_every_move_and_is_smooth(k: int, effort: floa
                 assert max(here / there, there / here) <= math.exp(beta) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_one_entity_may_move_a_quantile_by_all_of_its_smooth_sensitivity(k: int) -> None:
+    """Half of the rows at either end. Random rows, of which few are far from the median, move by a small part of the bound."""
+    rows = [0] * (10 * k) + [1000] * (10 * k)
+    other = [*rows, *[1000] * k]
+    here, there = (quantile(some, Fraction(1, 2), 1000) for some in (rows, other))
+    assert abs(here - there) == 1000 >= math.exp(-0.1) * smoothed(rows, Fraction(1, 2), 1000, k, 0.1)
+
+
 def test_a_quantile_is_a_row_whose_rank_is_the_fraction() -> None:
     for n in range(1, 30):
         for fraction in FRACTIONS:

@@ -10,8 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE
+from dpsql.kernel.taken import taken
 from dpsql.measurements import (
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
@@ -38,6 +40,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.types import Type
 
@@ -67,7 +70,7 @@ def test_an_exact_slack_moves_by_one_with_each_row(grid: tuple[int, int]) -> Non
         first = draw.choice([draw.randint(-30, 30), -FARTHEST_END // 2, FARTHEST_END // 4])
         last = draw.choice([first - 1, first, first + draw.randint(0, 40), FARTHEST_END // 2])
         test, k = ends(least, most, first, last), draw.randint(1, 3)
-        test.check(OWNED)
+        assert taken(test) == test
         rows = [draw.randint(least, most) for _ in range(draw.randint(0, 9))]
         here = slack(test, rows, k)
         assert (here >= 1) == (first <= sum(rows) <= last)
@@ -85,7 +88,7 @@ def test_an_interval_that_is_missed_on_both_sides_is_refused() -> None:
     """One row more would move the slack by as much as the list is long."""
     for first, last in ((2, 0), (10, -10), (FARTHEST_END, -FARTHEST_END), (5, 3)):
         with pytest.raises(ValueError):
-            ends(0, 5, first, last).check(OWNED)
+            taken(ends(0, 5, first, last))
 
 
 def test_scarcest_values_move_a_slack_by_one() -> None:
@@ -94,7 +97,7 @@ def test_scarcest_values_move_a_slack_by_one() -> None:
         first = draw.randint(-3, 8)
         last = draw.choice([first - 1, first, first + draw.randint(0, 8), 2**60])
         test = DistinctWithin(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(first,), last=(last,))
-        test.check(OWNED)
+        assert taken(test) == test
         rows = [draw.randint(0, 6) for _ in range(draw.randint(0, 12))]
         other = [*rows, draw.randint(0, 7)]
         found = []
@@ -109,6 +112,7 @@ KEYED = GroupedSums(input=NOWHERE, keys=("g",), summands=(Count(),))
 COUNT = Within(plan=GroupedSums(input=NOWHERE, keys=(), summands=(Count(),)), cells=((),), forms=(
     Form(at=0, sign=1, constants=(0,)), Form(at=0, sign=-1, constants=(9,))))
 SUM = ends(0, 5, 3, 9)
+RANKS = Ranks(input=NOWHERE, keys=(), column="g", grid=Quantizer(low=0, high=9, step=Fraction(1), from_low=True))
 DISTINCT = DistinctWithin(plan=Multiplicities(input=NOWHERE, keys=(), column="x"), cells=((),), first=(1,), last=(5,))
 HELD = ExtensionWithin(plan=OwnerSets(input=NOWHERE, owners=("p",), summand=Count()), level=4, first=0, last=900)
 
@@ -173,9 +177,9 @@ NOISE = DiscreteLaplace(scale=2.0)
 @pytest.mark.parametrize(("test", "certificate"), WRONG.values(), ids=WRONG.keys())
 def test_what_the_proof_requires_is_required(test: Any, certificate: Certificate) -> None:
     with pytest.raises((ValueError, TypeError)):
-        NoisyFlipDistance(tests=(COUNT, test), noise=NOISE).cost(OWNED, certificate)
+        cost_of(NoisyFlipDistance(tests=(COUNT, test), noise=NOISE), OWNED, certificate)
     with pytest.raises((ValueError, TypeError)):
-        AboveThresholdOfTests(tests=(COUNT, test), most=1, limits=(0,), scale_limit=2.0, scale_query=2.0).cost(OWNED, certificate)
+        cost_of(AboveThresholdOfTests(tests=(COUNT, test), most=1, limits=(0,), scale_limit=2.0, scale_query=2.0), OWNED, certificate)
 
 
 SCALES: list[Any] = [0, 0.0, -1.0, math.nan, math.inf, -math.inf, True, "1", None, 2.0**60]
@@ -198,32 +202,31 @@ def test_noise_that_has_no_price_is_refused(scale: Any) -> None:
         asked += [dataclasses.replace(request, **{name: scale}) for request in (SPARSE, ABOVE, ladder)]
     for request in asked:
         with pytest.raises((ValueError, TypeError, KeyError, ArithmeticError)):
-            request.cost(OWNED)
+            cost_of(request, OWNED)
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
-    "no tests": lambda: NoisyFlipDistance(tests=(), noise=NOISE).cost(),
-    "no tests, together": lambda: NoisyFlipDistance(tests=(), noise=NOISE, together=True).cost(),
-    "no tests of failures": lambda: dataclasses.replace(SPARSE, tests=()).cost(),
-    "fewer certificates": lambda: NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE).cost(OWNED),
-    "no limits": lambda: dataclasses.replace(SPARSE, limits=()).cost(OWNED),
-    "too many limits": lambda: dataclasses.replace(SPARSE, limits=(0,) * 60).cost(OWNED),
-    "limits that are no numbers": lambda: dataclasses.replace(SPARSE, limits=(math.nan,)).cost(OWNED),
-    "no failures": lambda: dataclasses.replace(SPARSE, most=0).cost(OWNED),
-    "failures below nothing": lambda: dataclasses.replace(SPARSE, most=-3).cost(OWNED),
-    "half a failure": lambda: dataclasses.replace(SPARSE, most=0.5).cost(OWNED),
-    "exact failures": lambda: dataclasses.replace(SPARSE, tests=(SUM,)).cost(OWNED),
-    "no steps": lambda: dataclasses.replace(ABOVE, steps=()).cost(OWNED),
-    "a step before the first": lambda: dataclasses.replace(ABOVE, steps=(Rising(at=-1, threshold=Fraction(1)),)).cost(OWNED),
-    "a vote of groups": lambda: votes(plan=KEYED).cost(OWNED),
-    "a vote of nothing": lambda: votes(most=Fraction(-1)).cost(OWNED),
-    "a vote that no float holds": lambda: votes(most=Fraction(2**60)).cost(OWNED),
-    "a vote of floats": lambda: votes(low=math.nan).cost(OWNED),
-    "a slack of public rows": lambda: slack_of([[1]], 0),
-    "a quantile at no price": lambda: Smooth(plan=None, cells=((),), target=Target(fraction=Fraction(1, 2)), epsilon=Fraction(-5),  # type: ignore[arg-type]
-                                             delta=Fraction(1, 9), epsilon_size=Fraction(6)).cost(OWNED),
+    "no tests": lambda: cost_of(NoisyFlipDistance(tests=(), noise=NOISE)),
+    "no tests, together": lambda: cost_of(NoisyFlipDistance(tests=(), noise=NOISE, together=True)),
+    "no tests of failures": lambda: cost_of(dataclasses.replace(SPARSE, tests=())),
+    "fewer certificates": lambda: cost_of(NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE), OWNED),
+    "no limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=()), OWNED),
+    "too many limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=(0,) * 60), OWNED),
+    "limits that are no numbers": lambda: cost_of(dataclasses.replace(SPARSE, limits=(math.nan,)), OWNED),
+    "no failures": lambda: cost_of(dataclasses.replace(SPARSE, most=0), OWNED),
+    "failures below nothing": lambda: cost_of(dataclasses.replace(SPARSE, most=-3), OWNED),
+    "half a failure": lambda: cost_of(dataclasses.replace(SPARSE, most=0.5), OWNED),
+    "exact failures": lambda: cost_of(dataclasses.replace(SPARSE, tests=(SUM,)), OWNED),
+    "no steps": lambda: cost_of(dataclasses.replace(ABOVE, steps=()), OWNED),
+    "a step before the first": lambda: cost_of(dataclasses.replace(ABOVE, steps=(Rising(at=-1, threshold=Fraction(1)),)), OWNED),
+    "a vote of groups": lambda: cost_of(votes(plan=KEYED), OWNED),
+    "a vote of nothing": lambda: cost_of(votes(most=Fraction(-1)), OWNED),
+    "a vote that no float holds": lambda: cost_of(votes(most=Fraction(2**60)), OWNED),
+    "a vote of floats": lambda: cost_of(votes(low=math.nan), OWNED),
+    "a quantile at no price": lambda: cost_of(Smooth(plan=RANKS, cells=((),), target=Target(fraction=Fraction(1, 2)), epsilon=Fraction(-5),
+                                                     delta=Fraction(1, 9), epsilon_size=Fraction(6)), OWNED),
     "a quantile of rows without a limit": lambda: Smooth(
-        plan=None, cells=((),), target=Target(fraction=Fraction(1, 2)), epsilon=Fraction(1), delta=Fraction(1, 9),  # type: ignore[arg-type]
+        plan=RANKS, cells=((),), target=Target(fraction=Fraction(1, 2)), epsilon=Fraction(1), delta=Fraction(1, 9),
         epsilon_size=Fraction(1)).cost(Certificate(below=Stability(rows=None), summands=())),
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.chances import p_value
+from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
@@ -133,7 +134,7 @@ def test_the_cost_is_that_of_the_noise() -> None:
     for wrong in (dataclasses.replace(halves, tests=either.tests), dataclasses.replace(halves, limits=()),
                   dataclasses.replace(halves, most=0)):
         with pytest.raises(ValueError):
-            wrong.cost(owned)
+            cost_of(wrong, owned)
     with pytest.raises(ValueError):
         halves.cost(Certificate(below=Stability(rows=2), summands=()))  # rows that come may take others away
     with pytest.raises(ValueError):

@@ -24,7 +24,8 @@ class Race(OfOnePlan):
     weights have a race each, and the sum released is their difference. Every cell has its own races, over its own sets.
 
     Cost. An entity moves F_j by at most `lipschitz_constant(levels[j], owners)`, so the cost is the sum of the costs of all
-    noises at these sensitivities, over levels, races and cells. Subtracting the public penalties and taking the
+    noises at these sensitivities, over levels, races and cells. (An entity whose weight reaches the highest level moves them all
+    by that; one of small weight moves the high levels by a small part of it.) Subtracting the public penalties and taking the
     largest are post-processing. Leaving out levels that cannot win is too, as it does not change the result (`highest`).
 
     The penalties play no role in privacy: each noise stays below its penalty with a probability that the mechanism
