@@ -1,0 +1,124 @@
+"""The requests of real statements: what forgeries are made from, and what they exchange."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from forging.tables import SMALL, STATEMENTS
+from oracle.replay import Family, Recorder
+
+from dpsql.engine.answering import answer
+
+Path = tuple[str | int, ...]
+TOGETHER = ("levels", "noises", "penalties", "log_priors", "marginals", "expected", "weights", "candidates", "offsets", "tests", "steps")
+LONG = 4
+PLANS = ("plan", "view", "input")  # fields below which a request is an operator
+
+
+@dataclass(frozen=True)
+class Base:
+    """A request as a statement made it. `opened` is the statement that opened its online model, for comparisons."""
+
+    request: Any
+    text: str
+    slots: tuple[Slot, ...] = ()
+    model: tuple[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return type(self.request).__name__
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in a request: the way to it, the class and field that it is in, and the value there."""
+
+    path: Path
+    owner: str
+    field: str
+    value: Any
+    deep: bool  # within a plan
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.field}"
+
+
+@dataclass
+class Corpus:
+    """Requests over one family of databases; values by the fields that hold them, and frozen values and their classes."""
+
+    family: Family
+    bases: list[Base] = field(default_factory=list)
+    by_field: dict[str, list[Any]] = field(default_factory=dict)
+    by_class: dict[type, list[Any]] = field(default_factory=dict)
+
+    def add(self, base: Base) -> None:
+        made = dataclasses.replace(base, slots=tuple(slots_of(base.request)))
+        self.bases.append(made)
+        for slot in made.slots:
+            _keep(self.by_field, slot.field, slot.value)
+            _keep(self.by_class, type(slot.value), slot.value)
+        _keep(self.by_class, type(made.request), made.request)
+
+
+def _keep(pool: dict[Any, list[Any]], key: Any, value: Any, most: int = 40) -> None:
+    found = pool.setdefault(key, [])
+    if len(found) < most and not any(kept is value for kept in found):
+        found.append(value)
+
+
+def recorded() -> Corpus:
+    """The requests of all statements; only a few of one statement that are of one class."""
+    made = Corpus(Family(SMALL))
+    for number, texts in enumerate(STATEMENTS):
+        session = made.family.session(number)
+        kernel = session.kernel
+        assert isinstance(kernel, Recorder)
+        for text in texts:
+            answer(text, session)
+        kinds: dict[type, int] = {}
+        for asked in kernel.asked:
+            kind = type(asked.request)
+            kinds[kind] = kinds.get(kind, 0) + 1
+            if kinds[kind] <= 2:
+                made.add(Base(thinned(asked.request), texts[0]))
+    return made
+
+
+def thinned(request: Any) -> Any:
+    """A request whose long lists that go together, of levels and candidates, are shorter: a forgery of it takes less time."""
+    lists = {item.name: part for item in dataclasses.fields(request) if type(part := getattr(request, item.name)) is tuple}
+    sizes = [len(part) for name, part in lists.items() if name in TOGETHER]
+    most = max(sizes, default=0)
+    if most <= LONG or type(request).__name__ in ("Partition", "Comparisons"):
+        return request
+    return dataclasses.replace(request, **{name: part[:LONG] for name, part in lists.items() if name in TOGETHER and len(part) == most})
+
+
+def slots_of(request: Any) -> Iterator[Slot]:
+    """All places in a request, each once however often it is used."""
+    seen: set[int] = set()
+
+    def below(value: Any, path: Path, owner: str, name: str, *, deep: bool) -> Iterator[Slot]:
+        if path:
+            yield Slot(path, owner, name, value, deep)
+        if id(value) in seen or type(value) in (bool, int, float, str, type(None)):
+            return
+        seen.add(id(value))
+        if dataclasses.is_dataclass(value) and type(value).__name__ not in ("Table", "Domain"):
+            for item in dataclasses.fields(value):
+                yield from below(getattr(value, item.name), (*path, item.name), type(value).__name__, item.name,
+                                 deep=deep or item.name in PLANS)
+        elif type(value) is tuple:
+            for at, part in enumerate(value[:12]):
+                yield from below(part, (*path, at), owner, name, deep=deep)
+
+    yield from below(request, (), "", "", deep=False)
+
+
+def parts_of(request: Any) -> set[type]:
+    """The classes of all frozen values in a request."""
+    return {type(request), *(type(slot.value) for slot in slots_of(request) if dataclasses.is_dataclass(slot.value))}

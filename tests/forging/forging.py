@@ -1,0 +1,193 @@
+"""Forgeries, one after the other: each is refused before it is charged, or moves no further than it was charged for."""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from forging.corpus import Corpus
+from forging.forger import Forger, Forgery
+from forging.judge import Found, judged
+from oracle.replay import Book, Loud, Recorder
+
+from dpsql.accounting.cost import Cost
+from dpsql.errors import Error, Incident, InternalError
+from dpsql.kernel.claims import Disagreement
+from dpsql.kernel.ledger import Account
+from dpsql.measurements import Comparisons, DiscreteLaplace, NoisySums
+
+ALLOWED = Cost(epsilon=None, rho=Fraction(10**900), delta=Fraction(10**9))  # pays for everything that has a price
+ADA = Account(budget="main", analyst="ada")
+LONGEST = 2.0  # seconds of the processor for one forgery
+STOPPED = 4.0  # when it is stopped
+
+
+class TooLong(KeyboardInterrupt):
+    """A forgery takes far too long. What interrupts a statement is all that passes through the solvers."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a forgery ended: 'refused', 'refused later', 'held', or one of the `FAULTS`; and why."""
+
+    outcome: str
+    cause: str = ""
+    found: tuple[Found, ...] = ()
+
+
+FAULTS = ("moved", "incident", "crashed", "slow")
+
+
+@dataclass
+class Group:
+    """Forgeries that ended alike."""
+
+    first: int
+    what: str
+    example: str
+    count: int = 0
+
+
+@dataclass
+class Totals:
+    """What a run has seen."""
+
+    forged: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    answered: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    faults: dict[tuple[str, str, str, str], Group] = field(default_factory=dict)
+
+    def add(self, number: int, forgery: Forgery, verdict: Verdict) -> None:
+        self.forged += 1
+        self.outcomes[verdict.outcome] += 1
+        self.kinds[forgery.base.name] += 1
+        self.answered[forgery.base.name] += verdict.outcome in ("held", "moved")
+        if verdict.outcome in FAULTS:
+            place = forgery.what.split(";")[0].split(" ")[0]
+            key = verdict.outcome, type(forgery.request).__name__, place, verdict.cause.split(":")[0]
+            group = self.faults.setdefault(key, Group(number, forgery.what, verdict.cause))
+            group.count += 1
+            if len(forgery.what) < len(group.what):
+                self.faults[key] = Group(number, forgery.what, verdict.cause, group.count)
+
+    def bad(self, *outcomes: str) -> list[str]:
+        """The faults, the most frequent first, a line for each kind."""
+        return [f"{outcome:8} {group.count:6d} x  {name}: {group.what[:150]}  [{group.first}]  {group.example[:200]}"
+                for (outcome, name, _, _), group in sorted(self.faults.items(), key=lambda item: (item[0][0], -item[1].count))
+                if outcome in (outcomes or FAULTS)]
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{count} {outcome} ({count / max(1, self.forged):.1%})" for outcome, count in self.outcomes.most_common())
+        return f"{self.forged} forgeries: {shares}"
+
+    def breadth(self) -> str:
+        """Of every measurement the forgeries, and the share that was answered."""
+        return "\n".join(f"{count:8d} {self.answered[name] / count:7.1%}  {name}" for name, count in sorted(self.kinds.items()))
+
+
+class Forging:
+    """A kernel over a small database, to which forgeries are sent."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus, self.forger, self.book = corpus, Forger(corpus), Book()
+        self.kernel = Recorder(corpus.family.readers[None], self.book, None)
+        self._honest = next(base.request for base in corpus.bases if type(base.request) is NoisySums)
+
+    def run(self, numbers: Sequence[int], totals: Totals, told: Callable[[int, Totals], None] = lambda number, totals: None) -> None:
+        for number in numbers:
+            forgery = self.forger.forgery(number)
+            totals.add(number, forgery, self.verdict(forgery, number, second=number % 5 == 0))
+            told(number, totals)
+
+    def verdict(self, forgery: Forgery, number: int = 0, *, second: bool = False) -> Verdict:
+        """What comes of a forgery, as the first request of a script or the second."""
+        start = time.process_time()
+        try:
+            with _stopped():
+                verdict = self._sent(forgery.request, number, second=second)
+        except TooLong:
+            verdict = Verdict("slow", f"stopped after {STOPPED:.0f} s")
+        spent = time.process_time() - start
+        return replace(verdict, outcome="slow", cause=f"{spent:.1f} s") if spent > LONGEST and verdict.outcome != "moved" else verdict
+
+    def _sent(self, request: Any, number: int, *, second: bool) -> Verdict:
+        kernel = self.kernel
+        kernel.asked, kernel.faults = [], []
+        kernel._noise = Loud(number)
+        charged = len(self.book.charges)
+        try:
+            self._ask(request, number, second=second)
+        except (Incident, KeyboardInterrupt) as fault:
+            return self._failed(fault, second=second)
+        except Exception as fault:
+            if len(self.book.charges) != charged:
+                return Verdict("crashed", f"after the charge, {_told(fault)}")
+            refused = isinstance(fault, TypeError | ValueError | Disagreement) or (isinstance(fault, Error) and not isinstance(fault, InternalError))
+            return Verdict("refused" if refused else "crashed", _told(fault))
+        if not kernel.asked:
+            return Verdict("held")  # a script that asked for nothing
+        served = kernel.asked[-1]
+        cost = served.request.cost(*served.certificates) if not isinstance(served.request, Comparisons) else ALLOWED
+        found = tuple(judged(served.request, served.certificates, cost, self.corpus.family))
+        return Verdict("moved", "; ".join(dict.fromkeys(one.what for one in found)) + f": {found[0]}", found) if found else Verdict("held")
+
+    def _ask(self, request: Any, number: int, *, second: bool) -> None:
+        def script() -> Generator[Any, Any, str]:
+            if second:
+                yield self._honest
+            yield request
+            return "done"
+
+        self.kernel.run(script(), cost=ALLOWED, account=ADA, limits={}, digest=f"forged {number}", sql="forged", encode=str)
+
+    def _failed(self, fault: BaseException, *, second: bool) -> Verdict:
+        cause = self.kernel.faults[-1] if self.kernel.faults else fault
+        if isinstance(fault, KeyboardInterrupt):
+            raise TooLong
+        looked = len(self.kernel.asked) > second
+        if second and not looked:
+            return Verdict("refused later", _told(cause))
+        return Verdict("incident", ("in the release, " if looked else "") + _told(cause))
+
+
+@contextmanager
+def _stopped() -> Iterator[None]:
+    """A context that is left by force when it takes far too long."""
+    def stop(*told: Any) -> None:
+        raise TooLong
+
+    with suppress(ValueError):  # not in the main thread: then nothing is stopped
+        before = signal.signal(signal.SIGPROF, stop)
+        signal.setitimer(signal.ITIMER_PROF, STOPPED)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
+
+
+def _told(fault: BaseException) -> str:
+    """A fault by its class and place, then its text."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    place = next((f"{frame.filename.rsplit('dpsql/', 1)[-1]} {frame.name}" for frame in reversed(frames) if "/dpsql/" in frame.filename), "")
+    return f"{type(fault).__name__} in {place}: {str(fault)[:120]}"
+
+
+def honest(forging: Forging) -> list[str]:
+    """The real requests that move further than they were charged for, or fail: none, unless this package is wrong."""
+    found = []
+    for number, base in enumerate(forging.corpus.bases):
+        if isinstance(base.request, Comparisons):
+            continue
+        verdict = forging.verdict(Forgery(base.request, base, "nothing"), number)
+        if verdict.outcome != "held":
+            found.append(f"{base.name} of {base.text[:100]}: {verdict}")
+    return found
