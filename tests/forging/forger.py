@@ -29,7 +29,8 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.union import UnionAll
 from dpsql.types import Type
 
-DEEP, HUGE = 1500, 10**6  # operators in one another, and values in a list
+DEEP, LARGE, HUGE = 1500, 10**5, 10**6  # operators in one another, and values in a list
+SLOW = {"Balance": 0.4, "Removed": 0.2, "RecursiveSums": 0.4, "Race": 0.6, "Comparisons": 0.6}  # shares of what takes longest
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Forgery:
     request: Any
     base: Base
     what: str
+    planned: bool = True  # a plan was forged, too
 
 
 class Whole(int):
@@ -140,17 +142,19 @@ class Forger:
         self._kinds: dict[type, list[Base]] = {}
         for base in corpus.bases:
             self._kinds.setdefault(type(base.request), []).append(base)
+        self._names = sorted(self._kinds, key=lambda kind: kind.__name__)
+        self._shares = [SLOW.get(kind.__name__, 1.0) for kind in self._names]
         self._near = {id(base): [slot for slot in base.slots if not slot.deep] for base in corpus.bases}
         self._within = {id(base): [slot for slot in base.slots if slot.deep] for base in corpus.bases}
 
     def forgery(self, number: int) -> Forgery:
         """The forgery of a number: all classes of measurements have the same share."""
         dice = random.Random(number)
-        kind = dice.choice(sorted(self._kinds, key=lambda kind: kind.__name__))
+        kind, = dice.choices(self._names, self._shares)
         base = dice.choice(self._kinds[kind])
         if dice.random() < 0.03:
             return self._exchanged(base, dice)
-        request, done = base.request, []
+        request, done, planned = base.request, [], False
         for _ in range(dice.choice([1, 1, 1, 1, 2, 2, 3])):
             near, within = self._near[id(base)], self._within[id(base)]
             slot = dice.choice(near if near and (not within or dice.random() < 0.7) else within)
@@ -161,10 +165,11 @@ class Forger:
             except (LookupError, TypeError, ValueError, OverflowError, ArithmeticError, AttributeError):
                 continue
             done.append(f"{slot} {how}")
+            planned = planned or slot.deep
         if dice.random() < 0.004:
             request, how = _tangled(request, dice)
             done.append(how)
-        return Forgery(request, base, "; ".join(done) or "nothing")
+        return Forgery(request, base, "; ".join(done) or "nothing", planned)
 
     def _exchanged(self, base: Base, dice: random.Random) -> Forgery:
         """Another measurement of the fields of this one, with those that it does not have from a real one."""
@@ -227,7 +232,7 @@ class Forger:
             lambda: (_shuffled(value, dice), "in another order"), lambda: ((value[pick],) * n if n else (), "one for all")]
         if dice.random() < 0.12:
             ways = [lambda: (list(value), "a list"), lambda: (Listed(value), "a list of its own"), lambda: (iter(value), "an iterator"),
-                    lambda: (set(map(repr, value)), "a set"), lambda: (np.array([1, 2]), "an array"), lambda: (value * (HUGE // max(1, n)), "huge")]
+                    lambda: (set(map(repr, value)), "a set"), lambda: (np.array([1, 2]), "an array"), lambda: (value * ((HUGE if dice.random() < 0.05 else LARGE) // max(1, n)), "huge")]
         elif n and dataclasses.is_dataclass(value[pick]) and dice.random() < 0.3:
             ways = [lambda: ((*value[:pick], *_crumbs(value[pick], dice), *value[pick + 1:]), "crumbs of one")]
         return dice.choice(ways)()

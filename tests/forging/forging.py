@@ -14,14 +14,14 @@ from typing import Any
 
 from forging.corpus import Corpus
 from forging.forger import Forger, Forgery
-from forging.judge import Found, judged
+from forging.judge import Found, judged, judged_comparisons
 from oracle.replay import Book, Loud, Recorder
 
 from dpsql.accounting.cost import Cost
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.kernel.claims import Disagreement
 from dpsql.kernel.ledger import Account
-from dpsql.measurements import Comparisons, DiscreteLaplace, NoisySums
+from dpsql.measurements import Comparisons, NoisySums, Opening
 
 ALLOWED = Cost(epsilon=None, rho=Fraction(10**900), delta=Fraction(10**9))  # pays for everything that has a price
 ADA = Account(budget="main", analyst="ada")
@@ -35,7 +35,8 @@ class TooLong(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a forgery ended: 'refused', 'refused later', 'held', or one of the `FAULTS`; and why."""
+    """How a forgery ended: 'refused', 'refused by chance' (by a fault that no check raises), 'refused later' (as the second request of a
+    script, whose first one was charged), 'held', or one of the `FAULTS`; and why."""
 
     outcome: str
     cause: str = ""
@@ -78,6 +79,15 @@ class Totals:
             if len(forgery.what) < len(group.what):
                 self.faults[key] = Group(number, forgery.what, verdict.cause, group.count)
 
+    def join(self, other: Totals) -> None:
+        """Take what another run has seen, too."""
+        self.forged += other.forged
+        for mine, theirs in ((self.outcomes, other.outcomes), (self.answered, other.answered), (self.kinds, other.kinds)):
+            mine.update(theirs)
+        for key, group in other.faults.items():
+            own = self.faults.setdefault(key, Group(group.first, group.what, group.example))
+            own.count += group.count
+
     def bad(self, *outcomes: str) -> list[str]:
         """The faults, the most frequent first, a line for each kind."""
         return [f"{outcome:8} {group.count:6d} x  {name}: {group.what[:150]}  [{group.first}]  {group.example[:200]}"
@@ -99,7 +109,12 @@ class Forging:
     def __init__(self, corpus: Corpus) -> None:
         self.corpus, self.forger, self.book = corpus, Forger(corpus), Book()
         self.kernel = Recorder(corpus.family.readers[None], self.book, None)
+        self.cost: Cost | None = None  # of the forgery that was served last
         self._honest = next(base.request for base in corpus.bases if type(base.request) is NoisySums)
+        self.models: list[Any] = []  # what was paid for the online models that comparisons are with
+        for opening in [base.request for base in corpus.bases if type(base.request) is Opening]:
+            self._ask(opening, f"model {len(self.models)}")
+            self.models.append(opening.opened(*self.kernel._certificates(opening)))
 
     def run(self, numbers: Sequence[int], totals: Totals, told: Callable[[int, Totals], None] = lambda number, totals: None) -> None:
         for number in numbers:
@@ -112,41 +127,57 @@ class Forging:
         start = time.process_time()
         try:
             with _stopped():
-                verdict = self._sent(forgery.request, number, second=second)
+                verdict = self._sent(forgery, number, second=second)
         except TooLong:
             verdict = Verdict("slow", f"stopped after {STOPPED:.0f} s")
         spent = time.process_time() - start
         return replace(verdict, outcome="slow", cause=f"{spent:.1f} s") if spent > LONGEST and verdict.outcome != "moved" else verdict
 
-    def _sent(self, request: Any, number: int, *, second: bool) -> Verdict:
+    def _sent(self, forgery: Forgery, number: int, *, second: bool) -> Verdict:
         kernel = self.kernel
-        kernel.asked, kernel.faults = [], []
+        kernel.asked, kernel.faults, self.cost = [], [], None
         kernel._noise = Loud(number)
         charged = len(self.book.charges)
         try:
-            self._ask(request, number, second=second)
+            if isinstance(forgery.request, Comparisons) and not second:
+                return self._compared(forgery.request, number)
+            self._ask(forgery.request, f"forged {number}", second=second)
         except (Incident, KeyboardInterrupt) as fault:
             return self._failed(fault, second=second)
         except Exception as fault:
             if len(self.book.charges) != charged:
                 return Verdict("crashed", f"after the charge, {_told(fault)}")
-            refused = isinstance(fault, TypeError | ValueError | Disagreement) or (isinstance(fault, Error) and not isinstance(fault, InternalError))
-            return Verdict("refused" if refused else "crashed", _told(fault))
+            if isinstance(fault, MemoryError) or (isinstance(fault, InternalError) and not isinstance(fault, Disagreement)):
+                return Verdict("crashed", _told(fault))
+            return Verdict("refused" if isinstance(fault, TypeError | ValueError | Error) else "refused by chance", _told(fault))
         if not kernel.asked:
             return Verdict("held")  # a script that asked for nothing
         served = kernel.asked[-1]
-        cost = served.request.cost(*served.certificates) if not isinstance(served.request, Comparisons) else ALLOWED
-        found = tuple(judged(served.request, served.certificates, cost, self.corpus.family))
-        return Verdict("moved", "; ".join(dict.fromkeys(one.what for one in found)) + f": {found[0]}", found) if found else Verdict("held")
+        self.cost = cost = served.request.cost(*served.certificates)
+        found = tuple(judged(served.request, served.certificates, cost, self.corpus.family, planned=forgery.planned))
+        return _moved(found)
 
-    def _ask(self, request: Any, number: int, *, second: bool) -> None:
+    def _compared(self, request: Comparisons, number: int) -> Verdict:
+        """Comparisons with one of the models, as if they were the first with it."""
+        model, book = number % len(self.models), self.book
+        before = len(book.charges)
+        try:
+            self.kernel.compare(request, model=f"model {model}", account=ADA, sql="forged")
+        finally:
+            del book.charges[before:], book.told[before:]
+            book.bodies = {seq: body for seq, body in book.bodies.items() if seq <= before}
+        served = self.kernel.asked[-1]
+        found = tuple(judged_comparisons(served.request, served.certificates, self.models[model], self.corpus.family))
+        return _moved(found)
+
+    def _ask(self, request: Any, digest: str, *, second: bool = False) -> None:
         def script() -> Generator[Any, Any, str]:
             if second:
                 yield self._honest
             yield request
             return "done"
 
-        self.kernel.run(script(), cost=ALLOWED, account=ADA, limits={}, digest=f"forged {number}", sql="forged", encode=str)
+        self.kernel.run(script(), cost=ALLOWED, account=ADA, limits={}, digest=digest, sql="forged", encode=str)
 
     def _failed(self, fault: BaseException, *, second: bool) -> Verdict:
         cause = self.kernel.faults[-1] if self.kernel.faults else fault
@@ -156,6 +187,10 @@ class Forging:
         if second and not looked:
             return Verdict("refused later", _told(cause))
         return Verdict("incident", ("in the release, " if looked else "") + _told(cause))
+
+
+def _moved(found: tuple[Found, ...]) -> Verdict:
+    return Verdict("moved", "; ".join(dict.fromkeys(one.what for one in found)) + f": {found[0]}", found) if found else Verdict("held")
 
 
 @contextmanager
@@ -185,8 +220,6 @@ def honest(forging: Forging) -> list[str]:
     """The real requests that move further than they were charged for, or fail: none, unless this package is wrong."""
     found = []
     for number, base in enumerate(forging.corpus.bases):
-        if isinstance(base.request, Comparisons):
-            continue
         verdict = forging.verdict(Forgery(base.request, base, "nothing"), number)
         if verdict.outcome != "held":
             found.append(f"{base.name} of {base.text[:100]}: {verdict}")

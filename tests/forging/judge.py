@@ -20,10 +20,8 @@ from dpsql.accounting.cost import Cost
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import (
     Balance,
-    BalancedLevel,
-    Blocks,
+    Comparisons,
     DegreeHistogram,
-    FarthestCount,
     GaussianThreshold,
     Keys,
     NoisyFlipDistance,
@@ -32,15 +30,15 @@ from dpsql.measurements import (
     RecursiveSums,
     Removed,
     Select,
-    Smooth,
     SmoothSum,
     Tree,
 )
+from dpsql.measurements.online_comparisons import Opened
 from dpsql.plan.cells import cell_of
 from dpsql.plan.certificate import Certificate
 
+INCIDENT = -1e18  # in place of a drawn value
 CLOSE = 1 + 1e-9  # rounding of what is computed here in floats
-MOST_CHOICES = 64  # pieces of an interval, and levels, that are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,8 @@ class Look:
     fault: Exception | None = None
 
 
-def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, family: Family) -> Iterator[Found]:
-    """Everything in which a request moves further than it was charged for."""
+def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, family: Family, *, planned: bool = True) -> Iterator[Found]:
+    """Everything in which a request moves further than it was charged for; with `planned` the rows below its plans too."""
     views = {name: View(kernel) for name, kernel in family.kernels.items()}
     kept: dict[str | None, dict[int, list[int]]] = {name: {} for name in views}
     for way in [Watch(**way) for way in _ways(request)]:
@@ -82,6 +80,8 @@ def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, fam
         for name, there in drawn.items():
             if name is not None:
                 yield from _told_apart(drawn[None], there, charged, str(name))
+    if not planned and not isinstance(request, Opening):
+        return
     rows = {name: _tried(lambda view=view: read_rows(request, certificates, view)) for name, view in views.items()}
     for name, there in rows.items():
         if name is not None and not isinstance(there, Exception) and not isinstance(rows[None], Exception):
@@ -90,12 +90,24 @@ def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, fam
                 yield from _over(_of_updates(request, rows[None], there), charged, str(name))
 
 
+def judged_comparisons(request: Comparisons, certificates: Sequence[Certificate], opened: Opened, family: Family) -> Iterator[Found]:
+    """Everything in which comparisons move further than was paid for when their model was opened."""
+    read, compare = ORACLE[Comparisons]
+    counts = {name: _tried(lambda kernel=kernel: read(request, certificates, View(kernel))) for name, kernel in family.kernels.items()}
+    for name, there in counts.items():
+        if name is not None and isinstance(there, Exception) is not isinstance(counts[None], Exception):
+            yield Found(str(name), f"the outcome ({there!r:.90})", 1, 0)
+        elif name is not None and not isinstance(there, Exception):
+            moves = [replace(move, claimed=opened.moved if move.what != "both ways" else 0) for move in compare(request, certificates, counts[None], there)
+                     if move.what != "both ways" or opened.adds]
+            yield from (Found(str(name), move.what, move.moved, move.claimed) for move in moves if move.broken)
+
+
 def _ways(request: Any) -> list[dict[str, Any]]:
     """How a release is driven, so that every choice is made once that decides what is released next."""
-    if isinstance(request, Balance | Removed | BalancedLevel):
-        return [{"choose": i} for i in range(min(MOST_CHOICES, len(request.levels)))] if not isinstance(request, BalancedLevel) else [{}]
-    if isinstance(request, RecursiveSums):
-        return [{"first": i - request.shift} for i in range(min(MOST_CHOICES, len(request.levels)))]
+    if isinstance(request, Balance | Removed | RecursiveSums):
+        levels = sorted({0, len(request.levels) // 2, len(request.levels) - 1})
+        return [{"first": i - request.shift} if isinstance(request, RecursiveSums) else {"choose": i} for i in levels]
     return [{"split": True}, {"split": False}] if isinstance(request, Tree) else [{}]
 
 
@@ -120,8 +132,9 @@ def _compared(request: Any, charged: Cost, here: Look, there: Look, name: str, v
     if (here.fault is None) != (there.fault is None):
         yield Found(name, f"the outcome ({here.fault or there.fault!r:.90})", 1, 0)
         return
-    if here.fault is not None:
-        return  # on all alike: an incident, if it was one
+    if here.fault is not None:  # though it was answered: it depends on what is drawn
+        yield Found(name, f"an incident by chance ({here.fault!r:.90})", 1, 0)
+        return
     try:
         steps = (_completed(request, here, views[None]), _completed(request, there, views[name]))
     except ValueError as fault:
@@ -266,15 +279,26 @@ def _drawn_values(request: Select, certificates: Any, view: View) -> list[Pieces
         values = [value for values in look.released.values for value in values]
         for at, (value, width) in enumerate(zip(values, ends, strict=True)):
             if i < len(logs[at]) and logs[at][i] > NEVER:
-                found[at].append((float(value), float(width), float(logs[at][i])))
-    return [Pieces(*map(tuple, zip(*sorted(pieces), strict=True))) for pieces in found]
+                found[at].append((float(value), float(width), float(logs[at][i])) if width > 0 else (INCIDENT, 1.0, float(logs[at][i])))
+    return [_merged(pieces) for pieces in found]
+
+
+def _merged(pieces: list[tuple[float, float, float]]) -> Pieces:
+    """Pieces in order; those that begin alike are one, with the chances of all."""
+    logs: dict[tuple[float, float], float] = {}
+    for start, width, log in pieces:
+        logs[start, width] = float(np.logaddexp(logs.get((start, width), -math.inf), log))
+    ordered = sorted(logs)
+    return Pieces(tuple(start for start, _ in ordered), tuple(width for _, width in ordered), tuple(logs[piece] for piece in ordered))
 
 
 def _told_apart(mine: list[Pieces] | Exception, yours: list[Pieces] | Exception, charged: Cost, name: str) -> Iterator[Found]:
     if isinstance(mine, Exception) or isinstance(yours, Exception):
-        if isinstance(mine, Exception) is not isinstance(yours, Exception):
-            yield Found(name, f"the outcome ({mine if isinstance(mine, Exception) else yours!r:.90})", 1, 0)
+        both = isinstance(mine, Exception) and isinstance(yours, Exception)
+        yield Found(name, f"{'an incident by chance' if both else 'the outcome'} ({mine if isinstance(mine, Exception) else yours!r:.90})", 1, 0)
         return
+    if any(INCIDENT in piece.starts for piece in (*mine, *yours)):
+        yield Found(name, "an incident by chance (a number below none)", 1, 0)
     total = Loss()
     for here, there in zip(mine, yours, strict=True):
         values = sorted({*here.starts, *there.starts, *(a + b for part in (here, there) for a, b in zip(part.starts, part.widths, strict=True))})

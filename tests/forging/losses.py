@@ -164,10 +164,10 @@ def above(a: Step, b: Step) -> Loss:
 
 def shown_above(a: Step, b: Step, threshold: int) -> Loss:
     """Counts with Gaussian noise, shown from a threshold on: rho for keys of both, and for a key of one the chance that it is."""
-    sigma, rho, chance = float(a.scales[0]), 0.0, 0.0
+    sigma, rho, chance = abs(float(a.scales[0])), 0.0, 0.0
     for mine, yours in zip(a.numbers, b.numbers, strict=True):
         if mine and yours:
-            rho += ((mine - yours) / sigma) ** 2 / 2
+            rho += (mine - yours) / sigma * ((mine - yours) / sigma) / 2
         elif mine or yours:
             chance += _gaussian_tail(threshold - max(mine, yours), sigma)
     return Loss(math.inf if rho else 0.0, rho, chance)
@@ -175,6 +175,8 @@ def shown_above(a: Step, b: Step, threshold: int) -> Loss:
 
 def _gaussian_tail(least: int, sigma: float) -> float:
     """P(Z >= least) of discrete Gaussian noise."""
+    if sigma < 1e-3:
+        return float(least <= 0)
     reach = math.ceil(40 * sigma) + abs(least)
     if reach > 10**6:
         return 0.5 * math.erfc(least / (sigma * math.sqrt(2)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from oracle.worlds import Hangs, Row, Table, World
 
@@ -33,7 +34,8 @@ TABLES = (
 ROWS: dict[str, tuple[Row, ...]] = {
     "people": _rows("1 | 'a' | 0 | 2 |  1.5 |    5 | TRUE  | DATE '2000-01-01' | 'x'",
                     "2 | 'b' | 3 | 3 | 10.0 | 1000 | FALSE | DATE '2000-01-02' | 'y'",
-                    "3 | 'a' | 1 | 1 | -2.5 |    0 | NULL  | NULL              | 'only'"),
+                    "3 | 'a' | 1 | 1 | -2.5 |    0 | NULL  | NULL              | 'only'",
+                    *(f"{i} | 'b' | {3 if i % 4 else 0} | {1 + i % 3} | 4.0 | 7 | TRUE | DATE '2000-01-02' | 'y'" for i in range(4, 20))),
     "visits": _rows("10 | 1 | 'a'  | 1    | 2 |  1.0 |    2 | DATE '2000-01-01'", "11 | 1 | 'b' | 3 | 3 | 10.0 | 1000 | DATE '2000-01-02'",
                     "12 | 2 | 'b'  | 2    | 1 | -2.5 |    7 | DATE '2000-01-02'", "13 | 3 | 'a' | 0 | 2 | 10.0 | 1000 | DATE '2000-01-01'",
                     "14 | 3 | NULL | NULL | 3 |  0.5 | 1000 | NULL             ", "15 | 3 | 'c' | 3 | 1 | 10.0 | 1000 | DATE '2000-01-04'",
@@ -46,7 +48,15 @@ ROWS: dict[str, tuple[Row, ...]] = {
                         "3 | 8 | 'b' | 2 | 1 | 9.0 | 9 | DATE '2000-01-02'"),
     "edges_syn": _rows("7 | 8 | 'a' | 0 | 1.0", "8 | 8 | 'a' | 2 | 1.0")}
 
-SMALL = World(tables={table.name: table for table in TABLES}, entities={"person": ("people", "id")}, rows=ROWS,
+
+class Few(World):
+    """A world of which only the first three entities are removed, one at a time; the others are a crowd of plain rows."""
+
+    def neighbours(self) -> Iterator[tuple[str, World]]:
+        yield from islice(super().neighbours(), 3)
+
+
+SMALL = Few(tables={table.name: table for table in TABLES}, entities={"person": ("people", "id")}, rows=ROWS,
               budget="epsilon = 1000\ndelta = 0.1")
 """Three entities: one that has more rows than the limit and values at the bounds, and two that are plainer."""
 

@@ -76,9 +76,7 @@ class Watch:
         return min(self.choose, len(scores) - 1)
 
     def below(self, end: int) -> int:
-        self.note("below", end)
-        if not end > 0:
-            raise ValueError("a number is drawn below another one")
+        self.note("below", end)  # none is below 0 or less: an incident, which is one of the outcomes
         return 0
 
     def above(self, counts: Sequence[int], scale: float, reach: int) -> list[int | None]:

@@ -1,0 +1,87 @@
+"""Forgeries that were once answered for less than they told, or ended in an incident, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from forging.corpus import Base, Corpus
+from forging.forger import Forgery, fields_of, made_of
+
+from dpsql.measurements import DiscreteGaussian, DistinctWithin, Target
+from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.summands import Count, GridSum
+
+
+def forged(value: Any, **fields: Any) -> Any:
+    """A frozen value with other fields, of which its class was not told."""
+    return made_of(type(value), {**fields_of(value), **fields})
+
+
+def base_of(corpus: Corpus, name: str, fits: Callable[[Any], bool] = lambda request: True) -> Base:
+    return next(base for base in corpus.bases if base.name == name and fits(base.request))
+
+
+def sums_for_ranks(corpus: Corpus) -> Forgery:
+    """`Select` over two sums in place of ranks: a value, and a number of rows that one row changes by thousands."""
+    base = base_of(corpus, "Select", lambda request: not request.plan.keys and not request.flip)
+    grid = Quantizer(low=0.0, high=3.0, step=Fraction(1, 1000), from_low=True)
+    column = base.request.plan.column
+    plan = GroupedSums(input=base.request.plan.input, keys=(), summands=(Count(), GridSum(column=column, grid=grid)))
+    segment = replace(base.request.segments[0][0], low=0, high=40)
+    return Forgery(forged(base.request, plan=plan, segments=((segment,),)), base, "Select.plan: sums for ranks")
+
+
+def sums_for_values(corpus: Corpus) -> Forgery:
+    """`DistinctWithin` over sums in place of multiplicities."""
+    base = base_of(corpus, "NoisyFlipDistance", lambda request: any(type(test) is DistinctWithin for test in request.tests))
+    test = next(test for test in base.request.tests if type(test) is DistinctWithin)
+    grid = Quantizer(low=0.0, high=3.0, step=Fraction(1, 1000), from_low=True)
+    select = base_of(corpus, "Select", lambda request: not request.plan.keys)
+    plan = GroupedSums(input=select.request.plan.input, keys=(), summands=(Count(), GridSum(column=select.request.plan.column, grid=grid)))
+    return Forgery(forged(base.request, tests=(forged(test, plan=plan, cells=((),), first=(10,), last=(2000,)),)), base, "DistinctWithin.plan: sums for values")
+
+
+def crumbled(corpus: Corpus) -> Forgery:
+    """Many segments whose ends are no whole numbers, each of which holds the same value."""
+    base = base_of(corpus, "Select", lambda request: not request.plan.keys and not request.flip)
+    first = base.request.segments[0][0]
+    segments = tuple(forged(first, low=0.001 * i, high=0.001 * i + 0.0005) for i in range(399))
+    return Forgery(forged(base.request, segments=(segments,)), base, "Segment.low: crumbs")
+
+
+def heavier(corpus: Corpus) -> Forgery:
+    """Penalties of 1.9, for which scores are cut off to whole numbers."""
+    base = base_of(corpus, "Select", lambda request: not request.plan.keys and not request.flip)
+    segment = forged(base.request.segments[0][0], below=1.9, above=1.9, low=0, high=3, target=Target(fraction=Fraction(1, 2)))
+    return Forgery(forged(base.request, segments=((segment,),), scale=2.0), base, "Segment.below: 1.9")
+
+
+def beyond(corpus: Corpus) -> Forgery:
+    """A quantile of 2, which lies beyond all values."""
+    base = base_of(corpus, "Smooth")
+    return Forgery(forged(base.request, target=forged(base.request.target, fraction=Fraction(2))), base, "Target.fraction: 2")
+
+
+def halves(corpus: Corpus) -> Iterator[Forgery]:
+    """Numbers of any type in fields that nothing looked at."""
+    for name, fields in UNCHECKED.items():
+        base = base_of(corpus, name)
+        for field, value in fields.items():
+            yield Forgery(forged(base.request, **{field: value(getattr(base.request, field))}), base, f"{name}.{field}")
+    keys = base_of(corpus, "Keys", lambda request: hasattr(request.rule, "delta"))
+    yield Forgery(forged(keys.request, rule=forged(keys.request.rule, delta=Fraction(3, 2))), keys, "TruncatedGeometric.delta: 3/2")
+    sums = base_of(corpus, "NoisySums", lambda request: type(request.noises[0]) is DiscreteGaussian)
+    yield Forgery(forged(sums.request, noises=tuple(forged(noise, sigma=-noise.sigma) for noise in sums.request.noises)), sums, "DiscreteGaussian.sigma: negative")
+
+
+UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
+    "Race": {"penalties": lambda penalties: tuple(penalty + 0.5 for penalty in penalties), "levels": lambda levels: tuple(float(level) for level in levels)},
+    "Balance": {"log_priors": lambda priors: tuple(str(prior) for prior in priors), "levels": lambda levels: tuple(level + 0.5 for level in levels)},
+    "RecursiveSums": {"shift": lambda shift: shift + 0.5}, "Smooth": {"epsilon_size": lambda size: Fraction(0), "epsilon": lambda epsilon: 0.5},
+    "Select": {"flip": lambda flip: "no"}, "DegreeHistogram": {"most": lambda most: most + 1e-12, "way": lambda way: None},
+    "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
+KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond)
