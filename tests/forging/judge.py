@@ -63,9 +63,11 @@ class Look:
     fault: Exception | None = None
 
 
-def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, family: Family, *, planned: bool = True) -> Iterator[Found]:
-    """Everything in which a request moves further than it was charged for; with `planned` the rows below its plans too."""
-    views = {name: View(kernel) for name, kernel in family.kernels.items()}
+def judged(request: Any, certificates: Sequence[Certificate], charged: Cost, family: Family, *, planned: bool = True,
+           only: int | None = None) -> Iterator[Found]:
+    """Everything in which a request moves further than it was charged for; with `planned` the rows below its plans too. `only`: the
+    neighbour of this number, in place of all."""
+    views = {name: View(kernel) for at, (name, kernel) in enumerate(family.kernels.items(), -1) if name is None or only in (None, at)}
     kept: dict[str | None, dict[int, list[int]]] = {name: {} for name in views}
     for way in [Watch(**way) for way in _ways(request)]:
         looks = {name: looked(request, certificates, view, replace(way, scores=kept[name])) for name, view in views.items()}
@@ -268,7 +270,7 @@ def _drawn_values(request: Select, certificates: Any, view: View) -> list[Pieces
     scores = [step for step in first.steps if step.kind == "exponential"]
     told = [value for values in first.released.values for value in values]
     if len(scores) != len(told):
-        raise NotImplementedError("values are drawn in blocks")
+        return NotImplementedError("values are drawn in blocks, of which this database has too few")
     found: list[list[tuple[float, float, float]]] = [[] for _ in told]
     logs = [losses._log_chances(step.numbers, step.scales[0]) for step in scores]
     for i in range(max(map(len, logs))):
