@@ -37,7 +37,7 @@ class TooLong(KeyboardInterrupt):
 @dataclass(frozen=True)
 class Verdict:
     """How a forgery ended: 'refused', 'refused by chance' (by a fault that no check raises), 'refused later' (as the second request of a
-    script, whose first one was charged), 'held', or one of the `FAULTS`; and why."""
+    script, whose first one was charged), 'held', 'unjudged' (it would take too long to find out), or one of the `FAULTS`; and why."""
 
     outcome: str
     cause: str = ""
@@ -127,14 +127,20 @@ class Forging:
         """What comes of a forgery, as the first request of a script or the second."""
         start = time.process_time()
         try:
-            with _stopped():
-                verdict = self._sent(forgery, number, second=second)
+            with _stopped(STOPPED):
+                ended = self._sent(forgery, number, second=second)
         except TooLong:
-            verdict = Verdict("slow", f"stopped after {STOPPED:.0f} s")
+            return Verdict("slow", f"stopped after {STOPPED:.0f} s")
         spent = time.process_time() - start
+        try:
+            with _stopped(10 * STOPPED):
+                verdict = ended if isinstance(ended, Verdict) else _moved(tuple(ended))
+        except TooLong:
+            verdict = Verdict("unjudged")
         return replace(verdict, outcome="slow", cause=f"{spent:.1f} s") if spent > LONGEST and verdict.outcome != "moved" else verdict
 
-    def _sent(self, forgery: Forgery, number: int, *, second: bool) -> Verdict:
+    def _sent(self, forgery: Forgery, number: int, *, second: bool) -> Verdict | Iterator[Found]:
+        """How it ended; where it was answered, what moves further than it was charged for."""
         kernel = self.kernel
         kernel.asked, kernel.faults, self.cost = [], [], None
         kernel._noise = Loud(number)
@@ -156,10 +162,9 @@ class Forging:
         served = kernel.asked[-1]
         self.cost = cost = served.request.cost(*served.certificates)
         only = None if number % EVERYWHERE == 0 else number % (len(self.corpus.family.kernels) - 1)
-        found = tuple(judged(served.request, served.certificates, cost, self.corpus.family, planned=forgery.planned, only=only))
-        return _moved(found)
+        return judged(served.request, served.certificates, cost, self.corpus.family, planned=forgery.planned, only=only)
 
-    def _compared(self, request: Comparisons, number: int) -> Verdict:
+    def _compared(self, request: Comparisons, number: int) -> Iterator[Found]:
         """Comparisons with one of the models, as if they were the first with it."""
         model, book = number % len(self.models), self.book
         before = len(book.charges)
@@ -169,8 +174,7 @@ class Forging:
             del book.charges[before:], book.told[before:]
             book.bodies = {seq: body for seq, body in book.bodies.items() if seq <= before}
         served = self.kernel.asked[-1]
-        found = tuple(judged_comparisons(served.request, served.certificates, self.models[model], self.corpus.family))
-        return _moved(found)
+        return judged_comparisons(served.request, served.certificates, self.models[model], self.corpus.family)
 
     def _ask(self, request: Any, digest: str, *, second: bool = False) -> None:
         def script() -> Generator[Any, Any, str]:
@@ -196,14 +200,14 @@ def _moved(found: tuple[Found, ...]) -> Verdict:
 
 
 @contextmanager
-def _stopped() -> Iterator[None]:
-    """A context that is left by force when it takes far too long."""
+def _stopped(seconds: float) -> Iterator[None]:
+    """A context that is left by force after so many seconds of the processor."""
     def stop(*told: Any) -> None:
         raise TooLong
 
     with suppress(ValueError):  # not in the main thread: then nothing is stopped
         before = signal.signal(signal.SIGPROF, stop)
-        signal.setitimer(signal.ITIMER_PROF, STOPPED)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             yield
         finally:
