@@ -127,14 +127,18 @@ def _print_found(found: PolicyOnRows) -> None:
 
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
-    """Warn of likely mistakes: budgets that add up, and data that another ledger or budget serves too."""
+    """Warn of likely mistakes: budgets that add up, data that another ledger or budget serves too, and what was promised before.
+    Raises PolicyError where the policy changes that, and the owner has not accepted it."""
     from dpsql.engine.opening import allowed_together, find_ledger, noticed
+    from dpsql.engine.promises import check_promise, history
     from dpsql.kernel.ledger import Ledger
 
     notes = allowed_together(policy)
     with contextlib.suppress(LedgerError), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as book:
         for name in budgets:
+            check_promise(policy, policy.budgets[name], book)
             notes += noticed(policy, options.database, book, name)[0]
+            notes += [f"budget {name}, {told}" for told in history(book, name)[1:]]
     for text in dict.fromkeys(notes):
         print_wrapped(f"note: {text}", sys.stderr)
 

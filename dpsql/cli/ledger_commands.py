@@ -6,12 +6,13 @@ import argparse
 import contextlib
 import datetime as dt
 import json
+import sys
 from pathlib import Path
 
 from dpsql.cli.arguments import Commands, add_place
 from dpsql.cli.inputs import connected, page_of, place_of
 from dpsql.cli.show import print_listing, show
-from dpsql.cli.terminal import waiting
+from dpsql.cli.terminal import print_wrapped, waiting
 from dpsql.errors import OperationalError
 
 
@@ -23,6 +24,9 @@ def add(commands: Commands) -> None:
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
+            made.add_argument("--accept-change", action="store_true", help="say what the policy changes of what earlier charges "
+                              "protect, ask, and go on with it; of all budgets unless one is named")
+            made.add_argument("--yes", action="store_true", help="with --accept-change: do not ask")
             made.add_argument("--html", metavar="FILE", help="write a page to a new file, for the owner alone: who spent what, "
                               "when and on what, and what failed; of all budgets unless one is named")
             made.add_argument("--rows", action="store_true", help="with --html: also what dpsql check --rows finds, which is "
@@ -38,6 +42,7 @@ def add(commands: Commands) -> None:
 
 def _budget(options: argparse.Namespace) -> None:
     from dpsql.answers.listings import listed_failures, listed_late, slowed_in_words
+    from dpsql.engine.promises import history
     from dpsql.kernel.account import Account
 
     if options.create:
@@ -48,6 +53,9 @@ def _budget(options: argparse.Namespace) -> None:
         place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
         with contextlib.closing(Ledger.create(*place)) as ledger:
             print(f"an empty ledger is at {ledger.place}")
+        return
+    if options.accept_change or options.yes:
+        _accept_change(options)
         return
     if options.reopen is not None:
         from dpsql.engine.opening import reopen
@@ -64,14 +72,18 @@ def _budget(options: argparse.Namespace) -> None:
         ledger, budget = connection.session.ledger, connection.session.budget.name
         late = ledger.late(budget)
         found = {"failed": listed_failures(ledger.failures(budget)), "late": listed_late(late)}
+        promised = history(ledger, budget)
         state = connection.budget()
         if options.json:
-            print(json.dumps(state.as_dict() | {what: [dict(zip((name for name, _ in listing.columns), row, strict=True))
-                                                       for row in listing.rows] for what, listing in found.items()}))
+            print(json.dumps(state.as_dict() | {"promised": promised, **{
+                what: [dict(zip((name for name, _ in listing.columns), row, strict=True)) for row in listing.rows]
+                for what, listing in found.items()}}))
             return
         show(connection.execute("SHOW BUDGET"), options)
         so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
         print(f"all analysts: {state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
+        for told in promised if len(promised) > 1 else ():
+            print_wrapped(told)
         for what, words in (("failed", "statements that failed after their charge:"),
                             ("late", "statements that left the server late, after 2^step times the pace, which tells of rows:")):
             if found[what].rows:
@@ -82,6 +94,44 @@ def _budget(options: argparse.Namespace) -> None:
             if first:
                 print(f"all that {name} asks {slowed_in_words(first, connection.session.budget.late)}; dpsql budget "
                       f"--budget {budget} --reopen {name} forgives that")
+
+
+def _accept_change(options: argparse.Namespace) -> None:
+    """Record what the owner agrees to, after it was said. No database is opened."""
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.opening import choose_budget, find_ledger, find_policy
+    from dpsql.engine.promises import accept, in_words, not_accepted
+    from dpsql.kernel.ledger import Ledger
+
+    if not options.accept_change:
+        raise OperationalError("--yes says what is agreed to together with --accept-change", code="argument",
+                               try_="dpsql budget --accept-change --yes")
+    policy = read_policy(find_policy(options.database, options.policy))
+    chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
+    with contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as ledger:
+        found = [(budget, differences) for budget in chosen if (differences := not_accepted(policy, budget, ledger))]
+        if not found:
+            print("the policy changes nothing that earlier charges protect, so there is nothing to accept")
+            return
+        for told in dict.fromkeys(told for _, differences in found for told in in_words(differences)):
+            print_wrapped(told)
+        print_wrapped("What was charged stays charged. The ledger keeps this change; dpsql budget shows it.")
+        if not options.yes and not _is_agreed():
+            print("nothing is changed")
+            return
+        for budget, differences in found:
+            accept(policy, budget, ledger, differences)
+    print("the change is accepted; connections that are open have to connect again")
+
+
+def _is_agreed() -> bool:
+    """Whether the owner says so. Raises OperationalError where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise OperationalError("there is nobody to ask whether the change is accepted", code="argument", try_="--yes, if it is")
+    try:
+        return input("Accept it? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _page(options: argparse.Namespace) -> None:

@@ -34,6 +34,7 @@ from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
+from dpsql.engine.promises import check_promise, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
@@ -126,19 +127,21 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     budget = choose_budget(declared, terms.budget)
     analyst = analyst_of(terms.analyst, budget)
     book = Ledger(*find_ledger(declared, ledger))
+    check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
     notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
-    for text in notes if fresh else ():
+    promised = rely_on_promise(declared, budget, book)
+    for text in (*promised, *(notes if fresh else ())):
         warnings.warn(text, UserWarning, stacklevel=4)
     return Session(catalog=catalog, budget=budget, analyst=analyst, ledger=book,
                    kernel=Kernel(reader, book, incidents=budget.incidents, late=budget.late, solvers=USUAL,
                                  answers=FactsBesideLedger(book)),
                    scratch=DuckScratch(), price=first if first is not None else budget.per_statement, confidence=confidence,
-                   policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=tuple(notes))
+                   policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=(*promised, *notes))
 
 
 def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger,

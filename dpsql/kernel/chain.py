@@ -56,6 +56,10 @@ is resumed at; it is accepted for what it states, and the next event is followed
 versions accept ours without comparing those parts: these decide no charge, and whoever has the file alone could as well add
 events that nobody can tell from others.
 
+*Promises.* A `promise` event states what the charges of a budget promise from there on (`catalog.promise`, whose text this only
+keeps), as long as no other one of this budget follows, and names the one before it in `data`. The newest one and the newest that
+*changed* a promise, and did not only extend it, are among the sums: a charge of whoever relies on an earlier change is refused.
+
 *Names.* An account is identified by the normal form of its analyst's name (`catalog.names`), whatever form an event holds.
 """
 
@@ -77,6 +81,7 @@ from dpsql.kernel.sums import ChainSums
 from dpsql.kernel.waypoint import Head, Waypoint
 
 LISTED = "charge", "answer"  # kinds of events that make a list of statements
+CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
 EVERY = 1000  # events, at least, between two checkpoints
 
 
@@ -134,6 +139,10 @@ class Busy(Exception):
         self.running = running
 
 
+class Outdated(Exception):
+    """The promise of the budget was changed, and whoever asks relies on an earlier one."""
+
+
 class Broken(Exception):
     """An event is not the next one of the chain."""
 
@@ -170,6 +179,11 @@ class Chain:
     @property
     def forgiven(self) -> Set[int]:
         return self._sums.forgiven
+
+    @property
+    def promised(self) -> Mapping[str, tuple[int, int]]:
+        """By budget: the event that changed its promise last, and the one that states it."""
+        return self._sums.promised
 
     @property
     def budgets(self) -> list[str]:
@@ -221,9 +235,12 @@ class Chain:
     # -- the next event
 
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
-               incidents: int | None, body: str | None) -> Event:
-        """The event of a charge, if it is allowed; `body` is what the kernel keeps with it. Raises Closed or Busy where too many
-        charges of its account failed or are running, Refused where a limit would be exceeded."""
+               incidents: int | None, body: str | None, promise: int | None = None) -> Event:
+        """The event of a charge, if it is allowed; `body` is what the kernel keeps with it, and `promise` the change of the
+        promise that whoever asks relies on. Raises Outdated where there is a newer one, Closed or Busy where too many charges of
+        its account failed or are running, Refused where a limit would be exceeded."""
+        if promise is not None and promise != self.promised[account.budget][0]:
+            raise Outdated
         if incidents is not None:
             self._check_open(account, incidents)
         for analyst, limit in allows.items():
@@ -244,6 +261,11 @@ class Chain:
     def on_time(self, account: Account) -> Event:
         """The event by which the owner forgives the late outcomes of an account."""
         return self._next("late", account)
+
+    def promise(self, budget: str, text: str, *, changed: bool) -> Event:
+        """The event that states what charges of a budget promise from here on, and whether that changed or was only extended."""
+        return self._next("promise", Account(budget=budget, analyst=""), digest=CHANGED if changed else EXTENDED, body=text,
+                          data=str(self.promised.get(budget, (0, 0))[1]))
 
     def checkpoint_due(self) -> Event | None:
         """A checkpoint, if enough events were written since the last one that it costs little beside them."""
@@ -348,6 +370,9 @@ class Chain:
             case "incident", int(charged):
                 pending.discard(charged)
                 failed.add(charged)
+            case "promise", None:
+                changed, _ = self.promised.get(event.budget, (event.seq, 0))
+                self._sums.promised[event.budget] = event.seq if event.digest == CHANGED else changed, event.seq
             case "late", int():
                 self._sums.late[event.account.named][int(event.body or "")] += 1
             case "late", None:

@@ -55,8 +55,8 @@ from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 from dpsql.errors import LedgerError
 from dpsql.kernel.anchor import Anchor, Head, Unreadable
+from dpsql.kernel.chain import CHANGED, Broken, Chain, Event, Outdated, genesis
 from dpsql.kernel.chain import Account as Account
-from dpsql.kernel.chain import Broken, Chain, Event, genesis
 from dpsql.kernel.chain import Busy as Busy
 from dpsql.kernel.chain import Closed as Closed
 from dpsql.kernel.chain import Refused as Refused
@@ -100,6 +100,17 @@ class Failure:
     forgiven: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promised:
+    """What charges promise from a time on, as the ledger keeps it. `changed`: it did not only extend what was promised `before`,
+    in the event of that number (0 for none)."""
+
+    at: str
+    text: str
+    changed: bool
+    before: int
+
+
 class Ledger:
     """An open ledger. Safe with many processes, forked ones too; each thread needs its own."""
 
@@ -115,6 +126,7 @@ class Ledger:
         self._store = _store_of(self.path, database)
         self._running = self._store.running
         self._pid, self._held, self._alone = os.getpid(), 0, 0
+        self._promises: dict[str, int] = {}  # by budget, the change of its promise that whoever uses this relies on
         self._connect(whole)
         _OPENED.add(self)
 
@@ -176,13 +188,56 @@ class Ledger:
         `allows` maps an analyst's name, and None for the total, to the limit that applies; `incidents` is how many charges of
         the account may fail, None for any number; `body` is kept with the charge, for the kernel alone. Raises, having
         recorded nothing, Refused where a limit would be exceeded, Closed where too many failed, Busy where too many of the
-        account run for too long; and as `stopping.go_on` does.
+        account run for too long, LedgerError where the promise of the budget was changed since `rely_on`; and as
+        `stopping.go_on` does.
         """
         self._check_anchor()
         self._ready()
         self._running.end_all()  # a ledger object serves one statement at a time, so the previous one is over
-        return self._in_turn(lambda: self._charge(lambda chain: chain.charge(
-            account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body)))
+        try:
+            return self._in_turn(lambda: self._charge(lambda chain: chain.charge(
+                account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body,
+                promise=self._promises.get(account.budget))))
+        except Outdated:
+            raise LedgerError(f"the owner changed what the budget {account.budget} protects, so nothing is charged",
+                              code="promise-changed", subject=account.budget, try_="connecting again") from None
+
+    def rely_on(self, budget: str, decide: Callable[[Mapping[str, Promised]], Mapping[str, tuple[str, bool]]]) -> None:
+        """Rely on the promise of a budget from here on, and record first what `decide` says: by budget, a text, and whether it
+        changes the promise. It is given the newest promise of each budget, more than once: at last in the turn in which this is
+        recorded. What it raises is raised, and nothing is recorded."""
+        def step(leader: Ledger) -> int:
+            for name, (text, changed) in decide(leader._promised(leader._verified)).items():
+                leader._store.make_room()
+                leader._insert(leader._chain.promise(name, text, changed=changed))
+            return leader._chain.promised[budget][0]
+
+        self.refresh()
+        with self._reading() as chain:
+            relied_on = chain.promised.get(budget, (0, 0))[0]  # if it is changed before the texts are read, charges are refused
+        if decide(self.promised()):
+            self._check_anchor()
+            relied_on = self._take(step)
+        self._promises[budget] = relied_on
+
+    def promised(self) -> dict[str, Promised]:
+        """By budget, what its charges promise, where that is recorded."""
+        self.refresh()
+        return self._promised(self._events)
+
+    def promised_before(self, promise: Promised) -> Promised | None:
+        """What was promised of a budget before, if anything."""
+        return self._promise(self._events, promise.before) if promise.before else None
+
+    def _promised(self, events: Callable[..., list[Event]]) -> dict[str, Promised]:
+        with self._reading() as chain:
+            newest = {budget: seq for budget, (_, seq) in chain.promised.items()}
+        return {budget: self._promise(events, seq) for budget, seq in newest.items()}
+
+    def _promise(self, events: Callable[..., list[Event]], seq: int) -> Promised:
+        for event in events("seq = $1 AND kind = 'promise'", seq):
+            return Promised(at=event.at, text=event.body or "", changed=event.digest == CHANGED, before=int(event.data))
+        raise self._damaged(f" at event {seq}")
 
     def answer(self, charged: int, body: str, late: int = 0) -> None:
         """Record the answer to a charged statement, durably; and the step at which it leaves, if that is a `late` one."""

@@ -43,11 +43,13 @@ except ImportError:
                       try_="pip install 'dpsql[ledger]'") from None
 
 USUAL_SCHEMA = "dpsql_ledger"
+KINDS = "events_kind_check"  # as PostgreSQL calls the constraint by itself
+KNOWN_KINDS = "CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise'))"
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    """CREATE TABLE events (
+    f"""CREATE TABLE events (
     seq BIGINT PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late')),
+    kind TEXT NOT NULL {KNOWN_KINDS},
     at TEXT NOT NULL, budget TEXT COLLATE "C" NOT NULL, analyst TEXT COLLATE "C" NOT NULL, digest TEXT COLLATE "C" NOT NULL,
     data TEXT COLLATE "C" NOT NULL, sql TEXT NOT NULL, epsilon BIGINT CHECK (epsilon >= 0),
     rho BIGINT NOT NULL CHECK (rho >= 0), delta BIGINT NOT NULL CHECK (delta >= 0), answers BIGINT, body TEXT,
@@ -259,7 +261,11 @@ class PostgresStore:
             raise
 
     def make_room(self) -> None:
-        pass  # there is no earlier version
+        """As far as this user may: servers need not have made the tables."""
+        if self.rows("SELECT EXISTS (SELECT FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid WHERE conname = $2 AND "
+                     "conrelid = to_regclass('events') AND pg_get_constraintdef(pg_constraint.oid) NOT LIKE $1 AND "
+                     "pg_has_role(relowner, 'USAGE'))", "%promise%", KINDS)[0][0]:
+            self.rows_of(f"ALTER TABLE events DROP CONSTRAINT {KINDS}, ADD CONSTRAINT {KINDS} {KNOWN_KINDS}")
 
     def contains(self, text: str, part: str) -> str:
         return f"strpos({text}, {part}) > 0"

@@ -21,6 +21,7 @@ class ChainSums:
         self.failed: defaultdict[Account, set[int]] = defaultdict(set)
         self.forgiven: set[int] = set()
         self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
+        self.promised: dict[str, tuple[int, int]] = {}  # by budget: the newest change of its promise, and the newest statement
         self.late: defaultdict[Account, Counter[int]] = defaultdict(Counter)  # how many outcomes left at each step
         self.reported = Reported()
 
@@ -28,7 +29,7 @@ class ChainSums:
     def size(self) -> int:
         """How many sums and numbers there are."""
         lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values()]
-        return len(self.spent) + len(self.kept) + sum(map(len, lists)) + self.reported.size
+        return len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, lists)) + self.reported.size
 
     def as_values(self) -> dict[str, Any]:
         """The same in values of JSON, in one order whatever the order of the events was."""
@@ -38,7 +39,7 @@ class ChainSums:
         spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
         return {"spent": sorted(spent, key=str), "pending": told(self.pending), "failed": told(self.failed),
                 "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
-                **self.reported.as_values()}
+                "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values()}
 
     def late_ones(self) -> list[list[Any]]:
         """Of each budget, analyst and step how many outcomes left late."""
@@ -53,7 +54,8 @@ class ChainSums:
         for name, lists in (("pending", made.pending), ("failed", made.failed)):
             lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
         made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
-        for budget, analyst, step, number in told.get("late", ()):  # earlier versions had none to state
+        made.promised = {budget: (changed, newest) for budget, changed, newest in told.get("promised", ())}
+        for budget, analyst, step, number in told.get("late", ()):  # earlier versions had none to state, and no promises
             made.late[Account(budget=budget, analyst=analyst)][step] = number
         made.reported = Reported.from_values(told)
         return made

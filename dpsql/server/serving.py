@@ -32,6 +32,7 @@ import dpsql
 from dpsql.catalog.model import Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger, noticed
+from dpsql.engine.promises import check_promises
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server.doorkeeper import Doorkeeper
@@ -148,6 +149,7 @@ def _not_begun(front_user: str | None) -> OperationalError:
 def _check_ledger(declared: Policy) -> None:
     """Open the ledger, and log what is noticed of it: what is wrong would first be noticed by an analyst otherwise."""
     with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:
+        check_promises(declared, ledger)
         for note in {text: None for budget in declared.budgets for text in noticed(declared, None, ledger, budget)[0]}:
             LOG.warning("%s", note)
 

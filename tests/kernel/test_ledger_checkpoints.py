@@ -473,9 +473,14 @@ def test_few_prices_are_told_as_they_are(path: Path) -> None:
 # -- ledgers from before, and long anchors
 
 
-def without_late(patch: pytest.MonkeyPatch) -> None:
+def without(patch: pytest.MonkeyPatch, *sums: str) -> None:
+    """Writes checkpoints as before these sums were known."""
     summed = ChainSums.as_values
-    patch.setattr(ChainSums, "as_values", lambda self: {name: told for name, told in summed(self).items() if name != "late"})
+    patch.setattr(ChainSums, "as_values", lambda self: {name: told for name, told in summed(self).items() if name not in sums})
+
+
+def without_late(patch: pytest.MonkeyPatch) -> None:
+    without(patch, "late", "promised")
 
 
 def earlier(patch: pytest.MonkeyPatch) -> None:
@@ -549,8 +554,9 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
             del ledger
 
 
-OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late'", "")
-WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late'", "")
+OLD = sqlite_store.SCHEMA.replace(", 'checkpoint', 'late', 'promise'", "")
+WITHOUT_LATE = sqlite_store.SCHEMA.replace(", 'late', 'promise'", "")
+WITHOUT_PROMISES = sqlite_store.SCHEMA.replace(", 'promise'", "")
 
 
 @pytest.mark.parametrize("schema", [OLD, WITHOUT_LATE])
@@ -567,6 +573,43 @@ def test_a_ledger_from_before_is_given_room_for_late_outcomes(schema: str, path:
     ledger.answer(charge(ledger, digest="new"), "body", 3)
     assert ledger.late("main") == [("ada", 3, 1)] and rows(path)[:len(older)] == older and opened(path) != before
     assert opened(path) == opened(path, whole=True)
+
+
+def test_a_ledger_from_before_is_given_room_for_promises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "EVERY", 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_store, "SCHEMA", WITHOUT_PROMISES)
+        patch.setattr(SqliteStore, "make_room", lambda self: None)
+        without(patch, "promised")
+        filled(path, reopen=False)
+    older = rows(path)
+    ledger = Ledger(path)
+    assert ledger.promised() == {} and opened(path) == opened(path, whole=True)
+    ledger.rely_on("main", lambda found: {"main": ("people", True)})
+    assert rows(path)[:len(older)] == older and opened(path) == opened(path, whole=True)
+    for again in (Ledger(path), Ledger(path, whole=True)):
+        assert {name: kept.text for name, kept in again.promised().items()} == {"main": "people"}
+        again.close()
+
+
+def test_promises_are_found_whichever_checkpoint_a_ledger_is_opened_at(path: Path) -> None:
+    ledger = Ledger.create(path)
+    for i in range(30):
+        due = {f"{i % 3}": (f"{i}", i % 2 == 0)}
+        ledger.rely_on(f"{i % 3}", lambda found, due=due: due)
+        ledger.answer(charge(ledger, digest=f"{i}"), "body")
+        for again in (Ledger(path), Ledger(path, whole=True)):
+            told = again.promised()
+            assert {name: kept.text for name, kept in told.items()} == {f"{j % 3}": f"{j}" for j in range(max(0, i - 2), i + 1)}
+            texts, kept = [], told[f"{i % 3}"]
+            while kept is not None:
+                assert kept.changed == (int(kept.text) % 2 == 0)
+                texts.append(kept.text)
+                kept = again.promised_before(kept)
+            assert texts == [f"{j}" for j in range(i, -1, -3)], "each leads to the one before it"
+            assert again._chain.promised == ledger._chain.promised
+            again.close()
+    assert len(checkpoints(path)) > 3
 
 
 def test_late_outcomes_are_counted_whichever_checkpoint_a_ledger_is_opened_at(path: Path) -> None:

@@ -1,0 +1,270 @@
+"""What the charges of a budget promise, as far as the policy decides it: whose rows a charge protects together.
+
+A charge bounds what is revealed about one *entity*: the rows of its table with one value of its key, and every row that refers to
+them by declared foreign keys. If the policy changes later, the charge still bounds that, and perhaps not what the budget claims
+now. So the ledger keeps a `Promise` of each budget, and `changes` compares it with the policy. These changes leave earlier
+charges with less than the budget claims, or end what they protected:
+
+  neighbours   Another notion of neighbouring databases: `NEIGHBOURS` names the one of this version.
+  entity       Another table or key, or other kinds. Nothing follows from one entity to another, not even from a household to its
+               members: a household that lacks one member is another household, so it is two steps away, not one.
+  unlinked     A foreign key towards the entity is gone. Rows that were protected with an entity are not any more.
+  linked       Rows that could be queried belong to another entity as well now; earlier charges did not count them as its rows.
+  key          The key of an entity's table is gone, or wider. Earlier charges assumed that no two rows share the key, so they may
+               cost more for an entity whose rows do. A narrower key implies the wider one.
+  type         A column that names entities, or leads to them, is read as another type: 1 and '01' may be one entity or two.
+  published    Rows that were protected are answered exactly.
+  withdrawn    Rows that were answered exactly, at no charge, are private now.
+
+A table whose rows nobody could query under the budget (`CLOSED`) may become anything. Bounds, lists of values, limits of rows,
+and what is nullable are enforced on the rows, so earlier charges hold whatever becomes of them.
+
+Claim: under any sequence of policies that the ledger accepts without a change, each charge protects what the newest record says.
+Proof: a record is `extended` only. It keeps all tables and the narrowest keys of every policy so far, also of tables that a later
+policy leaves out; and each policy was compared with it in the turn in which it was recorded.
+
+Names are compared as DuckDB does, without regard to the case of ASCII letters; in other databases, exactly. A table is recognised
+by its name and by the place of its rows, so rows do not become public under another name.
+"""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from dpsql.catalog.database_uris import DUCKDB_FILES, place_of, scheme_of
+from dpsql.catalog.model import Budget, Policy, TablePolicy
+
+NEIGHBOURS = "one entity is added or removed"
+"""What the claims of this version are about. A version with another notion gives it other words."""
+
+PUBLIC, PROTECTED, CLOSED = "public", "protected", "closed"
+"""What a table is under a budget: answered exactly, protected as rows of entities, or private without a way to an entity."""
+
+Link = tuple[str, tuple[tuple[str, str], ...]]  # the table that is referenced, and the columns: ours and those referenced
+USUAL_SCHEMAS = "main", "public"  # which a name may leave out
+IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromisedTable:
+    """What a table is; if it is protected, its key, its foreign keys towards entities, and the columns that name entities or lead
+    to them, with their declared types ("" for none). `places` says where its rows are, or were."""
+
+    state: str
+    key: frozenset[str] = frozenset()
+    links: frozenset[Link] = frozenset()
+    types: frozenset[tuple[str, str]] = frozenset()
+    places: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What the charges of a budget promise. `entity` is only a name; `kinds` are the tables and keys of the entities, and `delta`
+    says what delta has been used for."""
+
+    entity: str
+    kinds: frozenset[tuple[str, str]]
+    tables: Mapping[str, PromisedTable]
+    delta: frozenset[str] = frozenset()
+    neighbours: str = NEIGHBOURS
+
+    @property
+    def protected(self) -> str:
+        """Which rows are an entity, such as "each person (people.person_id)"."""
+        return f"each {self.entity} ({' or '.join(f'{table}.{key}' for table, key in sorted(self.kinds))})"
+
+    def as_values(self) -> dict[str, Any]:
+        """The same in values of JSON, in one order whatever the order in the policy was."""
+        tables = {name: {"state": table.state, "key": sorted(table.key), "links": sorted(table.links),
+                         "types": sorted(table.types), "places": sorted(table.places)}
+                  for name, table in sorted(self.tables.items())}
+        return {"neighbours": self.neighbours, "entity": self.entity, "kinds": sorted(self.kinds), "delta": sorted(self.delta),
+                "tables": tables}
+
+    @classmethod
+    def from_values(cls, told: Mapping[str, Any]) -> Promise:
+        """The inverse of `as_values`. Raises LookupError, TypeError, ValueError or AttributeError for anything else."""
+        tables = {name: PromisedTable(
+            state=table["state"], key=frozenset(table["key"]), places=frozenset(table["places"]),
+            links=frozenset((target, tuple((ours, theirs) for ours, theirs in columns)) for target, columns in table["links"]),
+            types=frozenset((column, kind) for column, kind in table["types"])) for name, table in told["tables"].items()}
+        return cls(neighbours=told["neighbours"], entity=told["entity"], delta=frozenset(told["delta"]), tables=tables,
+                   kinds=frozenset((table, key) for table, key in told["kinds"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference: its kind (see above), the table that it is about, and both sides in words."""
+
+    kind: str
+    table: str = ""
+    before: str = ""
+    now: str = ""
+
+
+# -- what a policy promises
+
+
+def promise_of(policy: Policy, budget: Budget) -> Promise:
+    """The promise of a budget of a policy."""
+    entity = policy.entities[budget.entity]
+    of = [policy.entities[kind] for kind in entity.any_of] or [entity]
+    kinds = frozenset((_name(one.table), _column(policy.tables[one.table], one.key)) for one in of)
+    links = _links(policy, {table for table, _ in kinds})
+    naming = {*kinds, *((name, ours) for name, found in links.items() for _, columns in found for ours, _ in columns),
+              *((target, theirs) for found in links.values() for target, columns in found for _, theirs in columns)}
+    tables = {name: _promised(policy, table, links.get(name), naming) for table in policy.tables.values()
+              for name in [_name(table.name)]}
+    total = budget.total
+    use = "nothing" if not total.delta else "finding groups" if total.rho is not None else "all that is released"
+    return Promise(entity=entity.name, kinds=kinds, tables=tables, delta=frozenset({use}))
+
+
+def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
+              naming: set[tuple[str, str]]) -> PromisedTable:
+    places = frozenset({_place(policy, table)})
+    if table.public or links is None:
+        return PromisedTable(state=PUBLIC if table.public else CLOSED, places=places)
+    types = {(_column(table, column.name), column.type or "") for column in table.columns.values()
+             if (_name(table.name), _column(table, column.name)) in naming}
+    return PromisedTable(state=PROTECTED, key=frozenset(_column(table, column) for column in table.key), links=links,
+                         types=frozenset(types), places=places)
+
+
+def _links(policy: Policy, owned: set[str]) -> dict[str, frozenset[Link]]:
+    """The protected tables, each with its foreign keys that lead to a row of an entity, directly or by others."""
+    private = {_name(table.name): table for table in policy.tables.values() if not table.public}
+    found: dict[str, frozenset[Link]] = {}
+    while True:
+        for name, table in private.items():
+            links = frozenset((_name(key.table), tuple(sorted(
+                (_column(table, ours), _column(policy.tables[key.table], theirs))
+                for ours, theirs in zip(key.columns, key.references, strict=True))))
+                for key in table.foreign_keys if _name(key.table) in owned)
+            if links or name in owned:
+                found[name] = links
+        if found.keys() <= owned:
+            return found
+        owned = owned | found.keys()
+
+
+def _name(table: str) -> str:
+    return table.translate(IN_ASCII)
+
+
+def _column(table: TablePolicy, name: str) -> str:
+    return name if _is_elsewhere(table) else name.translate(IN_ASCII)
+
+
+def _is_elsewhere(table: TablePolicy) -> bool:
+    """Whether a table is in a database of another kind, where the case of names may matter."""
+    return table.in_spark or scheme_of(table.source or "") is not None
+
+
+def _place(policy: Policy, table: TablePolicy) -> str:
+    """Where the rows of a table are, seen from the folder of the policy: the file or database, and the name there if it has
+    several tables."""
+    source, relation = table.source or policy.database or "", table.relation or (table.name,)
+    if table.in_spark:
+        return source.rstrip("/")
+    relation = (*(part for part in relation[:-1] if part.lower() not in USUAL_SCHEMAS), relation[-1])
+    if scheme_of(source) is not None:
+        return f"{place_of(source)} {'.'.join(relation)}"
+    folder = os.path.realpath(Path(policy.path).parent)
+    file = os.path.relpath(os.path.realpath(os.path.join(folder, source)), folder) if source else ""
+    if table.source is not None and not source.lower().endswith(DUCKDB_FILES):
+        return file
+    return f"{file} {'.'.join(map(_name, relation))}"
+
+
+# -- comparison
+
+
+def changes(record: Promise, now: Promise, *, of_another: bool = False) -> list[Change]:
+    """What earlier charges that rest on a record do not promise if the policy promises `now`. Where the record is that of another
+    budget, only what is public is compared."""
+    found = []
+    if record.neighbours != now.neighbours:
+        found.append(Change(kind="neighbours", before=record.neighbours, now=now.neighbours))
+    same_entity = record.kinds == now.kinds and not of_another
+    if record.kinds != now.kinds and not of_another:
+        found.append(Change(kind="entity", before=record.protected, now=now.protected))
+    for name, table in now.tables.items():
+        for old_name, old in _earlier(record, now, name):
+            public = old.state == PUBLIC, table.state == PUBLIC
+            if public == (True, False):
+                found.append(Change(kind="withdrawn", table=name))
+            elif public == (False, True) and old.state == PROTECTED:
+                found.append(Change(kind="published", table=name))
+            elif same_entity and old.state == PROTECTED and (old_name == name or old_name not in now.tables):
+                found += _in_table(name, old, table)
+    return list(dict.fromkeys(found))
+
+
+def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, PromisedTable]]:
+    """The tables of a record with the name of a table, or with rows that it did not have yet."""
+    own, table = record.tables.get(name), now.tables[name]
+    if own is not None:
+        yield name, own
+    fresh = table.places - (own.places if own is not None else frozenset())
+    for other, old in record.tables.items():
+        if other != name and any(_may_overlap(one, place) for one in fresh for place in old.places):
+            yield other, old
+
+
+def _may_overlap(one: str, other: str) -> bool:
+    """Whether two places may have files in common: equal, below each other, or fitting a pattern."""
+    return (one == other or fnmatchcase(one, other) or fnmatchcase(other, one)
+            or one.startswith(f"{other}/") or other.startswith(f"{one}/"))
+
+
+def _in_table(name: str, old: PromisedTable, table: PromisedTable) -> Iterator[Change]:
+    for kind, links in (("unlinked", old.links - table.links), ("linked", table.links - old.links)):
+        for link in sorted(links):
+            yield Change(kind=kind, table=name, now=in_words(name, link))
+    if table.state != PROTECTED:
+        return
+    if old.key and not (table.key and table.key <= old.key):
+        yield Change(kind="key", table=name, before=", ".join(sorted(old.key)), now=", ".join(sorted(table.key)))
+    before, now = dict(old.types), dict(table.types)
+    for column in sorted(before.keys() & now.keys()):
+        if before[column] != now[column]:
+            yield Change(kind="type", table=name, before=_typed(column, before[column]), now=_typed(column, now[column]))
+
+
+def _typed(column: str, kind: str) -> str:
+    return f"{column} ({kind or 'of the type it has there'})"
+
+
+def in_words(name: str, link: Link) -> str:
+    """A foreign key, as in "visits(person_id) to people(person_id)"."""
+    target, columns = link
+    return f"{name}({', '.join(ours for ours, _ in columns)}) to {target}({', '.join(theirs for _, theirs in columns)})"
+
+
+def extended(record: Promise, now: Promise) -> Promise:
+    """The record with what a policy adds to it; equal to the record where that is nothing."""
+    return replace(record, tables={**record.tables, **{name: _merged(record.tables.get(name), table)
+                                                       for name, table in now.tables.items()}}, delta=record.delta | now.delta)
+
+
+def replaced(record: Promise, now: Promise, *, of_another: bool = False) -> Promise:
+    """The record after the owner accepted all changes: tables that the policy leaves out are remembered as they were. In the
+    record of another budget, only what is public changes."""
+    if not of_another:
+        return replace(extended(record, now), kinds=now.kinds, entity=now.entity, neighbours=now.neighbours)
+    changed = {change.table for change in changes(record, now, of_another=True)} & now.tables.keys()
+    return replace(record, neighbours=now.neighbours, tables={
+        **record.tables, **{name: _merged(record.tables.get(name), now.tables[name]) for name in changed}})
+
+
+def _merged(old: PromisedTable | None, table: PromisedTable) -> PromisedTable:
+    if old is None:
+        return table
+    return replace(table, places=table.places | old.places, types=frozenset((dict(old.types) | dict(table.types)).items()))

@@ -1,0 +1,256 @@
+"""Compares what a policy promises with what the charges in a ledger promised, and refuses what the owner has not accepted.
+
+`catalog.promise` decides what differs; `kernel.ledger` keeps the records. This module is called whenever a ledger is opened to
+serve: before any statement, and again by the ledger in the turn in which something is recorded.
+
+A change is refused if statements were charged under the promise that it changes. While none was, it takes effect at once, but for
+tables that were public: whoever was connected could read them without a charge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dpsql.catalog.model import Budget, Policy
+from dpsql.catalog.policy import locate
+from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, promise_of, replaced
+from dpsql.errors import LedgerError, PolicyError
+from dpsql.kernel.ledger import Ledger, Promised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A change of what the charges of a budget promised: `charged` is how many statements that concerns."""
+
+    budget: str
+    change: Change
+    entity: str
+    charged: int
+
+    @property
+    def costs(self) -> bool:
+        """Whether something was revealed under the earlier promise."""
+        return self.charged > 0 or self.change.kind == "withdrawn"
+
+
+@dataclass(slots=True, kw_only=True)
+class Comparison:
+    """The promise of one budget of a policy, compared with the records of a ledger, which may change in between. `accepted` holds
+    the differences that the owner accepts; `notes` say what the last comparison will record."""
+
+    policy: Policy
+    budget: Budget
+    ledger: Ledger
+    accepted: Sequence[Difference] = ()
+    notes: list[str] = field(default_factory=list)
+
+    def due(self, records: Mapping[str, Promised]) -> dict[str, tuple[str, bool]]:
+        """What is to be recorded, as `Ledger.rely_on` wants it. Raises PolicyError where a difference is not accepted."""
+        self.notes.clear()
+        found = self.differences(records)
+        accepted = {(one.budget, one.change) for one in self.accepted}
+        refused = [one for one in found if one.costs and (one.budget, one.change) not in accepted]
+        if refused:
+            raise self._refusal(refused)
+        due = {}
+        for name in {one.budget for one in found}:
+            changed = replaced(read(records[name]), self._now(name), of_another=name != self.budget.name)
+            due[name] = self._recorded(name, changed, True)
+        if self.budget.name not in due:
+            due |= self._own(records.get(self.budget.name))
+        return due
+
+    def differences(self, records: Mapping[str, Promised]) -> list[Difference]:
+        """All that the policy changes of what the ledger's charges promised, those of this budget first."""
+        own, found = self.budget.name, []
+        for name in sorted(records, key=lambda name: (name != own, name)):
+            record = read(records[name])
+            found += [Difference(budget=name, change=change, entity=record.entity, charged=_charged(self.ledger, name))
+                      for change in changes(record, self._now(name), of_another=name != own)]
+        return found
+
+    def _now(self, name: str) -> Promise:
+        return promise_of(self.policy, self.policy.budgets.get(name, self.budget))
+
+    def _own(self, kept: Promised | None) -> dict[str, tuple[str, bool]]:
+        """What is to be recorded of this budget where nothing is to be accepted."""
+        name, now = self.budget.name, self._now(self.budget.name)
+        if kept is None:
+            if charged := _charged(self.ledger, name):
+                self.notes.append(f"{_statements(charged)} charged to the budget {name} before ledgers kept what charges "
+                                  f"protect; it is assumed that they protect {now.protected}, and kept from now on")
+            return {name: self._recorded(name, now, True)}
+        record = read(kept)
+        if (longer := extended(record, now)) == record:
+            return {}
+        self.notes += [_addition(change, now.entity) for change in additions(record, now) if change.kind != "new"]
+        return {name: self._recorded(name, longer, False)}
+
+    def _recorded(self, name: str, promise: Promise, changed: bool) -> tuple[str, bool]:
+        return json.dumps({"charged": _charged(self.ledger, name), "promise": promise.as_values()}), changed
+
+    def _refusal(self, refused: Sequence[Difference]) -> PolicyError:
+        path = _place(self.policy, self.budget, refused[0])
+        return PolicyError(
+            f"{'.'.join(path)}: {'; '.join(in_words(refused))}", code="promise-changed", subject=".".join(path),
+            text=self.policy.text, source=self.policy.path, span=locate(self.policy.text, path),
+            try_=f"the policy as it was; or, if you mean it, dpsql budget --budget {self.budget.name} --accept-change")
+
+
+def check_promise(policy: Policy, budget: Budget, ledger: Ledger) -> None:
+    """Raise PolicyError where a policy changes what charges promised, and the owner has not accepted that. Records nothing."""
+    Comparison(policy=policy, budget=budget, ledger=ledger).due(ledger.promised())
+
+
+def check_promises(policy: Policy, ledger: Ledger) -> None:
+    """Raise PolicyError as `check_promise` does, for any budget of a policy."""
+    for budget in policy.budgets.values():
+        check_promise(policy, budget, ledger)
+
+
+def rely_on_promise(policy: Policy, budget: Budget, ledger: Ledger) -> list[str]:
+    """Have a ledger charge under the promise of a budget, which is recorded where it is new. Returns what there is to tell of it.
+    Raises PolicyError as `check_promise` does, and LedgerError."""
+    compared = Comparison(policy=policy, budget=budget, ledger=ledger)
+    ledger.rely_on(budget.name, compared.due)
+    return compared.notes
+
+
+def not_accepted(policy: Policy, budget: Budget, ledger: Ledger) -> list[Difference]:
+    """What a policy changes of what charges promised, and the owner has not accepted."""
+    found = Comparison(policy=policy, budget=budget, ledger=ledger).differences(ledger.promised())
+    return [one for one in found if one.costs]
+
+
+def accept(policy: Policy, budget: Budget, ledger: Ledger, shown: Sequence[Difference]) -> None:
+    """Record that the owner accepts the differences that were shown. Raises PolicyError where there are others by now."""
+    ledger.rely_on(budget.name, Comparison(policy=policy, budget=budget, ledger=ledger, accepted=shown).due)
+
+
+def history(ledger: Ledger, budget: str) -> list[str]:
+    """What the charges of a budget promised, and since when, oldest first: for the owner. Empty where nothing is recorded."""
+    kept, found = ledger.promised().get(budget), list[Promised]()
+    while kept is not None:
+        found.insert(0, kept)
+        kept = ledger.promised_before(kept)
+    if not found:
+        return []
+    lines = [f"{_when(found[0])}: protects {read(found[0]).protected}"]
+    if charged := _charged_before(found[0]):
+        lines[0] += f"; this was recorded after {_statements(charged)} charged, and it is assumed that they protect the same"
+    for old, new in pairwise(found):
+        before, now, charged = read(old), read(new), _charged_before(new)
+        for change in changes(before, now) if new.changed else ():
+            told = meaning(Difference(budget=budget, change=change, entity=before.entity, charged=charged))
+            lines.append(f"{_when(new)}, after {_statements(charged)} charged: {told}")
+        if not new.changed:
+            lines += [f"{_when(new)}: {added}" for change in additions(before, now) if (added := _addition(change, now.entity))]
+    return lines
+
+
+def read(kept: Promised) -> Promise:
+    """A promise as it is recorded. Raises LedgerError where a later version has other records."""
+    try:
+        return Promise.from_values(json.loads(kept.text)["promise"])
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise LedgerError("the ledger keeps what charges protect in a form that this version does not know",
+                          code="ledger-version", try_="the version of dpsql that was used before, or a newer one") from None
+
+
+def additions(record: Promise, now: Promise) -> list[Change]:
+    """What a policy changes without taking anything from earlier charges, as far as it was not so before."""
+    found = []
+    for name, table in now.tables.items():
+        old = record.tables.get(name)
+        if old is None:
+            found.append(Change(kind="new", table=name, now=table.state))
+        elif old.state != table.state:
+            found.append(Change(kind="opened", table=name, before=old.state, now=table.state))
+        elif table.places - old.places:
+            found.append(Change(kind="moved", table=name))
+    return found + [Change(kind="delta", before=" and ".join(sorted(record.delta)), now=use)
+                    for use in sorted(now.delta - record.delta)]
+
+
+# -- in words
+
+
+def in_words(found: Sequence[Difference]) -> list[str]:
+    """Differences, by budget, each with what it means for people."""
+    charged = {one.budget: one.charged for one in found}
+    return [f"this changes what the budget {name} promised {f'when {_statements(number)} charged' if number else 'before'}: "
+            + "; ".join(dict.fromkeys(meaning(one) for one in found if one.budget == name)) for name, number in charged.items()]
+
+
+def meaning(one: Difference) -> str:
+    """A difference, and what it means for people, in a sentence."""
+    change, entity, table = one.change, one.entity, one.change.table
+    match change.kind:
+        case "entity":
+            return (f"it protected {change.before}, and now protects {change.now}; the earlier charges do not bound what was "
+                    "revealed about one of these")
+        case "unlinked":
+            return (f"the foreign key from {change.now} is gone; rows of {table} were protected together with the {entity} that "
+                    "they refer to by it, and from now on they are not")
+        case "linked":
+            return (f"the foreign key from {change.now} is new; the earlier charges did not protect rows of {table} together "
+                    f"with the {entity} that they refer to by it")
+        case "key":
+            now = f"now has the key ({change.now})" if change.now else "now has no key"
+            return (f"{table} had the key ({change.before}), and {now}; the earlier charges rest on that key, and may reveal "
+                    "more where rows share a value of it")
+        case "type":
+            return (f"{table}.{change.before} says which {entity} a row belongs to, and now is {change.now}; rows may belong to "
+                    f"another {entity} than when they were protected")
+        case "published":
+            return f"rows of {table} were protected, and now it is public: all who may ask can read them exactly"
+        case "withdrawn":
+            return (f"{table} was public, and now is private: all who could ask could read its rows exactly, which no budget "
+                    "counts")
+        case _:
+            return (f"its claims were about databases in which {change.before}, and now are about those in which {change.now}; "
+                    "the earlier charges do not bound that")
+
+
+def _addition(change: Change, entity: str) -> str:
+    """What a policy adds, in words."""
+    match change.kind:
+        case "new":
+            told = {PROTECTED: f"its rows are protected with the {entity} they refer to", CLOSED: "it is private"}
+            return f"table {change.table} was added, and {told.get(change.now, 'it is public')}"
+        case "opened":
+            return f"table {change.table} could not be queried, and now it is {change.now}"
+        case "moved":
+            return f"rows of {change.table} come from another place than before; earlier charges for them count, too"
+        case _:
+            return f"delta is for {change.now}, and was for {change.before}"
+
+
+def _statements(number: int) -> str:
+    return f"{number:,} statements were" if number > 1 else "1 statement was" if number else "no statement was"
+
+
+def _when(kept: Promised) -> str:
+    return kept.at[:16].replace("T", " ")
+
+
+def _charged(ledger: Ledger, budget: str) -> int:
+    """How many statements were charged to a budget."""
+    return sum(times for _, times in ledger.prices(budget))
+
+
+def _charged_before(kept: Promised) -> int:
+    return int(json.loads(kept.text)["charged"])
+
+
+def _place(policy: Policy, budget: Budget, one: Difference) -> tuple[str, ...]:
+    """Where in the policy a difference is."""
+    change = one.change
+    if not change.table:
+        return ("entities", budget.entity) if budget.entity == one.entity else ("budgets", budget.name, "entity")
+    table = next((name for name in policy.tables if name.lower() == change.table.lower()), change.table)
+    key = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns"}.get(change.kind, "public")
+    return "tables", table, key
