@@ -220,8 +220,8 @@ def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, Pr
 
 def _may_overlap(one: str, other: str) -> bool:
     """Whether two places may have files in common: equal, below each other, or fitting a pattern."""
-    return (one == other or fnmatchcase(one, other) or fnmatchcase(other, one)
-            or one.startswith(f"{other}/") or other.startswith(f"{one}/"))
+    return any(place == pattern or place.startswith(f"{pattern}/") or fnmatchcase(place, pattern.replace("**/", "*"))
+               for place, pattern in ((one, other), (other, one)))
 
 
 def _in_table(name: str, old: PromisedTable, table: PromisedTable) -> Iterator[Change]:

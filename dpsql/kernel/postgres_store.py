@@ -45,6 +45,7 @@ except ImportError:
 USUAL_SCHEMA = "dpsql_ledger"
 KINDS = "events_kind_check"  # as PostgreSQL calls the constraint by itself
 KNOWN_KINDS = "CHECK (kind IN ('charge', 'answer', 'incident', 'reopened', 'checkpoint', 'late', 'promise'))"
+UNKNOWN_KIND = "23514"  # the SQLSTATE of a constraint that is violated: of those here, only by events of a kind that is new
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     f"""CREATE TABLE events (
@@ -255,7 +256,7 @@ class PostgresStore:
                 self._execute("RELEASE event")
             if made.rowcount != 1:  # as a trigger can have it
                 raise StoreFault
-        except StoreFault:
+        except (StoreFault, LedgerError):
             if self._opened.info.transaction_status == TransactionStatus.INERROR:
                 self.rows_of("ROLLBACK TO event")
             raise
@@ -318,6 +319,9 @@ class PostgresStore:
             yield
         except psycopg.Error as fault:
             state = fault.sqlstate or ""
+        if state == UNKNOWN_KIND:
+            raise LedgerError(f"the ledger {self.place} was made by an earlier version, and has no room for what charges protect",
+                              code="ledger-version", try_="dpsql budget, once, by the owner of its tables")
         if state is not None:
             raise StoreFault(refused=state == "42501", hindered=state.startswith(HINDRANCES), lost=self.is_lost)
 
