@@ -99,6 +99,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
 @pytest.mark.parametrize(("late", "first"), [("", 0), ("late = 1", 2), ("late = 0", 3)])
 def test_the_owner_is_shown_what_left_a_server_late(late: str, first: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     set_policy(folder, late)
+    connect(folder).close()
     book = Ledger(folder / "dpsql.ledger")
     for step in (0, 2, 2, 5):
         seq = book.charge(Account(budget="person", analyst="ada"), Charge(epsilon=1, rho=0, delta=0), digest=f"{step}", data="v", sql="SELECT",

@@ -70,6 +70,23 @@ def test_the_same_data_under_another_ledger_are_told(slip: str, folder: Path, ca
     assert notes[0] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("edits", "words"), [
+    ([], "bounded by the sum of both budgets"),
+    ([('[budgets.person]\nentity = "person"', '[budgets.person]\nentity = "household"')],
+     "it protected each person (people.person_id), which bounds nothing for each household (households.household_id)"),
+    ([('[tables.scores]\nforeign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
+       "[tables.scores]\npublic = true")], "rows of scores were protected, and now it is public")])
+def test_what_another_ledger_protects_is_compared(edits: list[tuple[str, str]], words: str, folder: Path) -> None:
+    served(folder / "dpsql.toml", folder / "people.duckdb")
+    text = worlds.POLICY
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    notes, warned = served(make(folder, "other", text), folder / "people.duckdb")
+    assert len(notes) == 1 and words in notes[0] and warned == list(notes)
+    assert all("places" not in note and '"kinds"' not in note for note in notes)
+
+
 def test_a_renamed_budget_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     served(folder / "dpsql.toml", folder / "people.duckdb")
     make(folder, "dpsql", worlds.POLICY.replace("[budgets.person]", "[budgets.persons]"))

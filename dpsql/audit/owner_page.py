@@ -27,6 +27,7 @@ from dpsql.answers.listings import Listing, listed_failures, listed_releases, sl
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
 from dpsql.audit.policy_on_rows import PolicyOnRows
 from dpsql.catalog.model import Budget
+from dpsql.engine.promises import history
 from dpsql.kernel.ledger import Account, Entry, Failure, Ledger
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
@@ -38,7 +39,7 @@ class BudgetBook:
     """A budget, and what the ledger says of it: `entries` and `failures` are oldest first, `asked` has the entries of each
     analyst and `paid` what they spent, `epsilon` is the least known for all that was released, at the delta `at_delta`,
     `closed` has the analysts whose accounts incidents closed, and `slowed` those who asked too much that was late, with the first
-    step at which their outcomes leave."""
+    step at which their outcomes leave. `promised` says what the charges protected, where that was changed."""
 
     budget: Budget
     entries: tuple[Entry, ...]
@@ -50,6 +51,7 @@ class BudgetBook:
     at_delta: float
     closed: frozenset[str]
     slowed: Mapping[str, int]
+    promised: tuple[str, ...] = ()
 
     @property
     def whole(self) -> BudgetLine:
@@ -81,8 +83,10 @@ def book_of(budget: Budget, ledger: Ledger) -> BudgetBook:
     accounts = {name: Account(budget=budget.name, analyst=name) for name in asked}
     closed = frozenset(name for name, account in accounts.items() if len(ledger.failed(account)) >= budget.incidents)
     slowed = {name: first for name, account in accounts.items() if (first := ledger.first_step(account, budget.late))}
+    promised = tuple(history(ledger, budget.name))
     return BudgetBook(budget=budget, entries=tuple(entries), asked=dict(asked), failures=tuple(failures), spent=spent,
                       paid={name: ledger.spent(budget.name, name) for name in asked}, at_delta=at, closed=closed, slowed=slowed,
+                      promised=promised if len(promised) > 1 else (),
                       epsilon=tight_epsilon(spent, ledger.prices(budget.name), at))
 
 
@@ -113,6 +117,7 @@ def _budget(book: BudgetBook) -> Iterator[str]:
     yield bars([("all analysts", float(1 - whole.share_left), whole.words())])
     if book.epsilon is not None:
         yield paragraph(f"All that was released together is ε = {book.epsilon:.4g} at δ = {book.at_delta:.3g}.", "dim")
+    yield from map(paragraph, book.promised)
     if not book.entries:
         yield paragraph("Nothing was charged so far.")
     else:

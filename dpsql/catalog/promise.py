@@ -47,6 +47,7 @@ PUBLIC, PROTECTED, CLOSED = "public", "protected", "closed"
 """What a table is under a budget: answered exactly, protected as rows of entities, or private without a way to an entity."""
 
 Link = tuple[str, tuple[tuple[str, str], ...]]  # the table that is referenced, and the columns: ours and those referenced
+OF_ONE_TABLE = ".csv", ".tsv", ".parquet"
 USUAL_SCHEMAS = "main", "public"  # which a name may leave out
 IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -178,7 +179,7 @@ def _place(policy: Policy, table: TablePolicy) -> str:
         return f"{place_of(source)} {'.'.join(relation)}"
     folder = os.path.realpath(Path(policy.path).parent)
     file = os.path.relpath(os.path.realpath(os.path.join(folder, source)), folder) if source else ""
-    if table.source is not None and not source.lower().endswith(DUCKDB_FILES):
+    if source.lower().endswith(OF_ONE_TABLE) or (table.source is not None and not source.lower().endswith(DUCKDB_FILES)):
         return file
     return f"{file} {'.'.join(map(_name, relation))}"
 

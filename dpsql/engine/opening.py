@@ -34,7 +34,7 @@ from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
-from dpsql.engine.promises import check_promise, rely_on_promise
+from dpsql.engine.promises import check_promise, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
@@ -238,11 +238,13 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
     now = Served(data=marks(_private_files(declared, database, there), _private_places(declared)),
                  entity=declared.budgets[budget].entity, budget=budget, ledger=book.identity,
                  place=str(book.path.resolve()) if book.place == str(book.path) else book.place,
-                 policy=str(Path(declared.path).resolve()))
+                 policy=str(Path(declared.path).resolve()), promise=recorded_elsewhere(declared, declared.budgets[budget]))
     for old in others(now):
         if old.ledger != book.identity or old.budget not in (*declared.budgets, *gone):
+            together = compared_with(declared, declared.budgets[budget], old.promise)
             notes.append(f"these data were served before under {old.told(places=places)}, to protect each {old.entity}; what was "
-                         "spent there is not counted here, and both together protect less than either promises")
+                         "spent there is not counted here, and both together protect less than either promises"
+                         f"{f': {together}' if together else ''}")
     return notes, note(now)
 
 

@@ -151,6 +151,26 @@ def history(ledger: Ledger, budget: str) -> list[str]:
     return lines
 
 
+def recorded_elsewhere(policy: Policy, budget: Budget) -> str:
+    """What a budget promises, for the record of data that are served."""
+    return json.dumps(promise_of(policy, budget).as_values())
+
+
+def compared_with(policy: Policy, budget: Budget, promise: str) -> str:
+    """What follows, in words, from charges to the same data under another ledger with this promise; "" where it is not known."""
+    try:
+        other = Promise.from_values(json.loads(promise))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return ""
+    now = promise_of(policy, budget)
+    told = [meaning(Difference(budget=budget.name, change=change, entity=other.entity, charged=0))
+            for change in changes(other, now, of_another=True)]
+    same = other.kinds == now.kinds
+    told.insert(0, "what both reveal about one of them is bounded by the sum of both budgets" if same else
+                f"it protected {other.protected}, which bounds nothing for {now.protected}, nor the other way round")
+    return "; ".join(told)
+
+
 def read(kept: Promised) -> Promise:
     """A promise as it is recorded. Raises LedgerError where a later version has other records."""
     try:

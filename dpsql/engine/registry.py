@@ -3,7 +3,8 @@
 A ledger knows only what was spent in it. So a connection records, in a file in the user's own folder, which files are served
 under which ledger and budget, and warns if the same files were served differently before. The record is an aid, not a guarantee:
 it belongs to one user on one machine, and recognises files by their location, or by name, size and modification time if they
-were moved; nothing is refused because of its contents or because it cannot be read. It holds names, but no data.
+were moved. So nothing is refused because of its contents or because it cannot be read, even where the two protect different
+rows: a warning says so. It holds names, but no data.
 
 Its folder is DPSQL_STATE (if that is empty, nothing is recorded), or else dpsql in XDG_STATE_HOME or ~/.local/state.
 """
@@ -22,7 +23,8 @@ FILE = "served.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A record that files were served: `data` are their marks, `ledger` is the identity of the ledger, `place` its location."""
+    """A record that files were served: `data` are their marks, `ledger` is the identity of the ledger, `place` its location, and
+    `promise` what its charges promise (`catalog.promise`, as JSON; earlier versions recorded none)."""
 
     data: tuple[str, ...]
     entity: str
@@ -30,6 +32,7 @@ class Served:
     ledger: str
     place: str
     policy: str
+    promise: str = ""
 
     def told(self, *, places: bool = True) -> str:
         """In words; without `places`, these say nothing of where it is."""
@@ -48,7 +51,7 @@ def marks(files: Sequence[Path], places: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def others(now: Served) -> list[Served]:
-    """Records of the same files under another ledger or budget."""
+    """Records of the same files under another ledger or budget, the newest of each."""
     found = {(old.ledger, old.budget): old for old in _read() if set(old.data) & set(now.data)
              and (old.ledger, old.budget) != (now.ledger, now.budget)}
     return list(found.values())

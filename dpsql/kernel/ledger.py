@@ -53,7 +53,7 @@ from typing import Any
 from dpsql.accounting.cost import Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
-from dpsql.errors import LedgerError
+from dpsql.errors import LedgerError, OperationalError
 from dpsql.kernel.anchor import Anchor, Head, Unreadable
 from dpsql.kernel.chain import CHANGED, Broken, Chain, Event, Outdated, genesis
 from dpsql.kernel.chain import Account as Account
@@ -188,7 +188,7 @@ class Ledger:
         `allows` maps an analyst's name, and None for the total, to the limit that applies; `incidents` is how many charges of
         the account may fail, None for any number; `body` is kept with the charge, for the kernel alone. Raises, having
         recorded nothing, Refused where a limit would be exceeded, Closed where too many failed, Busy where too many of the
-        account run for too long, LedgerError where the promise of the budget was changed since `rely_on`; and as
+        account run for too long, OperationalError where the promise of the budget was changed since `rely_on`; and as
         `stopping.go_on` does.
         """
         self._check_anchor()
@@ -199,8 +199,8 @@ class Ledger:
                 account, charge, digest=digest, data=data, sql=sql, allows=allows, incidents=incidents, body=body,
                 promise=self._promises.get(account.budget))))
         except Outdated:
-            raise LedgerError(f"the owner changed what the budget {account.budget} protects, so nothing is charged",
-                              code="promise-changed", subject=account.budget, try_="connecting again") from None
+            raise OperationalError(f"the owner changed what the budget {account.budget} protects, so nothing is charged",
+                                   code="promise-outdated", subject=account.budget, try_="connecting again") from None
 
     def rely_on(self, budget: str, decide: Callable[[Mapping[str, Promised]], Mapping[str, tuple[str, bool]]]) -> None:
         """Rely on the promise of a budget from here on, and record first what `decide` says: by budget, a text, and whether it

@@ -175,7 +175,7 @@ CONSTANT: Mapping[str, Callable[[], BaseException]] = {
     "Incident": errors.Incident, "Interrupted": errors.Interrupted, "Disagreement": Disagreement,
     "KeyboardInterrupt": KeyboardInterrupt}
 SAID: frozenset[str] = frozenset({"login", "login-message", "login-busy", "user", "role", "cancelled", "too-large", "naming",
-                                  "data-changed"})
+                                  "data-changed", "promise-outdated"})
 """Codes of errors about files, users and the like whose words name nothing of the owner's machine."""
 ABOUT: Mapping[type[Error], str] = {
     errors.LedgerError: "the ledger", errors.PolicyError: "the policy", errors.OptionError: "the policy",

@@ -276,6 +276,12 @@ def test_a_symbolic_link_is_the_same_file(tmp_path: Path) -> None:
     assert [change.kind for change in changes(promised(IN_FILE(POLICY), path=path), promised(public(POLICY), path=path))] == ["published"]
 
 
+def test_the_only_file_of_a_policy_is_the_same_as_that_of_a_table() -> None:
+    text = POLICY.replace("study.duckdb", "visits.parquet")
+    public = added('[tables.new]\nsource = "visits.parquet"\npublic = true\ncolumns = { one = {} }')
+    assert {change.kind for change in changes(promised(text), promised(public(text)))} == {"published"}
+
+
 CLINIC = """
 version = 1
 database = "postgresql://reader@db.example.org/clinic"

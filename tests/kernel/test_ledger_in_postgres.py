@@ -492,5 +492,5 @@ def test_the_commands_work_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "in schema" in capsys.readouterr().out and (tmp_path / "p.ledger.anchor").exists()
     assert main(["query", *place, "SELECT COUNT(*) FROM people"]) in (0, None)
     assert main(["ledger", "verify", *place]) in (0, None)
-    assert "2 events" in capsys.readouterr().out
+    assert "3 events" in capsys.readouterr().out
     assert main(["budget", "--create", *place]) == 4
