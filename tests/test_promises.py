@@ -441,6 +441,9 @@ def test_a_server_refuses_logins_while_the_policy_is_another(folder: Path) -> No
             written(folder, HOUSEHOLD)
             with pytest.raises(psycopg.OperationalError, match="the log of the server says why"):
                 psycopg.connect(server.dsn)
+            end = time.monotonic() + 20
+            while not any("it protected each person" in line for line in server.log) and time.monotonic() < end:
+                time.sleep(0.05)
             assert any("it protected each person" in line for line in server.log), "and tells the owner what"
             first.execute(count.format("visits"))
             accept(folder)
