@@ -29,8 +29,8 @@ def add(commands: Commands) -> None:
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
     made.add_argument("--without-tls", action="store_true", help="let answers be sent in the clear to other machines")
-    made.add_argument("--front-user", metavar="NAME", help="when started by root: the user of the system as whom the process "
-                      "runs that parses what analysts send")
+    made.add_argument("--front-user", metavar="NAME", help="when started by root: the system user that runs the process which "
+                      "parses what analysts send (default: dpsql-front if it exists, otherwise an unused number)")
     made = commands.add("user", _user, "add, remove and list those who may connect to the server, and set their passwords")
     made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
     made.add_argument("name", nargs="?", help="the user: the analyst's name, as the policy and the ledger know it")
@@ -52,7 +52,6 @@ def _serve(options: argparse.Namespace) -> int:
         extra(module, "server")
     from dpsql.server.listening import TlsFiles
     from dpsql.server.serving import serve
-    from dpsql.server.shut_in import landlock_version
 
     if options.key is not None and options.certificate is None:
         raise OptionError("a key has a certificate", subject="key", try_="--certificate FILE --key FILE")
@@ -61,9 +60,6 @@ def _serve(options: argparse.Namespace) -> int:
         key=None if options.key is None else str(Path(options.key).absolute()))
     if options.without_tls:
         print("warning: whoever can listen to the network can read the answers", file=sys.stderr)
-    if not landlock_version() and options.front_user is None:
-        print("warning: this system has no Landlock, so the process that parses what analysts send could open what you can; "
-              "--front-user NAME is another way", file=sys.stderr)
     return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
                  http_names=[name.lower() for name in options.http_name], front_user=options.front_user,
                  ready=functools.partial(_say_ready, tls is not None))

@@ -18,8 +18,9 @@ import sys
 import threading
 
 from dpsql.errors import OperationalError
+from dpsql.server.call_filter import filter_of_programs
 from dpsql.server.remote_session import VaultChannel
-from dpsql.server.shut_in import be_unreadable
+from dpsql.server.shut_in import be_unreadable, filter_calls
 from dpsql.server.vault_calls import MOST_ASKED, gone
 
 
@@ -54,6 +55,8 @@ class Control:
 
 def main(arguments: list[str]) -> None:
     be_unreadable()
+    if (calls := filter_of_programs()) is not None:
+        filter_calls(calls)  # the front was run in the place of another program, and runs none itself
     handle, program = arguments
     module, _, function = program.partition(":")
     getattr(importlib.import_module(module), function)(Control(socket.socket(fileno=int(handle))))

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dpsql
-from dpsql.server import shut_in
+from dpsql.server import own_root, shut_in
+from dpsql.server.call_filter import filter_of_front
 from dpsql.server.vault import Vault
 from dpsql.server.vault_calls import MOST_ASKED
 
 PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 """What the front has of the vault's environment; passwords of databases may be in others."""
-SYSTEM = ("/bin", "/lib", "/lib64", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo",
-          "/usr/share/locale", "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd",
-          "/etc/group", "/etc/ssl", "/dev/urandom", "/dev/random", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat",
-          "/sys/devices/system", "/sys/fs/cgroup")
+SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/usr/share/locale",
+          "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/ssl/openssl.cnf", "/dev/urandom", "/dev/random",
+          "/proc/self/maps", "/proc/self/status", "/proc/self/cgroup", "/proc/cpuinfo", "/proc/meminfo",
+          "/sys/devices/system/cpu", "/sys/devices/system/node")
 """What programs read of the system: libraries, time zones, and how many processors and how much memory there are."""
 
 
@@ -41,13 +42,17 @@ def start_front(program: str, control: socket.socket, *, folder: Path, readable:
     folders = [str(Path(each).absolute()) for each in (str(Path(dpsql.__file__).parents[1]), *others)]
     environment["PYTHONPATH"] = os.pathsep.join(folders)
     environment |= {"TMPDIR": str(folder), "HOME": str(folder), "DPSQL_CACHE": str(folder)}
-    told = {"readable": [*_installed(), *SYSTEM, *map(str, readable)], "listed": folders, "writable": str(folder), "command": [
-        sys.executable, "-P", "-m", "dpsql.server.front", str(control.fileno()), program]}
+    known = [*_installed(), *SYSTEM, *map(str, readable)]
+    begun = [sys.executable, "-P", "-m", "dpsql.server.front", str(control.fileno()), program]
+    shut = _alone(shut_in.__file__, readable=known, listed=folders, writable=str(folder), calls=filter_of_front(), command=begun)
     return subprocess.Popen(  # noqa: S603 - ourselves; without the terminal, on which it could type
-        [sys.executable, "-I", "-S", shut_in.__file__, json.dumps(told)], env=environment, cwd="/", start_new_session=True,
-        pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output,
-        user=None if user is None else user[0], group=None if user is None else user[1],
-        extra_groups=None if user is None else [])
+        _alone(own_root.__file__, needed=[*known, "/dev/null"], writable=str(folder), user=user, command=shut), env=environment,
+        cwd="/", start_new_session=True, pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output)
+
+
+def _alone(script: str, **told: object) -> list[str]:
+    """The command that runs a script of ours with the standard library alone."""
+    return [sys.executable, "-I", "-S", script, json.dumps(told)]
 
 
 def _installed() -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 import signal
 import socket
 import sys
@@ -17,11 +18,14 @@ from dpsql.server.front import Control
 from dpsql.server.listening import ListeningServer, TlsFiles, tls_terms
 from dpsql.server.server_limits import ServerLimits
 
+LOG = logging.getLogger("dpsql.server")
+
 
 def serve_front(control: Control) -> None:
     """Serve clients until SIGTERM or SIGINT. What it is told is on its input; see `serving`."""
     settings = json.loads(sys.stdin.read())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    LOG.info("what analysts send is parsed by the user %d of the system", os.getuid())
     asyncio.run(_served(VaultDoor(control), settings, control.ready))
 
 

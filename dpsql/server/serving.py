@@ -37,6 +37,7 @@ from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.server.doorkeeper import Doorkeeper
 from dpsql.server.front_process import control_sockets, serve_control, start_front
+from dpsql.server.front_users import user_of_front
 from dpsql.server.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.passwords import WatchedUsers, users_file
 from dpsql.server.server_limits import ServerLimits
@@ -78,14 +79,14 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     Passwords are proven without being sent, but answers are read by whoever listens: so an address that is reached from elsewhere
     needs TLS, unless the owner says `without_tls`. Raises PolicyError, LedgerError or OperationalError.
 
-    The front is shut in, and runs as `front_user` where that is given.
+    The front is shut in. Where root starts the server, it runs as another user (`front_users`).
     """
     addresses = [address_of(text) for text in (listen, http) if text is not None]
     needs_tls = [not is_loopback(host) and not without_tls for host, _ in addresses]
     if tls is None and any(needs_tls):
         raise OperationalError(f"{addresses[needs_tls.index(True)][0]} is reached from other machines, and needs a certificate",
                                code="tls", try_="--certificate FILE --key FILE, or an address such as 127.0.0.1:5433")
-    user = None if front_user is None else _numbers_of(front_user)
+    user = user_of_front(front_user)
     declared = read_policy(policy)
     _check_ledger(declared)
     certificate = None if tls is None else tls_terms(tls).certificate
@@ -109,10 +110,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
             for path in (folder, *([] if handed is None else handed.paths)):
                 os.chown(path, *user)
         with theirs:
-            try:
-                front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE)
-            except PermissionError:
-                raise _not_begun(front_user) from None
+            front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE)
         running.append(front)
         for sock in sockets:
             sock.close()
@@ -120,7 +118,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         with contextlib.suppress(BrokenPipeError), front.stdin as pipe:  # it may have ended already
             pipe.write(settings.as_json().encode())
         threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
-        if _has_begun(front, accepts, front_user):
+        if _has_begun(front, accepts, user):
             for path in [] if handed is None else handed.paths:
                 os.unlink(path)
             gc.freeze()  # what is there for as long as the server is no full collection looks at again
@@ -139,11 +137,11 @@ def _handed(files: TlsFiles, folder: Path) -> TlsFiles:
     return made
 
 
-def _not_begun(front_user: str | None) -> OperationalError:
-    who = "" if front_user is None else (f": {front_user} must be able to run {sys.executable}, and to read "
-                                         f"{Path(dpsql.__file__).parents[1]}")
-    return OperationalError(f"the process that serves clients cannot begin{who}", code="front", try_="" if front_user is None else
-                            "an environment that everybody can read, such as one in /opt")
+def _not_begun(user: tuple[int, int] | None) -> OperationalError:
+    who = "" if user is None else (f": the user {user[0]} must be able to run {sys.executable}, and to read "
+                                   f"{Path(dpsql.__file__).parents[1]}")
+    return OperationalError(f"the process that serves clients cannot begin{who}", code="front", try_="" if user is None else
+                            "an environment that everybody can read, such as one in /opt; or --front-user root")
 
 
 def _check_ledger(declared: Policy) -> None:
@@ -154,33 +152,18 @@ def _check_ledger(declared: Policy) -> None:
             LOG.warning("%s", note)
 
 
-def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, front_user: str | None) -> bool:
+def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, user: tuple[int, int] | None) -> bool:
     """Whether the front accepts clients; it was asked to end otherwise. Raises OperationalError where it ends by itself, and
     where it takes too long."""
     end = time.monotonic() + BEGINNING
     while not accepts.wait(0.02):
         if front.poll() is not None:
             if front.returncode > 0:  # what was wrong stands above, as it says it itself
-                raise _not_begun(front_user)
+                raise _not_begun(user)
             return False
         if time.monotonic() > end:
             raise OperationalError("the process that serves clients has not begun in time", code="front")
     return True
-
-
-def _numbers_of(name: str) -> tuple[int, int]:
-    """The numbers of a user of the system, and of their group. Raises OperationalError where the front cannot run as them."""
-    import pwd
-
-    if os.geteuid() != 0:
-        raise OperationalError("root alone has the front run as another user", code="front-user")
-    try:
-        found = pwd.getpwnam(name)
-    except KeyError:
-        raise OperationalError(f"there is no user {name} of the system", code="front-user", subject=name) from None
-    if found.pw_uid == 0:
-        raise OperationalError(f"{name} is root, from whom nothing can be kept", code="front-user", subject=name)
-    return found.pw_uid, found.pw_gid
 
 
 @contextlib.contextmanager

@@ -1,20 +1,20 @@
 """Shuts a process in before it becomes the front: what it may open, and whom it may reach, is decided by the system.
 
-    python -I -S shut_in.py '{"readable": [...], "listed": [...], "writable": "...", "command": [...]}'
+    python -I -S shut_in.py '{"readable": [...], "listed": [...], "writable": "...", "calls": [...], "command": [...]}'
 
 The settings are made, and then the program is run in the place of this one. Both Landlock and the filter of system calls hold for
-a program and all that it starts, and for none of the threads that there were before: so nothing but the standard library
-is imported here, which starts none, and the front begins shut in.
+a program and all that it starts, and Landlock for none of the threads that there were before: so nothing but the standard library
+is imported here, which starts none, and the front begins shut in. This comes after `own_root`, and does not rely on it.
 
 * *Landlock* (Linux 5.13): files outside of the lists cannot be opened, nor programs outside of them be run. Where it is newer, no
   connection of TCP is made or awaited (6.7), and no process outside is sent a signal or reached by an abstract socket (6.12). It
   also keeps the memory and the open files of processes outside, in /proc and by ptrace, from being read, for root too.
-* *A filter of system calls*: no socket is made, which Landlock does not refuse for those of files: by one of these, PostgreSQL
-  believes who asks. The front has its sockets already, and pairs of them may still be made.
+* *A filter of system calls* (`call_filter`) allows those on a list. So calls that Linux will get later are refused, too.
 * No new privileges, and none of root's; no dump of memory. How many processes there may be is counted for all of a user, so that
   is not limited: it would be the vault's limit too.
 
-This is done by calls of the system. The package landlock is in development, and has neither signals nor the filter.
+This is done by calls of the system. The package landlock is in development, has no signals, and would be imported before the
+walls stand.
 """
 
 import contextlib
@@ -34,13 +34,9 @@ ACCESS = {1: 2**13 - 1, 2: 2**14 - 1, 3: 2**15 - 1, 5: 2**16 - 1}
 TCP, SCOPES = 0b11, 0b11  # to bind and to connect; abstract sockets and signals
 CREATE, ADD, RESTRICT, BENEATH, TELL_VERSION = 444, 445, 446, 1, 1
 OF_FILES = 0xC007  # the parts of an access that a file can have: execute, write, read, truncate, devices
-PARENT_ENDS, DUMPABLE, NO_NEW_PRIVILEGES, SECCOMP, SECUREBITS = 1, 4, 38, 22, 28
+PARENT_ENDS, DUMPABLE, NO_NEW_PRIVILEGES, SECUREBITS = 1, 4, 38, 28
 NO_ROOT = 0b11  # what is run by root has no capabilities, and this stays so
-REFUSED = {"x86_64": (0xC000003E, (41, 42, 101, 310, 311, 425, 438)),
-           "aarch64": (0xC00000B7, (198, 203, 117, 270, 271, 425, 438))}
-"""The system calls socket, connect, ptrace, process_vm_readv, process_vm_writev, io_uring_setup and pidfd_getfd, by machine; and
-what its calls are marked with."""
-X32 = 0x40000000  # calls of another kind of the same machine are numbered from here
+SECCOMP, ALL_THREADS = {"x86_64": 317, "aarch64": 277}, 1
 
 
 def landlock_version() -> int:
@@ -56,10 +52,15 @@ def be_unreadable() -> None:
         _prctl(DUMPABLE, 0)
 
 
-def shut_in(readable: list[str], listed: list[str], writable: str) -> None:
+def shut_in(readable: list[str], listed: list[str], writable: str, calls: list[Any] | None) -> None:
     """Of `listed` folders, and those in them, the names of files can be read, and no file. Paths that are missing are left out.
-    Raises OSError where the system refuses what it says that it can do."""
+    `calls` is the filter; None if there is none for this machine. Raises OSError where the system refuses what it offers."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    version = landlock_version()
+    for wall, stands in (("Landlock", version), ("a filter of system calls", calls)):
+        if not stands:
+            print(f"warning: the process that parses what analysts send runs without {wall} (see `dpsql help server`)",
+                  file=sys.stderr)
     if sys.platform != "linux":
         return
     _prctl(PARENT_ENDS, signal.SIGTERM)  # the front ends with the vault, whatever ends that
@@ -67,11 +68,10 @@ def shut_in(readable: list[str], listed: list[str], writable: str) -> None:
         with contextlib.suppress(PermissionError):  # of a container whose root may little already
             _prctl(SECUREBITS, NO_ROOT)
     _prctl(NO_NEW_PRIVILEGES, 1)
-    version = landlock_version()
     if version:
         _restrict_files(version, [*((path, READ) for path in readable), *((path, LIST) for path in listed)], writable)
-    if platform.machine() in REFUSED:
-        _refuse_calls(*REFUSED[platform.machine()])
+    if calls is not None:
+        filter_calls(calls)
 
 
 def _restrict_files(version: int, known: list[tuple[str, int]], writable: str) -> None:
@@ -90,16 +90,11 @@ def _restrict_files(version: int, known: list[tuple[str, int]], writable: str) -
     os.close(rules)
 
 
-def _refuse_calls(machine: int, numbers: tuple[int, ...]) -> None:
-    """A filter: of a call its machine, then its number. What is on the list fails with EPERM, of another machine with death."""
-    load, equal, greater, end = 0x20, 0x15, 0x35, 0x06
-    fine, denied, killed = 0x7FFF0000, 0x00050001, 0x80000000
-    last = len(numbers)
-    program = [(load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, killed), (load, 0, 0, 0), (greater, last + 1, 0, X32),
-               *((equal, last - at, 0, number) for at, number in enumerate(numbers)), (end, 0, 0, fine), (end, 0, 0, denied)]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in program))
-    filtered = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(code)))
-    _prctl(SECCOMP, 2, ctypes.addressof(filtered))
+def filter_calls(program: list[Any]) -> None:
+    """Add a filter of `call_filter` to all threads of this process. Earlier ones stay."""
+    lines = (struct.pack("=HBBI", *line, os.getpid() if value == "pid" else value) for *line, value in program)
+    code = ctypes.create_string_buffer(b"".join(lines))
+    _call(SECCOMP[platform.machine()], 1, ALL_THREADS, struct.pack("HP", len(program), ctypes.addressof(code)))
 
 
 def _prctl(what: int, *given: int) -> None:
@@ -119,5 +114,8 @@ def _call_of(name: str, *given: Any) -> int:
 
 if __name__ == "__main__":
     told = json.loads(sys.argv[1])
-    shut_in(told["readable"], told["listed"], told["writable"])
-    os.execv(told["command"][0], told["command"])  # noqa: S606 - the front
+    shut_in(told["readable"], told["listed"], told["writable"], told["calls"])
+    try:
+        os.execv(told["command"][0], told["command"])  # noqa: S606 - the front
+    except OSError as error:
+        sys.exit(f"{told['command'][0]} cannot be run: {error.strerror}")

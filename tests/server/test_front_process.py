@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -18,9 +17,7 @@ from support.vaults import knows
 
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.kernel.ledger import Ledger
-from dpsql.server import shut_in
 from dpsql.server.front_process import control_sockets, serve_control, start_front
-from dpsql.server.shut_in import landlock_version
 from dpsql.server.vault import Vault
 
 TESTS = Path(__file__).parents[1]
@@ -48,12 +45,12 @@ def vault(project: Path) -> Iterator[Vault]:
     made.close()
 
 
-def front_of(vault: Vault, monkeypatch: pytest.MonkeyPatch, folder: Path, program: str = "ask") -> subprocess.Popen[bytes]:
+def front_of(vault: Vault, monkeypatch: pytest.MonkeyPatch, folder: Path) -> subprocess.Popen[bytes]:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
     ours, theirs = control_sockets()
     with theirs:
-        process = start_front(f"support.front_program:{program}", theirs, folder=folder, readable=[TESTS],
+        process = start_front("support.front_program:ask", theirs, folder=folder, readable=[TESTS],
                               output=subprocess.PIPE, input=subprocess.PIPE)
     threading.Thread(target=serve_control, args=(ours, vault), daemon=True).start()
     return process
@@ -85,34 +82,6 @@ def test_a_front_that_ends_takes_nothing_with_it(vault: Vault, empty: Path, monk
             assert process.stdout is not None
             assert b"rows" in process.stdout.readline()
             process.kill()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(landlock_version() < 6, reason="a part of this is refused by Landlock of version 6")
-def test_a_front_in_other_hands_opens_and_reaches_nothing(vault: Vault, project: Path, empty: Path,
-                                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "dpsql.users.json").write_text("{}")
-    files = [str(path) for path in sorted(project.iterdir())]
-    with socket.create_server(("127.0.0.1", 0)) as other, front_of(vault, monkeypatch, empty, "break_out") as process:
-        assert process.stdout is not None and process.stdin is not None and len(files) >= 4
-        process.stdin.write(" ".join([*files, f"{other.getsockname()[1]}\n"]).encode())
-        process.stdin.flush()
-        told = ast.literal_eval(process.stdout.readline().decode())
-    assert told["worked"] == [] and told["tried"] > 25
-    assert [str(path) for path in sorted(project.iterdir())] == files
-    assert b"secret" not in b"".join(path.read_bytes() for path in empty.rglob("*") if path.is_file())
-
-
-@pytest.mark.slow
-def test_attempts_to_break_out_succeed_where_there_is_no_wall(vault: Vault, project: Path, empty: Path,
-                                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shut_in, "__file__", str(TESTS / "support" / "no_wall.py"))
-    with socket.create_server(("127.0.0.1", 0)) as other, front_of(vault, monkeypatch, empty, "break_out") as process:
-        assert process.stdout is not None and process.stdin is not None
-        process.stdin.write(f"{project / 'dpsql.toml'} {other.getsockname()[1]}\n".encode())
-        process.stdin.flush()
-        worked = ast.literal_eval(process.stdout.readline().decode())["worked"]
-    assert {"read dpsql.toml", "connect", "a local socket", "listen", "signal the vault", "the vault's environ"} <= {*worked}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
