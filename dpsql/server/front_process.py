@@ -28,13 +28,13 @@ SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/sh
 
 
 def start_front(program: str, control: socket.socket, *, folder: Path, readable: Iterable[str | Path] = (),
-                handles: tuple[int, ...] = (), input: int = subprocess.DEVNULL, output: int | None = None,
-                user: tuple[int, int] | None = None) -> subprocess.Popen[bytes]:
+                handles: tuple[int, ...] = (), input: int = subprocess.DEVNULL, output: int = subprocess.DEVNULL,
+                errors: int | None = None, user: tuple[int, int] | None = None) -> subprocess.Popen[bytes]:
     """Start a front process, shut in, that runs a program, such as ``package.module:function``, with its end of the control
     socket and no other open file but `handles`.
 
     It can read what is installed and `readable`, and write in `folder` alone, which becomes that of temporary files. With `user`,
-    the numbers of a user and a group, it runs as these, which root alone can say. `input` and `output` are as of
+    the numbers of a user and a group, it runs as these, which root alone can say. `input`, `output` and `errors` are as of
     `subprocess.Popen`.
     """
     environment = {name: os.environ[name] for name in PASSED if name in os.environ}
@@ -47,7 +47,8 @@ def start_front(program: str, control: socket.socket, *, folder: Path, readable:
     shut = _alone(shut_in.__file__, readable=known, listed=folders, writable=str(folder), calls=filter_of_front(), command=begun)
     return subprocess.Popen(  # noqa: S603 - ourselves; without the terminal, on which it could type
         _alone(own_root.__file__, needed=[*known, "/dev/null"], writable=str(folder), user=user, command=shut), env=environment,
-        cwd="/", start_new_session=True, pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output)
+        cwd="/", start_new_session=True, pass_fds=(control.fileno(), *handles), close_fds=True, stdin=input, stdout=output,
+        stderr=errors)
 
 
 def _alone(script: str, **told: object) -> list[str]:

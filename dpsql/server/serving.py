@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import dpsql
 from dpsql.catalog.model import Policy
@@ -47,6 +47,7 @@ from dpsql.server.vault import Vault
 LOG = logging.getLogger("dpsql.server")
 FRONT = "dpsql.server.front_serving:serve_front"
 BEGINNING = 60.0  # seconds that the front may take until it accepts clients
+LAST_WORDS = 2.0  # seconds for the last lines of its log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,21 +111,28 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
             for path in (folder, *([] if handed is None else handed.paths)):
                 os.chown(path, *user)
         with theirs:
-            front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE)
+            front = start_front(FRONT, theirs, folder=Path(folder), user=user, handles=tuple(numbers), input=subprocess.PIPE,
+                                errors=subprocess.PIPE)
         running.append(front)
+        log = threading.Thread(target=_copy_log, args=(front.stderr,), daemon=True)
+        log.start()
         for sock in sockets:
             sock.close()
         assert front.stdin is not None
         with contextlib.suppress(BrokenPipeError), front.stdin as pipe:  # it may have ended already
             pipe.write(settings.as_json().encode())
         threading.Thread(target=serve_control, args=(ours, vault, accepts.set), daemon=True).start()
-        if _has_begun(front, accepts, user):
+        if _has_begun(front, accepts, user, log):
             for path in [] if handed is None else handed.paths:
                 os.unlink(path)
             gc.freeze()  # what is there for as long as the server is no full collection looks at again
             gc.set_threshold(10_000)  # a plan has some thousand parts, most of which are not in cycles
             ready(*reached)
-        return front.wait()
+        code = front.wait()
+        log.join(LAST_WORDS)
+        if code == -signal.SIGSYS:
+            LOG.error("the process that parses what analysts send was ended: it made a system call that no library of it makes")
+        return code
 
 
 def _handed(files: TlsFiles, folder: Path) -> TlsFiles:
@@ -144,6 +152,15 @@ def _not_begun(user: tuple[int, int] | None) -> OperationalError:
                             "an environment that everybody can read, such as one in /opt; or --front-user root")
 
 
+def _copy_log(lines: IO[bytes]) -> None:
+    """Copy the log of the front to ours, as text. The front does not inherit ours: a file could be truncated, and a terminal
+    could be read."""
+    for line in iter(lambda: lines.readline(65_536), b""):
+        told = line.decode(errors="replace")
+        sys.stderr.write("".join(each if each.isprintable() or each in "\n\t" else "?" for each in told))
+        sys.stderr.flush()
+
+
 def _check_ledger(declared: Policy) -> None:
     """Open the ledger, and log what is noticed of it: what is wrong would first be noticed by an analyst otherwise."""
     with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:
@@ -152,13 +169,15 @@ def _check_ledger(declared: Policy) -> None:
             LOG.warning("%s", note)
 
 
-def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, user: tuple[int, int] | None) -> bool:
+def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, user: tuple[int, int] | None,
+               log: threading.Thread) -> bool:
     """Whether the front accepts clients; it was asked to end otherwise. Raises OperationalError where it ends by itself, and
     where it takes too long."""
     end = time.monotonic() + BEGINNING
     while not accepts.wait(0.02):
         if front.poll() is not None:
-            if front.returncode > 0:  # what was wrong stands above, as it says it itself
+            log.join(LAST_WORDS)
+            if front.returncode > 0:  # its log says what was wrong
                 raise _not_begun(user)
             return False
         if time.monotonic() > end:

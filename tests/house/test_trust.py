@@ -184,8 +184,10 @@ ROOMS = {
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 640),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
-        "departure", "doorkeeper", "front_process", "logins", "one_core", "passwords", "plain_values", "proof_attempts", "serving",
-        "shut_in", "vault", "vault_calls")], 1477),
+        "departure", "doorkeeper", "logins", "one_core", "passwords", "plain_values", "proof_attempts", "serving", "vault",
+        "vault_calls")], 1340),
+    "the walls of its front": ([f"dpsql.server.{module}" for module in (
+        "allowed_calls", "call_filter", "front_process", "front_users", "own_root", "shut_in")], 430),
 }
 
 

@@ -437,14 +437,3 @@ def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
                         (TlsFiles(certificate=str(tmp_path / "cert.pem")), "and its key cannot be used")):
         with pytest.raises(OperationalError, match=re.escape(told)):
             tls_terms(files)
-
-
-def test_a_front_as_another_user_is_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = folder.export(tmp_path / "demo")
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(OperationalError, match="root alone"):
-        serve(policy, "127.0.0.1:0", front_user="nobody")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    for name, match in (("root", "from whom nothing"), ("no such user", "there is no user")):
-        with pytest.raises(OperationalError, match=match):
-            serve(policy, "127.0.0.1:0", front_user=name)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from support import known_calls
+from support.walls import has_own_root
 from support.ways_out import KEY, Outside
 
 from dpsql.server import front_process, own_root, shut_in
@@ -33,19 +34,6 @@ IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 pytestmark = [pytest.mark.skipif(not HERE, reason="of Linux, on machines whose calls are listed"),
               pytest.mark.skipif(known_calls.library() is None, reason="libseccomp tells the numbers of calls")]
-
-
-def has_own_root() -> bool:
-    """Whether this system lets a process have a root of its own."""
-    if not HERE:
-        return False
-    child = os.fork()
-    if not child:
-        try:
-            os._exit(0 if own_root._works([], "/tmp") else 1)  # noqa: S108
-        finally:
-            os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
 
 
 @dataclass
