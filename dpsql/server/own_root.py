@@ -62,7 +62,7 @@ def enter(needed: list[str], writable: str) -> None:
 def _resolved(paths: list[str]) -> tuple[dict[str, str], list[str]]:
     """The symbolic links on the paths, with their targets; and the places where the paths end, without places inside others."""
     links, ends = dict[str, str](), set[str]()
-    for path in paths:
+    for path in filter(os.path.exists, paths):  # so that no links go in a circle
         place, parts = "/", [part for part in path.split("/") if part]
         while parts:
             here = os.path.normpath(os.path.join(place, parts.pop(0)))
@@ -72,8 +72,7 @@ def _resolved(paths: list[str]) -> tuple[dict[str, str], list[str]]:
                 place = "/" if links[here].startswith("/") else place
             else:
                 place = here
-        if os.path.exists(place):
-            ends.add(place)
+        ends.add(place)
     return links, sorted(end for end in ends if not any(end.startswith(f"{other}/") for other in ends if other != end))
 
 

@@ -179,6 +179,22 @@ def test_ways_out_are_found_where_there_is_no_wall(place: Place, monkeypatch: py
     assert worked == {*tame} == {*ways}
 
 
+ON_FILES = [f"{what} of {name}" for name in FILES for what in ("chmod", "chown", "utimensat", "setxattr", "listxattr", "size")]
+ON_OTHERS = ["limits of another", "clock_gettime of another", "memfd_create"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "root"), [pytest.param(Walls(other_user=False), True, marks=NO_ROOT), (Walls(other_user=False), False)],
+                         indirect=["place"])
+def test_without_the_filter_files_are_safe_in_a_root_of_its_own(place: Place, root: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Landlock does not look at what is changed here. Other processes of the user can be reached in both cases."""
+    monkeypatch.setattr(front_process, "filter_of_front", lambda: None)
+    if not root:
+        monkeypatch.setattr(own_root, "__file__", NO_WALL)
+    _, worked = tried(place, monkeypatch, only=[*ON_FILES, *ON_OTHERS])
+    assert worked == {*ON_OTHERS} if root else worked >= {*ON_OTHERS, "chmod of people.duckdb", "utimensat of dpsql.ledger", "size of people.duckdb"}
+
+
 @pytest.mark.parametrize("name", DEADLY)
 def test_calls_that_no_library_makes_end_a_front(name: str, tmp_path: Path) -> None:
     if name not in known_calls.calls_of(platform.machine()):
