@@ -33,6 +33,7 @@ from sqlglot.errors import SqlglotError
 from dpsql.backends.dialects import Dialect, Reading
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.backends.duckdb import connected, with_memory
+from dpsql.backends.key_equality import check_key, check_pairs
 from dpsql.backends.manifests import put_in_place
 from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import file_of, place_of
@@ -42,7 +43,7 @@ from dpsql.plan.expr.printing import quote, text_literal
 MANIFEST = "manifest.json"
 OWN = re.compile(r"snapshot-[0-9a-f]{16}")  # the name of the folder of a snapshot
 TURN = "refreshing"  # the file that is locked by whoever takes a snapshot
-FORM = 1  # of the manifest
+FORM = 2  # of the manifest
 FIRST = "first"  # the column that tells rows from the one before them that shows their types
 CLAUSES = {"expressions", "from", "from_", "where"}  # of the query that a filter is put into, as sqlglot names them
 RANDOM = exp.Rand | exp.Seq1 | exp.Seq2 | exp.Seq4 | exp.Seq8
@@ -51,7 +52,8 @@ FROM_SOURCE = "reading the Arrow source failed"  # how the engine begins what a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotTable:
-    """A table to be read: its columns, each with the type that is declared for it, if there is one."""
+    """A table to be read: its columns, each with the type that is declared for it, if there is one. `ties` are those that tie its
+    rows to entities, each with what foreign keys compare it with, as (table, column)."""
 
     name: str
     source: str
@@ -59,10 +61,12 @@ class SnapshotTable:
     columns: Mapping[str, str | None]
     filter: str | None = None
     public: bool = False
+    ties: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
     def asked(self) -> dict[str, Any]:
         """What is asked for, as the manifest says it."""
-        return {"source": self.source, "relation": list(self.relation), "filter": self.filter, "columns": dict(self.columns)}
+        return {"source": self.source, "relation": list(self.relation), "filter": self.filter, "columns": dict(self.columns),
+                "public": self.public, "ties": {name: sorted(map(list, others)) for name, others in sorted(self.ties.items())}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +80,12 @@ class SnapshotDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A table as its database has it: its whole name, what follows it so that all tables are of one moment, and how each column
-    is read."""
+    """A table as its database has it: its whole name, what follows it so that all tables are of one moment, how each column is
+    read, and the stored relations that are read with it."""
 
     table: SnapshotTable
     name: tuple[str, ...]
+    reads: frozenset[str]
     readings: Mapping[str, Reading]
     at: str
 
@@ -99,7 +104,9 @@ def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
         raise _no_snapshot(f"no snapshot of {table.name} was taken yet", table) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise _no_snapshot(f"{manifest} is damaged", table) from None
-    if one is None or held.get("form") != FORM or {key: one.get(key) for key in table.asked()} != table.asked():
+    if held.get("form") != FORM:
+        raise _no_snapshot(f"the snapshot of {table.name} was taken by another version of dpsql", table)
+    if one is None or {key: one.get(key) for key in table.asked()} != table.asked():
         raise _no_snapshot(f"the snapshot was taken before the policy said of {table.name} what it says now", table)
     try:
         found = FileState.of(Path(os.path.realpath(inside / one["file"])))
@@ -153,10 +160,7 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
     try:
         for database in databases:
             with opened(database.uri, database.password, database.tables[0].name) as source:
-                described = _described(source, database)
-                seen += ((_identity(source, database.uri), found) for found in described)
-                _check_public(seen)
-                for found in described:
+                for found in _checked(source, database, databases, seen):
                     tell(f"reading {found.table.name} ...")
                     files[found.table.name] = f"{len(files)}.parquet"
                     _copy(source, found, inside / files[found.table.name], memory)
@@ -227,6 +231,28 @@ def _clear(folder: Path, *, but: str) -> None:
 # -- what is read
 
 
+def check_databases(databases: Sequence[SnapshotDatabase]) -> None:
+    """Raise OperationalError about a table or a column, as `take_snapshot` does, where a database cannot be read as the policy
+    says; no row is read."""
+    seen: list[tuple[str, _Found]] = []
+    for database in databases:
+        with opened(database.uri, database.password, database.tables[0].name) as source:
+            _checked(source, database, databases, seen)
+
+
+def _checked(source: SourceDatabase, database: SnapshotDatabase, databases: Sequence[SnapshotDatabase],
+             seen: list[tuple[str, _Found]]) -> list[_Found]:
+    """All tables as the database has them. Those that are seen are added to what was `seen` of other databases, and compared with
+    it. Raises OperationalError where the policy does not fit."""
+    described = _described(source, database)
+    seen += ((_identity(source, database.uri), found) for found in described)
+    _check_public(seen)
+    ties = {(found.table.name, column): others for _, found in seen for column, others in found.table.ties.items()}
+    equalities = {(found.table.name, column): found.readings[column].equality for _, found in seen for column in found.table.ties}
+    check_pairs(equalities, ties, frozenset(table.name for one in databases for table in one.tables))
+    return described
+
+
 def _described(source: SourceDatabase, database: SnapshotDatabase) -> list[_Found]:
     """All tables as the database has them, before any is read. Raises OperationalError where the policy does not fit."""
     moment: str | None = ""
@@ -270,13 +296,15 @@ def _identity(source: SourceDatabase, uri: str) -> str:
 
 
 def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
-    """Raises OperationalError where a public table is, under another name or URI, one that is private."""
-    private = {(place, found.name): found.table.name for place, found in seen if not found.table.public}
+    """Raises OperationalError where a public table shows rows that are private: those of a private table under another name or
+    URI, of one of its parts, or of one that it is a part of, or those that a view reads."""
+    private = {(place, read): found for place, found in seen if not found.table.public for read in found.reads}
     for place, found in seen:
-        if found.table.public and (place, found.name) in private:
-            raise OperationalError(f"the public table {found.table.name} has the rows of {private[place, found.name]}, which is "
-                                   "private", code="policy-schema", subject=found.table.name,
-                                   try_="a table without what is private")
+        other = next((private[place, read] for read in sorted(found.reads) if (place, read) in private), None)
+        if found.table.public and other is not None:
+            how = "has the rows of" if found.name == other.name else "shows rows of"
+            raise OperationalError(f"the public table {found.table.name} {how} {other.table.name}, which is private",
+                                   code="policy-schema", subject=found.table.name, try_="a table without what is private")
 
 
 def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
@@ -292,18 +320,45 @@ def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
                                try_="the table that it reads, with a filter, or a table made from it")
     types = {str(column): str(kind) for column, kind, *_ in rows}
     _check_names(table, named, types)
-    readings = {name: _reading(table, name, declared, types, source.dialect) for name, declared in table.columns.items()}
-    return _Found(table=table, name=tuple(map(str, rows[0][3:])), readings=readings, at=at)
+    columns = {name: _column(table, name, types) for name in table.columns}
+    readings = {name: _reading(table, name, columns[name], types, source.dialect) for name in table.columns}
+    name = tuple(map(str, rows[0][3:]))
+    reads, unlike = _catalog(source, table, name, stored=not rows[0][2])
+    for tie in table.ties:
+        check_key(f"{table.name}.{tie}", columns[tie], readings[tie], unlike, source.dialect)
+    if reads is None:
+        raise OperationalError(f"{shown} is a view or holds rows of elsewhere, and may show what is private",
+                               code="policy-schema", subject=table.name,
+                               try_="a table made from it, if everybody may see all of its rows as they are")
+    return _Found(table=table, name=name, readings=readings, at=at, reads=reads)
 
 
-def _reading(table: SnapshotTable, name: str, declared: str | None, types: Mapping[str, str], dialect: Dialect) -> Reading:
-    """How a column is read; names that differ in case only are taken where no other fits."""
+def _catalog(source: SourceDatabase, table: SnapshotTable, name: tuple[str, ...], *,
+             stored: bool) -> tuple[frozenset[str] | None, Mapping[str, str]]:
+    """The stored relations that a table reads, None where they are not known; and the columns that are compared otherwise than
+    their types are, where that matters. Raises OperationalError where the catalog cannot be read."""
+    dialect = source.dialect
+    with contextlib.suppress(DriverFault):
+        own = frozenset([".".join(name)]) if stored else None
+        return (dialect.reads(source.rows, name) if dialect.reads is not None else own,
+                dialect.unlike(source.rows, name) if table.ties else {})
+    raise OperationalError(f"the catalog of the database does not tell how keys of {table.name} are compared, or what it reads",
+                           code="no-database", subject=table.name, try_="a user who may see it, and a version that is maintained")
+
+
+def _column(table: SnapshotTable, name: str, types: Mapping[str, str]) -> str:
+    """The name that a declared column has in the database; one that differs in case only is taken where no other fits."""
     near = [column for column in types if column.lower() == name.lower()]
     column = name if name in types else near[0] if len(near) == 1 else None
-    subject = f"{table.name}.{name}"
     if column is None:
         raise OperationalError(f"table {table.name} has no column {name} in the database, or it may not be seen",
-                               code="no-column", subject=subject, try_="one of " + ", ".join(types))
+                               code="no-column", subject=f"{table.name}.{name}", try_="one of " + ", ".join(types))
+    return column
+
+
+def _reading(table: SnapshotTable, name: str, column: str, types: Mapping[str, str], dialect: Dialect) -> Reading:
+    """How a declared column is read, which is `column` in the database."""
+    declared, subject = table.columns[name], f"{table.name}.{name}"
     found = dialect.reading(column, types[column], declared)
     if found is None:
         why = f"does not fit {declared}" if declared is not None else "has to be read as another one"

@@ -1,11 +1,11 @@
-"""The graph of foreign keys: from each table to the tables that its rows depend on."""
+"""Foreign keys: the graph from each table to the tables that its rows depend on, and the columns that tie rows to entities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dpsql.catalog.model import ForeignKey
+from dpsql.catalog.model import ForeignKey, Policy
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -44,3 +44,17 @@ def above(graph: nx.DiGraph[str], name: str) -> set[str]:
     import networkx as nx
 
     return {name, *nx.descendants(graph, name)}
+
+
+def tying_columns(policy: Policy) -> dict[str, dict[str, frozenset[tuple[str, str]]]]:
+    """By private table, the columns by which its rows belong to entities, each with the columns, as (table, column), that foreign
+    keys compare it with: the keys of entities, and both ends of foreign keys between private tables."""
+    found: dict[str, dict[str, set[tuple[str, str]]]] = {name: {} for name, table in policy.tables.items() if not table.public}
+    for entity in policy.entities.values():
+        found[entity.table].setdefault(entity.key, set())
+    for name in found:
+        for key in policy.tables[name].foreign_keys:
+            for child, parent in zip(key.columns, key.references, strict=True) if key.table in found else ():
+                found[name].setdefault(child, set()).add((key.table, parent))
+                found[key.table].setdefault(parent, set()).add((name, child))
+    return {name: {column: frozenset(others) for column, others in columns.items()} for name, columns in found.items()}

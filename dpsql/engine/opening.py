@@ -28,6 +28,7 @@ from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
+from dpsql.catalog.foreign_keys import tying_columns
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import locate, read_policy, suggest
@@ -376,7 +377,8 @@ def _snapshots_of(policy: Policy) -> Path:
 def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
     """What a snapshot has to hold of a table."""
     return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
-                         public=table.public, columns={name: column.type for name, column in table.columns.items()})
+                         public=table.public, columns={name: column.type for name, column in table.columns.items()},
+                         ties=tying_columns(policy).get(table.name, {}))
 
 
 def relation_of(table: TablePolicy) -> tuple[str, ...]:

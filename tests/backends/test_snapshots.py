@@ -273,7 +273,7 @@ def test_a_damaged_snapshot_is_none(damage: str, clinic: Clinic) -> None:
     if damage == "manifest":
         manifest.write_text('{"form": 1, "tables"', encoding="utf-8")
     elif damage == "form":
-        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "form": 2}), encoding="utf-8")
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "form": 1}), encoding="utf-8")
     elif damage == "folder":
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "folder": f"../{inside.parent.name}/{inside.name}"}), encoding="utf-8")
     else:
