@@ -27,16 +27,16 @@ def check_key(place: str, column: str, reading: Reading, unlike: Mapping[str, st
     """Raise OperationalError about `place`, a declared column, if it ties rows to entities by another equality than that of the
     values which are read of it. `column` is its name in the database."""
     own = dialect.canonical.format(column)
-    if column in unlike:
-        raise OperationalError(f"{place} ties rows to entities, and the database does not compare it letter by letter: "
-                               f"{unlike[column]}, so one entity could have rows under several names", code=CODE, subject=place,
-                               try_=f"a key with one spelling for each entity, here and where it is referenced, such as {own}")
     if not reading.equality:
         fits = " or ".join(f'type = "{kind}"' for kind in dialect.fitting_keys(reading.of))
         raise OperationalError(f"{place} ties rows to entities, and its type in the database is {reading.of or 'of no name'}: "
                                f"read as {reading.target}, equal values could become different names, or different ones the same",
                                code=CODE, subject=place,
                                try_=fits or f"a key of whole numbers or text, here and where it is referenced, such as {own}")
+    if column in unlike:
+        raise OperationalError(f"{place} ties rows to entities, and the database does not compare it letter by letter: "
+                               f"{unlike[column]}, so one entity could have rows under several names", code=CODE, subject=place,
+                               try_=f"a key with one spelling for each entity, here and where it is referenced, such as {own}")
 
 
 def check_pairs(equalities: Mapping[tuple[str, str], str], ties: Mapping[tuple[str, str], frozenset[tuple[str, str]]],

@@ -51,10 +51,13 @@ def _check(options: argparse.Namespace) -> int:
     from dpsql.answers.listings import listed_tables
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import choose_budget, find_policy, fitted, open_reader
+    from dpsql.engine.refreshing import check_unread
     from dpsql.planning.groups import long_ranges
 
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
+    if options.database is None:
+        check_unread(policy)
     if options.rows:
         return _check_rows(policy, chosen, options)
     reader = open_reader(policy, options.database)

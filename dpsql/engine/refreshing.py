@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpsql.backends.file_tables import open_files
-from dpsql.backends.snapshots import SnapshotDatabase, take_snapshot
+from dpsql.backends.snapshots import SnapshotDatabase, check_databases, take_snapshot
 from dpsql.backends.source_files import SourceFiles
 from dpsql.backends.store import NothingKnown, RememberedFacts
 from dpsql.catalog.model import Policy
@@ -21,6 +21,7 @@ from dpsql.engine.opening import (
     snapshot_folder,
     snapshot_table,
     source_of,
+    sources_of,
     told_by,
 )
 from dpsql.errors import LedgerError, OperationalError
@@ -51,6 +52,20 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
 
         taken = take_snapshot(snapshot_folder(declared), databases, memory=declared.memory, tell=tell, verify=verify)
     return [table.name for database in databases for table in database.tables] if taken else []
+
+
+def check_unread(policy: Policy) -> None:
+    """Where the databases of a policy have to be read before it can be used, raise what `refresh` would, as far as their catalogs
+    tell; no row is read."""
+    try:
+        sources_of(policy)
+    except OperationalError as fault:
+        if fault.code != "no-snapshot":
+            raise
+    else:
+        return
+    with told_by(policy, ()):
+        check_databases(databases_of(policy))
 
 
 def databases_of(policy: Policy) -> list[SnapshotDatabase]:

@@ -52,10 +52,13 @@ class Played(drivers.SourceDatabase):
         super().__init__(None, dialect)
         self.columns, self.found, self.name = columns, rows, name
         self.asked: list[str] = []
+        self.collations: Mapping[str, str] = {}
 
     def stream(self, sql: str) -> Any:
         assert len(sqlglot.parse(sql, dialect=self.dialect.filters)) == 1, "it is one statement of theirs"
         self.asked.append(sql)
+        if "collation_name" in sql:
+            return pa.table({"a": [*self.columns], "b": pa.array([self.collations.get(column) for column in self.columns], pa.string())})
         if sql == self.dialect.moment:
             return pa.table({"now": [MOMENT]})
         if "columns" in sql.lower():
