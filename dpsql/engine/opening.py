@@ -22,7 +22,7 @@ from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.snapshots import SnapshotTable, snapshot_files
-from dpsql.backends.source_files import READERS, DataOrigin, SourceFiles, files_of
+from dpsql.backends.source_files import READERS, DataOrigin, FileState, SourceFiles, files_of
 from dpsql.backends.spark import manifest_in_spark
 from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
@@ -428,11 +428,12 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     if missing and database is None:
         raise OperationalError(f"table {missing[0]} has no source", code="no-database", subject=missing[0],
                                try_=f'source = "{missing[0]}.csv" in [tables.{missing[0]}]')
+    beside = Path(database) if missing and database is not None else None
     with told_by(policy, ("tables",)):
-        _check_sources(policy, sources)
+        _check_sources(policy, sources, beside)
         return open_files([file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
-                          database=Path(database) if missing and database is not None else None, memory=policy.memory,
-                          find_store=store, sealed=sealed, tell=tell, others=_made_in_spark(policy, in_spark))
+                          database=beside, memory=policy.memory, find_store=store, sealed=sealed, tell=tell,
+                          others=_made_in_spark(policy, in_spark))
 
 
 def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable[[duckdb.DuckDBPyConnection], str]:
@@ -453,8 +454,14 @@ def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
     return FileTable(source=files, key=table.key, columns=(*table.columns,), types={} if in_other_database(table) else types)
 
 
-def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles]) -> None:
-    """Raise OperationalError if a public table has a file of a private one, under whatever name."""
+def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database: Path | None) -> None:
+    """Raise OperationalError if a public table has a file of a private one, under whatever name, or if a source is the `database`
+    that other tables are in: a table, or a view over it, would be there a second time, public or private as it is not here."""
+    state = FileState.of(database) if database is not None and database.is_file() else None
+    for name, files in sources.items():
+        if state is not None and any((file.device, file.number) == (state.device, state.number) for file in files.files):
+            raise OperationalError(f"the source of {name} is the database that other tables are in", code="policy-schema",
+                                   subject=name, try_="leaving this source out, or the same source for each table of that file")
     private = {at: name for name, files in sources.items() if not policy.tables[name].public for at in files.places}
     for name, files in sources.items():
         other = next((private[at] for at in files.places if at in private), None)

@@ -236,3 +236,53 @@ def test_without_the_check_the_private_rows_would_be_shown(kind: str, tmp_path: 
     monkeypatch.setattr(snapshots, "_check_public", lambda seen: None)
     with made.opened() as reader:
         assert reader.rows("SELECT n FROM shown") == [("43",)]
+
+
+# -- DuckDB files that are named twice
+
+IN_DUCKDB = """\
+version = 1
+database = "people.duckdb"
+[entities.person]
+table = "hidden"
+key = "id"
+[tables.hidden]
+{hidden}
+[tables.hidden.columns]
+id = {{}}
+[tables.shown]
+public = true
+{shown}
+[tables.shown.columns]
+age = {{}}
+[budgets.main]
+entity = "person"
+epsilon = 1
+"""
+
+
+@pytest.mark.parametrize("file", ["people.duckdb", "./people.duckdb", "hard.duckdb", "soft.duckdb", "folder/../people.duckdb"])
+@pytest.mark.parametrize(("hidden", "shown"), [("", 'relation = "hidden"'), ("", 'relation = "main.HIDDEN"'), ('relation = "hidden"', ""), ('relation = "hidden"', "view")])
+def test_a_file_of_duckdb_is_not_named_twice(hidden: str, shown: str, file: str, tmp_path: Path) -> None:
+    """Its private table, or a view over it, would be a public one of another name."""
+    import duckdb
+
+    from dpsql.catalog.policy import read_policy
+    from dpsql.engine.opening import open_reader
+
+    with contextlib.closing(duckdb.connect(str(tmp_path / "people.duckdb"))) as connection:
+        connection.execute("CREATE TABLE hidden (id INTEGER PRIMARY KEY, age INTEGER)")
+        connection.execute(f"CREATE {'VIEW' if shown == 'view' else 'TABLE'} shown AS FROM hidden")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "soft.duckdb").symlink_to("people.duckdb")
+    (tmp_path / "hard.duckdb").hardlink_to(tmp_path / "people.duckdb")
+    source = f'source = "{file}"\n'
+    text = IN_DUCKDB.format(hidden=source + hidden if hidden else "", shown="" if hidden else source + shown)
+    (tmp_path / "dpsql.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(OperationalError, match="is the database that other tables are in") as caught:
+        open_reader(read_policy(tmp_path / "dpsql.toml"), None)
+    assert caught.value.as_dict()["line"]
+    both = IN_DUCKDB.format(hidden=f'{source}relation = "hidden"', shown='source = "people.duckdb"\nrelation = "hidden"')
+    (tmp_path / "dpsql.toml").write_text(both, encoding="utf-8")
+    with pytest.raises(OperationalError, match="has the file of hidden"):
+        open_reader(read_policy(tmp_path / "dpsql.toml"), None)
