@@ -39,8 +39,8 @@ class SparkTable:
     columns: tuple[str, ...]
 
     def frame(self, spark: Any) -> Any:
-        """Its declared columns, in a session. Raises OperationalError where Spark finds no such table, or where it is a view: it is
-        not known whose rows that shows, a private table's perhaps, nor whether it shows the same ones twice."""
+        """Its declared columns, in a session. Raises OperationalError where Spark finds no such table, or where it is a view: it
+        is not known whose rows that shows, a private table's perhaps, nor whether it shows the same ones twice."""
         try:
             is_view = not self.in_files and run_job(lambda: spark.catalog.getTable(self.source).tableType) not in STORED
             frame = run_job(lambda: _declared(self, spark.read.parquet(self.source) if self.in_files
