@@ -205,7 +205,9 @@ POSTGRES = Dialect(
         "SET LOCAL client_encoding = 'UTF8'", "SET LOCAL TimeZone = 'UTC'",
         "SET LOCAL DateStyle = 'ISO'", "SET LOCAL IntervalStyle = 'postgres'", "SET LOCAL bytea_output = 'hex'",
         "SET LOCAL extra_float_digits = 1", "SET LOCAL standard_conforming_strings = on",
-        "SET LOCAL row_security = off"),  # a policy of rows that would hide some is an error
+        "SET LOCAL row_security = off",  # a policy of rows that would hide some is an error
+        # names of PostgreSQL's own types and operators mean these, whatever the account's path has in front of them
+        "SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', NULLIF(current_setting('search_path'), '')), true)"),
     ways=(
         Way(of="smallint", target="SMALLINT", equality=WHOLE), Way(of="integer", target="INTEGER", equality=WHOLE),
         Way(of="bigint", target="BIGINT", equality=WHOLE),

@@ -59,7 +59,8 @@ def source(kind: str, folder: Path, of: str, values: Sequence[str], *before: str
 def fault_of(wrong: Callable[[], Any]) -> DatabaseError:
     with pytest.raises(OperationalError) as caught:
         wrong()
-    assert caught.value.code == "key-equality" and caught.value.try_ and caught.value.as_dict()["line"]
+    assert caught.value.code == "key-equality", caught.value.reason
+    assert caught.value.try_ and caught.value.as_dict()["line"]
     return caught.value
 
 

@@ -182,7 +182,7 @@ ROOMS = {
     "all that the kernel can run": (sorted(KERNEL), 12361),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2343),
     "stores that Spark reads": (SPARK, 915),
-    "snapshots of other databases": (SNAPSHOTS, 886),
+    "snapshots of other databases": (SNAPSHOTS, 888),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
         "departure", "doorkeeper", "logins", "one_core", "passwords", "plain_values", "proof_attempts", "serving", "vault",
         "vault_calls")], 1340),
