@@ -8,6 +8,7 @@ finite ends. `checker` derives the sensitivity of plans from these structures.
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from dpsql.plan.expr import printing
-from dpsql.plan.expr.functions import FUNCTIONS, MEMBERSHIP
+from dpsql.plan.expr.functions import CARRIER, DECIMAL, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, conjuncts, walk
 from dpsql.plan.node import Field, Node, Norm
 from dpsql.plan.operators.arcs import Arcs
@@ -84,6 +85,8 @@ EXACT = {*AGGREGATES, "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quant
 LIMITS = {"<=": (None, 0), "<": (None, -1), ">=": (0, None), ">": (1, None), "=": (0, 0)}
 FLOATING = ("FLOAT", "DOUBLE")
 INNER = Fold, Frame, Term, Merged, Field, Summand
+VALUES_OF = {Type.BOOLEAN: (bool,), Type.BIGINT: (int,), Type.DOUBLE: (float, int), Type.VARCHAR: (str,), Type.DATE: (dt.date,),
+             Type.TIMESTAMP: (dt.datetime,)}
 MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 
@@ -257,14 +260,29 @@ def _check_norm(node: Clip | Norms, below: Columns) -> None:
 
 
 def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
-    """The type and range of an expression. Every column must have the type it is read as, and every function must be in the
-    table."""
+    """The type and range of an expression. Every column must have the type it is read as, and every part the type that it says."""
     for part in walk(expr):
         require(type(part) in PARTS)
         require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
-        require(not isinstance(part, Call) or part.function in FUNCTIONS or part.function == MEMBERSHIP)
+        require(_as_said(part))
     require(kind is None or expr.type is kind)
     return below[expr.column] if isinstance(expr, Ref) else ColumnShape(type=expr.type)
+
+
+def _as_said(part: Expr) -> bool:
+    """Whether an expression has the type that it says, by which the functions above it are printed."""
+    match part:
+        case Call(function=name, args=args):
+            row = overload(name, [arg.type for arg in args])
+            return row is not None and row.result is part.type
+        case Cast(target=target):
+            return part.type is (Type.DOUBLE if DECIMAL.fullmatch(target) else CARRIER[target][0])
+        case Case(branches=branches, otherwise=otherwise):
+            kinds = {(Type.BOOLEAN, otherwise.type), *((when.type, then.type) for when, then in branches)}
+            return kinds == {(Type.BOOLEAN, part.type)}
+        case Literal(value=value):
+            return value is None or type(value) in VALUES_OF[part.type]
+    return True
 
 
 def limited(condition: Expr, below: Columns) -> dict[str, ColumnShape]:
