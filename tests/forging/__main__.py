@@ -22,7 +22,7 @@ import numpy as np
 from forging.corpus import recorded
 from forging.forging import Forging, Totals, honest
 from forging.watched import replaced
-from forging.wire import Wire, running, serve
+from forging.wire import Wire, serve
 
 STEP = 60.0  # seconds between two lines
 MEMORY = 6 * 2**30  # bytes that a process may take: what a forgery would need beyond them is a fault
@@ -49,12 +49,12 @@ def main() -> None:
         return
     start = time.monotonic()
     totals = _shared(given.first, given.mutants, given.processes, checked=not given.unchecked)
-    print(f"{time.monotonic() - start:.0f} s: {totals}\n{totals.breadth()}", *totals.bad(), sep="\n")
+    print(f"{time.monotonic() - start:.0f} s: {totals}\n{totals.breadth()}", *totals.bad(), sep="\n", flush=True)
     failed = bool(totals.bad())
     if given.wire:
         over = Totals()
-        with replaced(), running() as vault:
-            Wire(Forging(recorded()), vault).run(range(given.first, given.first + given.wire), over)
+        with replaced(), Wire(Forging(recorded())) as wire:
+            wire.run(range(given.first, given.first + given.wire), over)
         print(f"over the wire, {over}", *over.bad(), sep="\n")
         failed = failed or bool(over.bad())
     sys.exit(failed)

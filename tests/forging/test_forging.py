@@ -12,7 +12,7 @@ from forging.forger import Forgery
 from forging.forging import FAULTS, Forging, Totals, honest
 from forging.known import KNOWN, halves
 from forging.watched import replaced
-from forging.wire import Wire, running
+from forging.wire import Wire
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.kernel.shapes import RELATIONS, SUMMARIES
@@ -59,8 +59,8 @@ def test_forgeries_are_refused_or_move_no_further_than_they_were_charged_for(for
 @pytest.mark.slow
 def test_forgeries_over_the_wire_are_refused_or_move_no_further_than_they_were_charged_for(forging: Forging, effort: float) -> None:
     totals = Totals()
-    with running() as vault:
-        Wire(forging, vault).run(range(int(MESSAGES * max(1.0, effort))), totals)
+    with Wire(forging) as wire:
+        wire.run(range(int(MESSAGES * max(1.0, effort))), totals)
     assert not totals.bad(), "\n".join([str(totals), *totals.bad()])
     assert totals.outcomes["held"] > totals.forged / 20
 

@@ -7,6 +7,7 @@ neighbours.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import sqlite3
@@ -14,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +30,7 @@ from support.vaults import PASSWORD, knows
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.engine.session import Session
+from dpsql.errors import OperationalError
 from dpsql.kernel.run import Kernel
 from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.remote_session import VaultChannel
@@ -94,7 +95,7 @@ class RealVault:
         return answer
 
 
-@contextmanager
+@contextlib.contextmanager
 def running() -> Iterator[RealVault]:
     """A vault for as long as the context lasts."""
     ours, theirs = socket.socketpair()
@@ -117,10 +118,17 @@ def running() -> Iterator[RealVault]:
 class Wire:
     """Sends forgeries to a vault, and judges them."""
 
-    def __init__(self, forging: Forging, vault: RealVault) -> None:
-        self.forging, self.vault = forging, vault
+    def __init__(self, forging: Forging) -> None:
+        self.forging, self._inside = forging, contextlib.ExitStack()
         self._tables = dict(forging.corpus.family._catalog.tables)
         self.messages = [("run", data) for base in forging.corpus.bases if (data := self._message(base.request, "d")) is not None]
+
+    def __enter__(self) -> Wire:
+        self.vault = self._inside.enter_context(running())
+        return self
+
+    def __exit__(self, *told: object) -> None:
+        self._inside.close()
 
     def _message(self, request: Any, digest: str) -> bytes | None:
         try:
@@ -136,17 +144,18 @@ class Wire:
             if data is None:
                 _, data = changed(dice.choice(self.messages), dice, self.messages)
                 forgery = Forgery(forgery.base.request, forgery.base, "a message")
-            totals.add(number, forgery, verdict := self.verdict(data, forgery, number))
+            totals.add(number, forgery, self.verdict(data, forgery, number))
             told(number, totals)
-            if verdict.outcome == "slow":
-                return  # what the vault answers next would be the answer to this one
 
     def verdict(self, data: bytes, forgery: Forgery, number: int) -> Verdict:
         before = self.vault.charged()
         try:
             answer = self.vault.ask(data)
-        except TimeoutError:
-            return Verdict("slow", f"no answer within {PATIENCE:.0f} s")
+        except OperationalError:  # what it answers next would be the answer to this one, so another vault takes its place
+            ended = self.vault.process.poll()
+            self._inside.close()
+            self.vault = self._inside.enter_context(running())
+            return Verdict("slow", f"no answer within {PATIENCE:.0f} s") if ended is None else Verdict("crashed", f"the vault ended with {ended}")
         charged = self.vault.charged() - before
         if not charged:
             return Verdict("refused") if isinstance(answer, Fault) else Verdict("crashed", f"answered without a charge: {answer!r:.80}")
