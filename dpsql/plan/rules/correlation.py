@@ -60,7 +60,7 @@ def _ends(points: Numbers, shared: Numbers, reach: Numbers, units: Numbers) -> E
     A linear map makes the noise equally wide in every direction. For one ratio of the spreads, the points with any joint number
     form a half-plane; those of them within reach of the released point lie between two rays.
     """
-    stretch = np.linalg.inv(np.linalg.cholesky(shared + RIDGE * np.eye(3)))
+    stretch = _whitened(shared)
     angles = _directions(points, shared, reach)
     sizes = units[:, None] / (np.cos(angles) * np.sin(angles))
     point = np.einsum("cij,cj->ci", stretch, points)[:, None, :]
@@ -91,6 +91,14 @@ def _ends(points: Numbers, shared: Numbers, reach: Numbers, units: Numbers) -> E
     high = np.where(found, np.where(first > 0, correlation(first), np.inf), -np.inf).max(axis=1)
     unknown = ~(low <= high)  # the nearest points are between two directions
     return np.where(unknown, -1.0, np.clip(low, -1, 1)), np.where(unknown, 1.0, np.clip(high, -1, 1))
+
+
+def _whitened(shared: Numbers) -> Numbers:
+    """The maps after which noise with these covariances is equally wide in every direction. Beside very large numbers, rounding
+    leaves covariances that no noise has: their least variances are raised to RIDGE, and unknown ones are left out."""
+    known = np.clip(np.where(np.isfinite(shared), shared, 0.0), -1, 1)
+    variances, axes = np.linalg.eigh(known + RIDGE * np.eye(3))
+    return np.asarray(axes.swapaxes(1, 2) / np.sqrt(np.maximum(variances, RIDGE))[:, :, None])
 
 
 def _dot(a: Numbers, b: Numbers) -> Numbers:

@@ -7,6 +7,7 @@ From exact parts the recipes compute exactly what plain SQL gives.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,7 +27,7 @@ from dpsql.plan.question import AggregateCall, Question
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.regression import ColumnSums
 from dpsql.plan.rules.squares import SPREADS, centre_of, distance_of, product_of, square_of
-from dpsql.types import Interval, Span
+from dpsql.types import Interval, Span, Type
 
 DEGREES = {"sum": 0, "avg": 1, "var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2,
            "geomean": 1}
@@ -128,7 +129,7 @@ class _Decomposer:
                                               missing=first and wanted and known.facts.nullable)))
 
     def _grid(self, known: Field, *, from_low: bool, most_steps: int = 2**30) -> Quantizer:
-        ends = self._bounds.get(known.id, known.facts.declared)
+        ends = self._ends(known)
         if not ends.finite:
             instead = ("range = [2020-01-01, 2029-12-31] for the column in the policy" if known.facts.type.temporal else
                        "bounds = [low, high] for the column in the policy, or LEAST(GREATEST(x, 0), 1000)")
@@ -136,14 +137,17 @@ class _Decomposer:
                               code="no-bounds", subject=known.name, span=self._span_of(known.id), try_=instead)
         if float(ends.low) == float(ends.high):
             ends = Interval(float(ends.low), float(ends.low))
-            wide = ends.low, ends.low + 1 if ends.low + 1 != ends.low else ends.low / 2  # 1e20 + 1 is 1e20
-            ends = Interval(*sorted(wide))  # a single value still needs a grid of one step
+            ends = Interval(*sorted((ends.low, _beside(ends.low, known.facts.type))))  # one value, too, needs a grid of one step
         grid = quantizer(known.facts, bounds=ends, from_low=from_low, most_steps=most_steps)
         if grid is None:
             raise Unsupported(f"the bounds of {known.name}, {ends}, are too far apart or too close to each other to compute with",
                               code="extreme-bounds", subject=known.name, span=self._span_of(known.id),
                               try_="LEAST(GREATEST(x, -1e15), 1e15), or the column times a number")
         return grid
+
+    def _ends(self, known: Field) -> Interval:
+        """The range of a column: what was found privately, or else the declared one."""
+        return self._bounds.get(known.id, known.facts.declared)
 
     def _span_of(self, column: str) -> Span | None:
         return next((call.span for call in self._question.aggregates if column in call.columns), None)
@@ -195,7 +199,8 @@ class _Decomposer:
         found = self._parts[part]
         assert isinstance(found, Quantiles)
         step, low, place = float(found.grid.step), float(found.grid.low), fractions.index(wanted)
-        return (lambda released: released[part][place] * step + low), (part,)
+        ends = self._ends(self._view.field(column))  # the grid of a single value has a second one
+        return (lambda released: (released[part][place] * step + low).within(float(ends.low), float(ends.high))), (part,)
 
     def _statistic(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
         column = call.columns[0]
@@ -205,7 +210,7 @@ class _Decomposer:
             step = float(grid.step)
             return (lambda released: released[part][0] * step), (part,)
         part = self._moments(column, call.when)
-        return _from_moments(call.function, part, self._summand(part)), (part,)
+        return _from_moments(call.function, part, self._summand(part), self._ends(self._view.field(column))), (part,)
 
 
     def _mode(self, call: AggregateCall) -> tuple[Recipe, tuple[int, ...]]:
@@ -436,8 +441,8 @@ def _rows_of(part: int, summand: Moments, *, missing: bool) -> Recipe:
     return recipe
 
 
-def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
-    """SUM, AVG, VAR and STDDEV from Bernstein sums; see `summands.Moments`."""
+def _from_moments(function: str, part: int, summand: Moments, ends: Interval) -> Recipe:
+    """SUM, AVG, VAR and STDDEV of a column with this range from Bernstein sums; see `summands.Moments`."""
     top, step, low = summand.grid.most, float(summand.grid.step), float(summand.grid.low)
     count = _rows_of(part, summand, missing=False)
 
@@ -452,7 +457,7 @@ def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
             return total * step + rows * low
         mean = total / rows
         if function in ("avg", "geomean"):
-            mean = (mean * step + low).within(low, low + top * step).where(rows.values > 0)
+            mean = (mean * step + low).within(float(ends.low), float(ends.high)).where(rows.values > 0)
             return mean.exponential() if function == "geomean" else mean
         variance = (released[part][0] / rows - mean * mean) * step**2
         if function.endswith("_samp"):
@@ -461,6 +466,13 @@ def _from_moments(function: str, part: int, summand: Moments) -> Recipe:
         return variance.root() if function.startswith("stddev") else variance
 
     return recipe
+
+
+def _beside(end: float, kind: Type) -> float:
+    """A number next to the only value of a column, for its grid: the next one, or the one before where there is no next one."""
+    if kind.temporal and end + 1 > dt.date.max.toordinal():
+        return end - 1
+    return end + 1 if end + 1 != end else end / 2  # 1e20 + 1 is 1e20
 
 
 def _private_tables(node: Node) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -29,8 +30,8 @@ LEAST_ROWS = 2.0  # intervals are informative only where there are surely as man
 
 
 def middle(ends: Interval) -> float:
-    """The midpoint of a finite range."""
-    return math.fsum((float(ends.low), float(ends.high))) / 2
+    """The midpoint of a finite range. Fractions, as the sum of two floats may exceed the largest one."""
+    return float((Fraction(ends.low) + Fraction(ends.high)) / 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -278,8 +278,8 @@ def _where(expr: Expr, node: Node, values: list[Value], scratch: Scratch) -> lis
     below = lowered(node, [expr])
     (key,) = below.exprs
     tests = [test for test in below.common if not has_placeholders(test)]
-    if key is None or not tests or not values or has_placeholders(key):
-        return values
+    if key is None or not columns(key) or not tests or not values or has_placeholders(key):
+        return values  # a constant has its group whatever the conditions are, also where a subquery computes it
     left = _starts_between(key, tests, _true_of(key, tests, values, scratch), scratch)
     reached = _reached(key, tests, below.source.env, scratch)
     return left if reached is None else [value for value in left if value in reached]

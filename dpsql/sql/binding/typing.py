@@ -162,8 +162,8 @@ def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None, span: Sp
 def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
     """Expressions converted to a common type: that of the columns, as which texts are read. Raises SqlError if there is none."""
     given = [part for part in parts if not is_null(part)]
-    if not given:
-        return list(parts)
+    if not given:  # NULLs of several types, as by CAST(NULL AS DATE)
+        return [Literal(value=None, type=parts[0].type, span=part.span) for part in parts]
     kinds = {part.type for part in given if not _is_text(part)} or {Type.VARCHAR}
     if kinds == {Type.BIGINT, Type.DOUBLE}:
         wanted = Type.DOUBLE
