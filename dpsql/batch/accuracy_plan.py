@@ -160,8 +160,9 @@ class MeasuredAnew:
         if self.basis is None:
             return (yield from self.measured.steps(price))
         request = self.measured.request(price)
+        asked = asked_of(request)
         answered = yield request
-        return self.basis.told(self.kind, [Record(asked=asked_of(request), answers=answered.answers)])
+        return self.basis.told(self.kind, [Record(asked=asked, answers=answered.answers)])
 
     def check(self, price: Cost) -> None:
         self.measured.check(price)

@@ -201,17 +201,21 @@ def in_line(numbers: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> NDArr
 def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
     """A factor over merged values as one over all values, given the number of each: merged values have equal columns, and those
     with a negative number have zeros."""
-    if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
-        return own
-    if isinstance(own, Identity | Total | Intervals):
-        stretched = _widened_intervals(own, numbers)
-        if stretched is not None:
-            return stretched
+    compact = widened_compactly(own, numbers)
+    if compact is not None:
+        return compact
     dense = own.dense()
     room("a matrix of queries over all values", dense.shape[0], len(numbers))
     wide = np.zeros((dense.shape[0], len(numbers)), dtype=dense.dtype)
     wide[:, numbers >= 0] = dense[:, numbers[numbers >= 0]]
     return Dense(wide)
+
+
+def widened_compactly(own: Factor, numbers: NDArray[np.int64]) -> Factor | None:
+    """The same without writing the matrix out; None where that is not possible."""
+    if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
+        return own
+    return _widened_intervals(own, numbers) if isinstance(own, Identity | Total | Intervals) else None
 
 
 def _widened_intervals(own: Identity | Total | Intervals, numbers: NDArray[np.int64]) -> Factor | None:

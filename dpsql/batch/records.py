@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.batch.measured import in_line, widened
+from dpsql.batch.measured import in_line, widened, widened_compactly
 from dpsql.measurements import Axis, Blocked, Blocks, Request
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node
@@ -68,29 +68,52 @@ def asked_of(request: Blocks) -> MeasuredQueries:
     """A request in a form that can be compared with later ones over the same rows."""
     sums, columns = about(request.view, request.axes, request.summand)
     sizes = tuple(len(axis.values) for axis in request.axes)
-    numbers = [np.array(axis.numbers, dtype=np.int64) for axis in request.axes]
-    places = [in_line(numbers, [axis.size for axis in request.axes])] if request.line else numbers
+    places = _places(request)
     blocks = tuple(_over_all(block, places) for block in request.blocks)
     return MeasuredQueries(sums=sums, columns=columns, sizes=sizes, blocks=blocks, noise=request.noise, line=request.line)
 
 
+def _places(request: Blocks) -> list[NDArray[np.int64]]:
+    """The cell of each value of each axis, -1 for none; with `line`, of each combination of values."""
+    numbers = [np.array(axis.numbers, dtype=np.int64) for axis in request.axes]
+    return [in_line(numbers, [axis.size for axis in request.axes])] if request.line else numbers
+
+
 def _over_all(block: Block, places: Sequence[NDArray[np.int64]]) -> Block:
-    """A block over cells as one over all values of its columns, given the cell of each value (-1 for none). A column that it sums
-    out becomes one of its axes if not all values are counted."""
-    factors: dict[int, Factor] = {axis: Total(int(numbers.max()) + 1) for axis, numbers in enumerate(places)
-                                  if (numbers < 0).any()}
-    factors |= dict(zip(block.axes, block.factors, strict=True))
+    """A block over cells as one over all values of its columns."""
+    factors = _factors(block, places)
     return replace(block, axes=tuple(factors), factors=tuple(widened(own, places[axis]) for axis, own in factors.items()))
 
 
+def _factors(block: Block, places: Sequence[NDArray[np.int64]]) -> dict[int, Factor]:
+    """The factors of a block, by axis. A column that it sums out becomes one of its axes if not all values are counted."""
+    factors: dict[int, Factor] = {axis: Total(int(numbers.max()) + 1) for axis, numbers in enumerate(places)
+                                  if (numbers < 0).any()}
+    return factors | dict(zip(block.axes, block.factors, strict=True))
+
+
+def _is_small(request: Blocks) -> bool:
+    """Whether the record of a request is small enough to be kept, found before any matrix over all values is made."""
+    numbers, places = sum(block.rows for block in request.blocks), _places(request)
+    for block in request.blocks:
+        for axis, own in _factors(block, places).items():
+            if not isinstance(widened_compactly(own, places[axis]), SHORT):
+                numbers += own.rows * len(places[axis])
+    return numbers <= MOST_NUMBERS
+
+
 def recording(steps: Generator[Request, Any, Any], found: list[Record]) -> Generator[Request, Any, Any]:
-    """The same steps, which add a record of each measurement to `found`."""
+    """The same steps, which add a record of each measurement to `found`, unless it is too large to be kept.
+
+    What was asked is written down before it is asked, so that nothing of it can fail after a charge.
+    """
     try:
         request = next(steps)
         while True:
+            asked = asked_of(request) if isinstance(request, Blocks) and _is_small(request) else None
             released = yield request
-            if isinstance(request, Blocks) and isinstance(released, Blocked):
-                found.append(Record(asked=asked_of(request), answers=released.answers))
+            if asked is not None and isinstance(released, Blocked):
+                found.append(Record(asked=asked, answers=released.answers))
             request = steps.send(released)
     except StopIteration as done:
         return done.value
