@@ -14,6 +14,7 @@ from dpsql.answers.answer import Answer, compose
 from dpsql.answers.spending import busy, closed, exhausted
 from dpsql.catalog.price import Price
 from dpsql.engine.accounts import accounts_of
+from dpsql.engine.guard import fault_of_dpsql
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
@@ -91,7 +92,7 @@ class Charged(abc.ABC, Generic[Made]):
         is_stored = self.is_stored
         if not is_stored:
             with located(self.text):
-                _check_size(self.bill())
+                _check_size(self.bill(), self.text)
         return replace(self.explanation(), stored=is_stored)
 
     @property
@@ -127,7 +128,7 @@ class Charged(abc.ABC, Generic[Made]):
         try:
             with open_account(self.text, session):
                 made: Made = session.kernel.run(
-                    stopping_between(due.steps), cost=due.cost, account=session.account, sql=self.text,
+                    _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account, sql=self.text,
                     limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
                     unless_stored=unless_stored)
                 return made
@@ -139,17 +140,46 @@ class Charged(abc.ABC, Generic[Made]):
         return refusal(refused, due.options, self.session)
 
 
-def _check_size(due: object) -> None:
+def _check_size(due: object, text: str) -> None:
     """Raises the OperationalError with which the kernel refuses, before a charge, relations or a first request that are too
-    large; other faults of that request appear when it is asked."""
+    large, and what `_begun_uncharged` raises."""
     if not isinstance(due, Bill):
         return
-    try:
-        first = next(due.steps).plans
-    except Exception:
-        first = ()
-    for plan in (*due.views, *first):
+    first = next(_begun_uncharged(due.steps, text), None)
+    for plan in (*due.views, *(first.plans if first is not None else ())):
         check_size(plan)
+
+
+def _begun_uncharged(steps: Generator[Request, Any, Made], text: str) -> Generator[Request, Any, Made]:
+    """The same steps, where every fault up to the first request is an errors.Error: the kernel, which asks for that request before
+    the charge, raises these at once. Up to there nothing depends on private rows, so nothing is to be charged.
+    """
+    try:
+        try:
+            with located(text):
+                request = next(steps)
+                for plan in request.plans:
+                    _ = plan.fields  # raises InvalidPlan
+        except StopIteration as over:
+            unasked: Made = over.value
+            return unasked
+    except Error:
+        raise
+    except Exception:  # noqa: S110 - reported below, so that no cause is attached
+        pass
+    else:
+        return (yield from _from(request, steps))
+    raise fault_of_dpsql(text)
+
+
+def _from(request: Request, steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
+    """The steps that begin with a request that was made already."""
+    try:
+        while True:
+            request = steps.send((yield request))
+    except StopIteration as over:
+        made: Made = over.value
+        return made
 
 
 @contextlib.contextmanager
