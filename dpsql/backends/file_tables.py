@@ -16,6 +16,9 @@ declared keys are looked through for rows that share one. Both stay within the m
 What was found is remembered (`kernel.proven_facts`), for these very files and this very view.
 
 *CSV files are loaded*, into a database that spills to disk as well: reading one again and again takes far longer than that.
+
+*Public tables are loaded*, whatever their files are: others than the owner may write those at any time, and a statement that was
+charged must not fail for it. It ends with the rows that it began with, and the next one is refused.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ from dpsql.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
+LOADED = "rows of a public table"  # the name of a table until it has its own
 ATTACHED = "database of a source"  # with a number behind it
 NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet files without any value
 UNKNOWN_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # what writers call the folder of rows whose value is NULL
@@ -61,12 +65,14 @@ class FileTable:
     key      the columns that the policy says to be unique together
     types    the types of the columns of CSV files, and of those that are written in the names of folders
     columns  the columns that may be read, all where it is None
+    public   whether the policy says that everyone may know the rows
     """
 
     source: SourceFiles
     key: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
+    public: bool = False
 
     @property
     def name(self) -> str:
@@ -109,6 +115,8 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     views |= show_attached(connection, [table for table in shown if table.source.relation is not None])
     for table in shown if not empty else ():
         verify(connection, table, views[table.name], facts, tell)
+        if table.public:
+            load_public(connection, table, views[table.name])
     rest = others(connection)
     if database is not None:
         attach_database(connection, database, BESIDE)
@@ -116,7 +124,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     attach_released(connection)
     rows = max((_rows_in(connection, table) for table in shown if table.source.is_parquet), default=0)
     group_densely(connection, rows)
-    files = [file for table in shown for file in table.source.files]
+    files = [file for table in shown if not table.public for file in table.source.files]
     whole = [] if database is None else [files_of_database(database)]
     sources = [*whole, *(table.source for table in tables)]
     origin = DataOrigin(files=tuple(file for source in sources for file in source.files), rows=rows,
@@ -131,6 +139,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
         lock_down(connection)
     keys = {name: view.key for name, view in views.items()}
     told = [table.source.told_by for table in shown if table.source.told_by is not None]
+    told += [file for table in shown if table.public for file in table.source.files]
     told += [] if store is None else store.buckets
     reader = DuckReader(connection, f"{fingerprint(sources)}{rest}", files=files, told_by=told, keys=keys,
                         beside=None if database is None else BESIDE, store=store, origin=origin)
@@ -366,14 +375,32 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
             if connection.execute(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING COUNT(*) > 1 LIMIT 1").fetchall():
                 fault = shared_key(table.name, _where(table), table.key)
     except duckdb.OutOfMemoryException:
-        fault = OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
-                                 try_='memory = "4GB" in [store], or more')
+        fault = too_little_memory(table)
     except duckdb.Error:
         fault = unreadable(table)
     if fault is not None:
         raise fault
     if all(file.stands() for file in table.source.files):
         facts.keep(fact)
+
+
+def load_public(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileView) -> None:
+    """Put the rows that the view of a public table shows into a table in its place, with the columns that may be read. Raises
+    OperationalError where a file cannot be read."""
+    fault: OperationalError | None = None
+    try:
+        columns = [column for column, *_ in connection.execute(f"DESCRIBE {quote(table.name)}").fetchall()]
+        kept = {column.lower() for column in (*(table.columns or columns), *view.key)}
+        rows = f"SELECT {', '.join(quote(column) for column in columns if column.lower() in kept)} FROM {quote(table.name)}"
+        connection.execute(f"CREATE TABLE {quote(LOADED)} AS {rows}")
+        connection.execute(f"DROP VIEW {quote(table.name)}")
+        connection.execute(f"ALTER TABLE {quote(LOADED)} RENAME TO {quote(table.name)}")
+    except duckdb.OutOfMemoryException:
+        fault = too_little_memory(table)
+    except duckdb.Error:
+        fault = unreadable(table)
+    if fault is not None:
+        raise fault
 
 
 def fact_of(table: FileTable, view: FileView) -> str:
@@ -384,6 +411,11 @@ def fact_of(table: FileTable, view: FileView) -> str:
 def shared_key(table: str, place: str, key: Sequence[str]) -> IntegrityError:
     return IntegrityError(f"table {table} in {place} has rows that share the declared key ({', '.join(key)})", subject=table,
                           try_="a key that is unique, or no key in the policy")
+
+
+def too_little_memory(table: FileTable) -> OperationalError:
+    return OperationalError(f"there is not enough memory to read {table.name}", code="memory", subject=table.name,
+                            try_='memory = "4GB" in [store], or more')
 
 
 def unreadable(table: FileTable) -> OperationalError:

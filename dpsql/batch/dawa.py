@@ -126,9 +126,8 @@ def chosen(workload: Workload, *, pure: bool) -> Strategy:
     if workload.domain.size <= FEW:
         found = p_identity.plan(workload) if pure else ca.plan(workload)
         return found if isinstance(found, Strategy) else cells(workload, noise)
-    found = hierarchy.plan(workload, noise=noise)
-    assert isinstance(found, Strategy)
-    return found
+    larger = hierarchy.plan(workload, noise=noise)
+    return larger if isinstance(larger, Strategy) else cells(workload, noise)
 
 
 def cells(workload: Workload, noise: Noise) -> Strategy:

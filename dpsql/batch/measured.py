@@ -67,13 +67,13 @@ class MeasuredGroup:
         return variances_at(self.group, self.group.smaller.workload, self.strategy, price)
 
     def steps(self, price: Cost) -> Generator[Blocks, Blocked, Told]:
-        request = self.request(price)
+        request, variances = self.request(price), self.variances(price)  # which may be too large to be computed
         answered = yield request
         given = [np.array(part, dtype=float) for part in answered.answers]
         values = self.strategy.reconstruct(given, self.group.smaller.workload) * self.group.unit
         rows = sum(block.rows for block in request.blocks)
         few = rows <= MOST_MIXED and rows * len(values) <= MIXED
-        return Told(values=values, variances=self.variances(price), kind=KINDS[self.strategy.noise],
+        return Told(values=values, variances=variances, kind=KINDS[self.strategy.noise],
                     mixed=cache(partial(self._mixed, request)) if few else None)
 
     def simulated_errors(self, price: Cost, draw: Simulation) -> Callable[[], Array]:

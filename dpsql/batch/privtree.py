@@ -26,6 +26,7 @@ from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.plan.operators.summands import Count
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal
+from dpsql.workload.domain import most_numbers
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 
 NAME = "privtree"
@@ -89,6 +90,9 @@ def plan(group: Group) -> PrivTree | Refusal:
     if len(group.columns) != WAYS or not all(column.ref.type.numeric for column in group.columns):
         named = ", ".join(column.name for column in group.columns)
         return Refusal(f"it is over {named or 'no column'}, not over two numeric columns")
+    for factor in (own for part in group.smaller.workload.parts for own in part.factors):
+        if not isinstance(factor, Identity | Intervals | Total) and math.prod(factor.shape) > most_numbers():
+            return Refusal("the matrix of its queries over the values of a column is too large")
     if not isinstance(group.summand, Count):
         return Refusal("it has a SUM, and boxes are split by counts")
     return PrivTree(group=group)

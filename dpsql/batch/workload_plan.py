@@ -26,6 +26,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
 from dpsql.measurements import Request
+from dpsql.mechanisms.begun import begun
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import OverGroups, Question
@@ -116,8 +117,8 @@ class Batch:
     def steps(self) -> Generator[Request, Any, WorkloadRelease]:
         """Answer every group; returns the cells and aggregates of every statement, and notes on the measurements."""
         told = []
-        for group, plan, price in self.shares:
-            told.append(made_consistent(group, plan, price, (yield from plan.steps(price)), self.consistency))
+        for group, plan, price, steps in [(*share, begun(share[1].steps(share[2]))) for share in self.shares]:
+            told.append(made_consistent(group, plan, price, (yield from steps), self.consistency))
         return WorkloadRelease(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told),
                                                    strict=True)),
                                notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))

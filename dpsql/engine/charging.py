@@ -21,6 +21,7 @@ from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.kernel.plan_size import check_size
 from dpsql.kernel.run import AnsweredBefore
 from dpsql.measurements import Request
+from dpsql.mechanisms.begun import begun
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan, Node, Stability
 from dpsql.plan.question import Question
@@ -125,11 +126,12 @@ class Charged(abc.ABC, Generic[Made]):
 
     def _paid(self, due: Bill, identity: str, *, unless_stored: bool = False) -> Made:
         session = self.session
+        session.kernel.check()  # files may have been changed while the statement was planned
         try:
             with open_account(self.text, session):
                 made: Made = session.kernel.run(
-                    _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account, sql=self.text,
-                    limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
+                    _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
+                    sql=self.text, limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
                     unless_stored=unless_stored)
                 return made
         except Refused as refused:
@@ -151,35 +153,20 @@ def _check_size(due: object, text: str) -> None:
 
 
 def _begun_uncharged(steps: Generator[Request, Any, Made], text: str) -> Generator[Request, Any, Made]:
-    """The same steps, where every fault up to the first request is an errors.Error: the kernel, which asks for that request before
-    the charge, raises these at once. Up to there nothing depends on private rows, so nothing is to be charged.
+    """The same steps, where every fault up to the first request is an errors.Error: the kernel, which asks for that request
+    before the charge, raises these at once. Up to there nothing depends on private rows, so nothing is to be charged.
     """
+    started: Generator[Request, Any, Made] | None = None
     try:
-        try:
-            with located(text):
-                request = next(steps)
-                for plan in request.plans:
-                    _ = plan.fields  # raises InvalidPlan
-        except StopIteration as over:
-            unasked: Made = over.value
-            return unasked
+        with located(text):
+            started = begun(steps)
     except Error:
         raise
     except Exception:  # noqa: S110 - reported below, so that no cause is attached
         pass
-    else:
-        return (yield from _from(request, steps))
-    raise fault_of_dpsql(text)
-
-
-def _from(request: Request, steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
-    """The steps that begin with a request that was made already."""
-    try:
-        while True:
-            request = steps.send((yield request))
-    except StopIteration as over:
-        made: Made = over.value
-        return made
+    if started is None:
+        raise fault_of_dpsql(text)
+    return (yield from started)
 
 
 @contextlib.contextmanager

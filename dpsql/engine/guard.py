@@ -37,13 +37,15 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
         except Exception:  # noqa: S110 - reported below, outside the handler, so that no cause is attached
             pass
         signature.bind(*args, **kwargs)  # raises TypeError for a call that does not fit
+        for session in (given for given in args if isinstance(given, Session)):
+            session.kernel.check()  # files that were changed meanwhile are no fault of dpsql
         raise fault_of_dpsql(next((text for given in args if (text := _text_of(given))), ""))
 
     return inner
 
 
 def fault_of_dpsql(text: str) -> InternalError:
-    """What is raised for an unexpected fault before a charge: located in the text that was asked, and the same whatever it was."""
+    """The error for an unexpected fault before a charge: located in the text that was asked, and the same whatever it was."""
     return InternalError("a fault of dpsql itself stopped this before anything was charged", code="fault", text=text,
                          try_="it written in another way, and a report of what was asked",
                          span=Span(0, len(text.split("\n", 1)[0])) if text else None)

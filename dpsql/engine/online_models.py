@@ -26,6 +26,7 @@ from dpsql.synthesis.net_mechanism import MOST_CANDIDATES, NetPlan, candidates
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import OnlineTerms, read_online_terms, usual_updates
 from dpsql.types import Span
+from dpsql.workload.domain import most_numbers
 
 MOST_CELLS = 2**20  # of the histogram of a model
 
@@ -79,11 +80,11 @@ def _plan(statement: OpenModel, table: CodedTable, forms: tuple[Form, ...], term
 
 
 def _check_size(table: CodedTable, span: Span | None) -> None:
-    cells = table.domain.cells(table.domain.columns)
-    if cells > MOST_CELLS:
+    cells, most = table.domain.cells(table.domain.columns), min(MOST_CELLS, most_numbers())
+    if cells > most:
         largest = max(table.columns, key=lambda column: len(column.values))
         raise Unsupported(
-            f"these columns have {cells:,} combinations of values, and an online model has {MOST_CELLS:,} at most",
+            f"these columns have {cells:,} combinations of values, and an online model has {most:,} at most",
             code="too-large", span=span, subject=largest.name, try_=f"fewer columns; bins = 8 among the OPTIONS, where there are "
             f"numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE SYNTHETIC TABLE")
 

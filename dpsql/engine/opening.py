@@ -451,7 +451,8 @@ def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable
 def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
     """A table in files, as the policy declares it; a snapshot has the declared types already."""
     types = {name: column.type for name, column in table.columns.items() if column.type is not None}
-    return FileTable(source=files, key=table.key, columns=(*table.columns,), types={} if in_other_database(table) else types)
+    return FileTable(source=files, key=table.key, columns=(*table.columns,), types={} if in_other_database(table) else types,
+                     public=table.public)
 
 
 def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database: Path | None) -> None:

@@ -54,6 +54,7 @@ from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
+from dpsql.workload.domain import most_numbers
 
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions
 
@@ -111,7 +112,11 @@ def terms_and_price(options: Sequence[Option], session: Session, span: Span | No
 
 
 def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequence[Option], span: Span | None) -> None:
-    """Raises Unsupported, located, where the method cannot do a task."""
+    """Raises Unsupported, located, where the method cannot do a task, or a column has too many values for any."""
+    for column in (column for task in tasks for column in task.table.columns):
+        if len(column.values) > most_numbers():
+            raise Unsupported(f"{column.name} has {len(column.values):,} values, and {most_numbers():,} is the most",
+                              code="too-large", span=span, subject=column.name, try_="OPTIONS (bins = 8), or coarser values")
     refusal = next((refusal for task in tasks if (refusal := method.refusal(task)) is not None), None)
     if refusal is not None:
         place = next((option.span for option in options if option.name == "method"), span)

@@ -16,6 +16,7 @@ from dpsql.accounting.reports import amount
 from dpsql.answers.answer import Single, single
 from dpsql.estimates import Estimate, constant
 from dpsql.measurements import Request
+from dpsql.mechanisms.begun import begun
 from dpsql.mechanisms.mechanism import Estimates, Setting
 from dpsql.mechanisms.select.range_search import found_bounds
 from dpsql.mechanisms.select.shown_counts import shown_counts
@@ -411,10 +412,13 @@ def _deviation(program: Program, cells: int, share: Fraction | None = None) -> D
 def _measured(choices: Sequence[Choice], parts: Decomposition,
               setting: Setting) -> Generator[Request, Any, dict[int, Estimates]]:
     """Each mechanism answers all of its tasks at once, except those of modes, which have more cells. Estimates by part."""
-    found: dict[int, Estimates] = {}
+    scripts: list[tuple[list[Choice], Generator[Request, Any, Sequence[Estimates]]]] = []
     settings = [_with_values(parts.parts[choice.task.at], setting) for choice in choices]
     for mechanism, own in dict.fromkeys((choice.mechanism, own) for choice, own in zip(choices, settings, strict=True)):
         mine = [choice for choice, other in zip(choices, settings, strict=True) if choice.mechanism is mechanism and other == own]
-        estimates = yield from mechanism.run([(choice.task, choice.allotted) for choice in mine], own)
+        scripts.append((mine, begun(mechanism.run([(choice.task, choice.allotted) for choice in mine], own))))
+    found: dict[int, Estimates] = {}
+    for mine, steps in scripts:
+        estimates = yield from steps
         found |= {choice.task.at: estimate for choice, estimate in zip(mine, estimates, strict=True)}
     return found

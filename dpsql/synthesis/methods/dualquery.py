@@ -34,10 +34,10 @@ from dpsql.measurements import FarCell
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.weighted_rows import counted_rows
-from dpsql.synthesis.method import Measured, Measuring, Method, SynthesisTask
+from dpsql.synthesis.method import Impossible, Measured, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import counted, farthest_cells
-from dpsql.synthesis.methods.query_rounds import wanted_marginals
+from dpsql.synthesis.methods.query_rounds import too_many_counts, wanted_marginals
 from dpsql.synthesis.methods.stages import error_stage
 
 COUNTING = Fraction(1, 20)  # of the price, for the number of rows
@@ -54,6 +54,9 @@ class DualQuery(Method):
     rounds: int | None = None
     draws: int = 1
     name: ClassVar[str] = "dualquery"
+
+    def refusal(self, task: SynthesisTask) -> Impossible | None:
+        return too_many_counts(task)
 
     def measure(self, task: SynthesisTask) -> Measuring:
         """The number of rows, by the smallest column; then only choices."""

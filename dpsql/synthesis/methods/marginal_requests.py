@@ -38,6 +38,7 @@ from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedTable, SynthesisTask
+from dpsql.workload.domain import most_numbers
 from dpsql.workload.factors import Array
 
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats
@@ -91,6 +92,7 @@ def candidates(task: SynthesisTask, cells: int) -> list[Candidate]:
     first. The weight of one is the number of columns that it shares with the marginals of the workload, added up over them (AIM,
     section 4), but for a common factor."""
     domain, wanted = task.table.domain, dict.fromkeys(map(task.table.domain.ordered, task.workload))
+    cells = min(cells, most_numbers())
     place = {column: at for at, column in enumerate(domain.columns)}
     found: list[Columns] = []
     for size in range(1, max(map(len, wanted)) + 1):

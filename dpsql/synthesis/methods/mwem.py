@@ -16,6 +16,7 @@ from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.synthesis.method import Impossible, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.query_rounds import QueryRounds
 from dpsql.synthesis.methods.stages import size_stage
+from dpsql.workload.domain import most_numbers
 
 MOST_CELLS = 2**21  # of the histogram
 SINGLE_ROUNDS = 30
@@ -34,7 +35,7 @@ class MultiplicativeWeights(Method):
     def refusal(self, task: SynthesisTask) -> Impossible | None:
         """Every combination of values has a cell."""
         cells = task.table.domain.cells(task.table.domain.columns)
-        if cells <= self.cells:
+        if cells <= min(self.cells, most_numbers()):
             return None
         return Impossible(why=f"its columns have {cells:,} combinations of values, and the method holds a number for each: "
                           f"{self.cells:,} at most", try_="fewer columns, fewer bins, or method = 'aim'")

@@ -25,7 +25,7 @@ from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain
 from dpsql.models.weighted_rows import WeightedRows, counted_rows, design_effect
 from dpsql.synthesis.method import Impossible, Measuring, Method, SynthesisTask
-from dpsql.synthesis.methods.query_rounds import QueryRounds
+from dpsql.synthesis.methods.query_rounds import QueryRounds, too_many_counts
 
 ROUNDS = 3
 SHARP = 0.75
@@ -48,7 +48,7 @@ class WeightedPublicRows(Method):
         if not len(task.public):
             return Impossible(why=f"{NEEDED}, and no row of this one has listed values in all columns",
                               try_="another public table, or method = 'aim'")
-        return None
+        return too_many_counts(task)
 
     def measure(self, task: SynthesisTask) -> Measuring:
         """The single columns, then marginals of the workload."""

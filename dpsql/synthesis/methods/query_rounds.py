@@ -26,12 +26,14 @@ from dpsql.measurements import Request
 from dpsql.models.entropy_projection import CellMeasurement, Tilted, projected
 from dpsql.models.noisy_marginals import MarginalMeasurement, estimated_total
 from dpsql.models.table_domain import Columns
-from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
+from dpsql.synthesis.method import CodedTable, Impossible, Measured, Measuring, SynthesisTask
 from dpsql.synthesis.methods.marginal_requests import counted, counted_cell, farthest_cells, noise_for
 from dpsql.synthesis.methods.stages import error_stage, singles_stage
+from dpsql.workload.domain import most_numbers
 
 SINGLES = Fraction(3, 10)  # of the price
 CHOOSING = Fraction(1, 2)  # of a round's price
+MOST_COUNTS = 2**24  # of all marginals of a workload
 FINE = 10  # expected counts are rounded to multiples of this part of a row
 
 
@@ -139,6 +141,17 @@ def wanted_marginals(task: SynthesisTask) -> tuple[Columns, ...]:
     return tuple(dict.fromkeys(columns for columns in map(task.table.domain.ordered, task.workload) if len(columns) > 1))
 
 
+
+
+def too_many_counts(task: SynthesisTask) -> Impossible | None:
+    """Why the counts of the workload's marginals, which are all looked at in every round, are too many; None if they are not."""
+    domain = task.table.domain
+    counts = [domain.cells(columns) for columns in wanted_marginals(task)]
+    if sum(counts) <= MOST_COUNTS and max(counts, default=0) <= most_numbers():
+        return None
+    return Impossible(why=f"its marginals have {sum(counts):,} counts, and the method looks at all of them in every round: "
+                          f"{MOST_COUNTS:,} at most", try_="fewer columns, fewer bins, a workload of fewer columns together, or "
+                                                           "method = 'aim'")
 
 
 def _expected(model: Tilted, wanted: Sequence[Columns]) -> list[tuple[Columns, Any]]:
