@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost, root
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
+from dpsql.errors import Unsupported
 from dpsql.measurements import WIDEST, DiscreteLaplace, Leaves, Numbered, Request, Tree
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.plan.operators.summands import Count
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal
-from dpsql.workload.domain import most_numbers
+from dpsql.workload.domain import room
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 
 NAME = "privtree"
@@ -91,8 +92,10 @@ def plan(group: Group) -> PrivTree | Refusal:
         named = ", ".join(column.name for column in group.columns)
         return Refusal(f"it is over {named or 'no column'}, not over two numeric columns")
     for factor in (own for part in group.smaller.workload.parts for own in part.factors):
-        if not isinstance(factor, Identity | Intervals | Total) and math.prod(factor.shape) > most_numbers():
-            return Refusal("the matrix of its queries over the values of a column is too large")
+        try:  # it is written out after the charge
+            room("a matrix of queries", *(() if isinstance(factor, Identity | Intervals | Total) else factor.shape))
+        except Unsupported as refused:
+            return Refusal(refused.reason)
     if not isinstance(group.summand, Count):
         return Refusal("it has a SUM, and boxes are split by counts")
     return PrivTree(group=group)

@@ -13,6 +13,7 @@ from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
+from dpsql.models.table_domain import most_numbers
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
 from dpsql.planning.explain import Explanation
@@ -26,7 +27,6 @@ from dpsql.synthesis.net_mechanism import MOST_CANDIDATES, NetPlan, candidates
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import OnlineTerms, read_online_terms, usual_updates
 from dpsql.types import Span
-from dpsql.workload.domain import most_numbers
 
 MOST_CELLS = 2**20  # of the histogram of a model
 

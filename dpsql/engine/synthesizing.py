@@ -30,6 +30,7 @@ from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.kernel.marks import ONLINE
 from dpsql.measurements import Request
+from dpsql.models.table_domain import most_numbers
 from dpsql.plan.certificate import stabilities, stability
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.identity import digest
@@ -54,7 +55,6 @@ from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.types import Span
-from dpsql.workload.domain import most_numbers
 
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions
 

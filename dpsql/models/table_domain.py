@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dpsql.cached import cached_property
+from dpsql.workload import domain as arrays
 
 Columns: TypeAlias = tuple[str, ...]
 
@@ -49,3 +50,8 @@ class TableDomain:
     def project(self, columns: Columns) -> TableDomain:
         """The domain of these columns alone, in this order."""
         return TableDomain(columns, self.shape(columns))
+
+
+def most_numbers() -> int:
+    """How many numbers one array may have, such as the counts of a marginal: more than these are refused before a charge."""
+    return arrays.ROOM // arrays.WORD

@@ -58,14 +58,9 @@ def domain(*sizes: int) -> CellDomain:
 def room(what: str, *shape: int) -> None:
     """Raise Unsupported where an array of this shape would be too large. Called before it is allocated: sizes are public, and
     nothing has been charged."""
-    if math.prod(shape) > most_numbers():
-        raise Unsupported(f"{what} has {' x '.join(map(str, shape))} numbers, more than {most_numbers()}", code="too-large",
+    if math.prod(shape) * WORD > ROOM:
+        raise Unsupported(f"{what} has {' x '.join(map(str, shape))} numbers, more than {ROOM // WORD}", code="too-large",
                           try_="fewer values, wider ranges, or keys whose groups are ranges of a column's values")
-
-
-def most_numbers() -> int:
-    """How many numbers one array may have."""
-    return ROOM // WORD
 
 
 def too_large(what: str, size: int, limit: int) -> Unsupported:

@@ -180,7 +180,7 @@ ROOMS = {
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 807),
     "all that the kernel can run": (sorted(KERNEL), 12361),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2343),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK}), 2356),
     "stores that Spark reads": (SPARK, 915),
     "snapshots of other databases": (SNAPSHOTS, 888),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (

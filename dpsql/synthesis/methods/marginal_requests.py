@@ -35,10 +35,9 @@ from dpsql.measurements import (
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.models.entropy_projection import CellMeasurement
 from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import CodedTable, SynthesisTask
-from dpsql.workload.domain import most_numbers
 from dpsql.workload.factors import Array
 
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpsql.models.joint_histogram import JointHistogram, of_columns
+from dpsql.models.table_domain import most_numbers
 from dpsql.synthesis.method import Impossible, Measuring, Method, SynthesisTask
 from dpsql.synthesis.methods.query_rounds import QueryRounds
 from dpsql.synthesis.methods.stages import size_stage
-from dpsql.workload.domain import most_numbers
 
 MOST_CELLS = 2**21  # of the histogram
 SINGLE_ROUNDS = 30
