@@ -196,7 +196,7 @@ def test_types_that_are_declared_later_make_other_rows(tmp_path: Path) -> None:
     dpsql.prepare(policy=policy, buckets=2)
     ask = "SELECT COUNT(*) FROM people WHERE day IS NOT NULL AND id < {}"
     assert about(asked(policy, ask.format(500))[0]) == 100
-    owned(tmp_path, f'{text}id = {{ type = "BIGINT" }}\nday = {{ type = "DATE" }}\n')
+    owned(tmp_path, f'{text}id = {{}}\nday = {{ type = "DATE" }}\n')
     assert about(asked(policy, ask.format(501))[0]) == 0
 
 
