@@ -260,7 +260,7 @@ def _check_norm(node: Clip | Norms, below: Columns) -> None:
 
 
 def typed(expr: Expr, below: Columns, kind: Type | None = None) -> ColumnShape:
-    """The type and range of an expression. Every column must have the type it is read as, and every part the type that it says."""
+    """The type and range of an expression. Every column has the type it is read as, and every part the type that it says."""
     for part in walk(expr):
         require(type(part) in PARTS)
         require(not isinstance(part, Ref) or (part.column in below and below[part.column].type is part.type))
