@@ -21,7 +21,7 @@ import pytest
 from oracle.faults import HOLES
 from oracle.oracle import Totals, run_on
 from oracle.statements import KINDS
-from oracle.worlds import world_of
+from oracle.worlds import FIRST_NEWER, world_of
 
 from dpsql.kernel.claims import Claims
 
@@ -31,7 +31,7 @@ STEP, WHOLE = 30.0, 900.0  # seconds between two lines, and between two tables
 def main() -> None:
     parser = argparse.ArgumentParser(prog="oracle", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=1, help="the first world")
+    parser.add_argument("--seed", type=int, default=FIRST_NEWER, help="the first world")
     parser.add_argument("--stride", type=int, default=1, help="worlds are seed, seed + stride, ...")
     parser.add_argument("--statement", type=int, help="only this statement of the first world, which is shown")
     parser.add_argument("--kinds", type=lambda text: tuple(text.split(",")), default=tuple(KINDS), help="of statements")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oracle.statements import Asked
-from oracle.worlds import FAR_DAYS, LARGE, NULL, Table, World
+from oracle.worlds import BY_NAME, FAR_DAYS, LARGE, NEWER, NULL, Table, World
 
 from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.mechanisms.all_mechanisms import NAMES as MECHANISMS
@@ -34,6 +34,7 @@ WORDS = {
     "max_rows: far too large": r"max_rows = 1000000|max_groups = 1000", "rho": "rho =", "epsilon and delta": "epsilon = [^,)]+, delta",
     "accuracy": "ERROR WITHIN|STANDARD ERROR", "parameters": r"\$p", "statistics of two columns": "CORR|COVAR|REGR_", "MODE": r"MODE\(", "GEOMEAN": "GEOMEAN",
     "shares of totals": r"/ SUM\(.*OVER", "released rows as a table": r"AS r\b|FROM r\b", "DISTINCT ON": "DISTINCT ON", "tuples": r"\) (NOT )?IN \(\(",
+    "LATERAL": "LATERAL", "UNION BY NAME": "BY NAME", "SEMI JOIN": "SEMI JOIN", "ANTI JOIN": "ANTI JOIN", "EXISTS within EXISTS": r"EXISTS \([^()]*EXISTS",
     "strftime, time_bucket, epoch": "strftime|time_bucket|epoch", "SIMILAR TO": "SIMILAR TO"}
 NAMED = {"bound": [bound.name for bound in BOUNDS], "mechanism": MECHANISMS, "rule": RULES, "strategy": STRATEGIES, "decider": DECIDERS,
          "suite": ["independent", "conjunction", "sparse"]}
@@ -74,6 +75,9 @@ def _of_tables(used: Mapping[str, Table], world: World, text: str) -> Iterator[s
         yield from ("table: key of the owner and a value",) if len(table.key) > 1 else ()
         yield from ("table: unique columns with NULL",) if table.unique else ()
         yield from ("table: two steps from its entity",) if any(hang.table == "visits" for hang in table.hangs) else ()
+        yield from ("table: three steps from its entity",) if any(hang.table == "notes" for hang in table.hangs) else ()
+        yield from ("table: rows of three owners",) if len(table.hangs) > 2 else ()
+        yield from (f"type: {BY_NAME[name].type.partition('(')[0]}" for name in columns if name in BY_NAME and BY_NAME[name] in NEWER)
         yield from (f"private values: {what}" for what, found in {
             "absent": {NULL}, "NaN or infinite": {f"CAST('{text}' AS DOUBLE)" for text in ("nan", "inf", "-inf")},
             "far days": {*FAR_DAYS, *(day.replace("DATE", "TIMESTAMP") for day in FAR_DAYS), "TIMESTAMP '20025-01-01 00:00:00'"},

@@ -30,6 +30,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranking import Ranking
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
@@ -114,12 +115,18 @@ def _one_more(original: Callable[..., str], self: Truncate, *args: Any) -> str:
     return original(replace(self, rows=self.rows + 1), *args)
 
 
+def _as_they_come(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ranking, "_terms", property(lambda self: ["1"]))
+    patch.setattr(Ranking, "_mixed", lambda self, *args: "1")
+
+
 def _unclamped(original: Callable[..., str], self: Quantizer, printed: str, kind: Any, *reach: Any) -> str:
     return original(replace(self, low=self.low - 1 - abs(self.low), high=self.high + 1 + abs(self.high)), printed, kind, *reach)
 
 
 EXECUTED = (
     Fault("a truncation keeps one row more", _method(Truncate, "render", _one_more), Truncate),
+    Fault("a truncation keeps what comes first", _as_they_come, Truncate),
     Fault("a vector is not clipped", _method(Clip, "render", lambda original, self, below, printing: below[0]), Clip),
     Fault("values are clamped to too much", _method(Quantizer, "to_sql", _unclamped), Quantizer),
     Fault("a level is not capped", _method(LipschitzExtension, "value", lambda original, self, j: UNIT * int(self._totals.sum())), OwnerSets),

@@ -14,7 +14,7 @@ from oracle.moves import LAWS, Move, View, compare_rows, read_rows
 from oracle.replay import Asked as Request
 from oracle.replay import Family, Recorder, differing
 from oracle.statements import KINDS, Asked, Writer
-from oracle.worlds import world_of
+from oracle.worlds import SAME, world_of
 
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
@@ -193,6 +193,9 @@ def moved(seen: Seen, certificates: Sequence[Certificate]) -> Iterator[tuple[str
         faults = [found for found in (here, there) if isinstance(found, Exception)]
         if len(faults) == 1:
             yield str(name), kind, Move("outcome", 1, 0), f"{type(faults[0]).__name__}: {faults[0]}"[:300]
+        elif name == SAME and not faults:
+            if here != there:
+                yield SAME, f"{kind} order", Move("order", 1, 0), f"{here} {there}"[:300]
         elif not faults and name is not None:
             for move in (*compare(request, certificates, here[0], there[0]), *compare_rows(certificates, here[1], there[1])):
                 yield name, f"{kind} {move.what}", move, ""

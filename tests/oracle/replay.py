@@ -279,7 +279,7 @@ class Family:
 
     def _database(self, name: str, world: World) -> duckdb.DuckDBPyConnection:
         """One of the worlds, as a database of the same engine. Statements read no other."""
-        self._engine.execute(f"ATTACH ':memory:' AS {name}")
+        self._engine.execute(f"ATTACH ':memory:' AS {name} (ROW_GROUP_SIZE 2048)")
         cursor = self._engine.cursor()
         cursor.execute(f"USE {name}")
         for statement in world.statements:

@@ -18,7 +18,9 @@ from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.validation.deciders.all_deciders import NAMES as DECIDERS
 
 NUMBER, TEXT, DAY, TIME, TRUTH = "number", "text", "day", "time", "truth"
-TYPES = {"VARCHAR": TEXT, "DATE": DAY, "TIMESTAMP": TIME, "BOOLEAN": TRUTH}
+TYPES = {"VARCHAR": TEXT, "DATE": DAY, "TIMESTAMP": TIME, "BOOLEAN": TRUTH, "UUID": TEXT, "TIMESTAMP_S": TIME, "TIMESTAMP_MS": TIME,
+         "TIMESTAMP_NS": TIME}
+WHOLE, UNEVEN = ("BIGINT", "INTEGER", "TINYINT"), ("DOUBLE", "DECIMAL(12,2)", "FLOAT", "UBIGINT", "HUGEINT")
 NUMBERS = ("0", "1", "2", "-1", "3", "1000", "0.5", "-0.0", "1e308", "9223372036854775807", "-2147483648", "50", "1e9")
 TEXTS = ("'a'", "'b'", "'x'", "'victim'", "''", "'A'", "'20025-01-01'")
 DAYS = ("DATE '2000-01-01'", "DATE '2000-01-03'", "DATE '0001-01-01'", "DATE '9999-12-31'")
@@ -37,9 +39,12 @@ PURE = ("p-identity", "marginals", "union", "kronecker")
 KINDS = {"select": 22, "plain": 6, "nulls": 3, "days": 3, "ranges": 3, "layers": 14, "lists": 8, "unions": 7, "bounds": 8, "named": 6,
          "sets": 3, "running": 2, "accuracy": 3, "workload": 4, "validate": 18, "strategy": 9, "several": 10, "statistics": 7, "parts": 3,
          "released": 4, "firsts": 4, "words": 7, "least": 3, "around": 5, "ordered": 6, "crowds": 5,
-         "synthetic": 6, "online": 4}
+         "synthetic": 6, "online": 4, "lateral": 6, "by_name": 5, "semi": 6, "nested": 6, "accuracies": 5}
 """Kinds of statements, and how often they are drawn."""
 NEWER = ("statistics", "parts", "released", "firsts", "words", "least", "around", "ordered", "crowds", "synthetic", "online")
+CROWDED = ("plain", "nulls", "ranges", "lists", "bounds", "named", "sets", "running", "strategy", "statistics", "parts", "least", "words", "nested")
+"""What may be asked of thousands of rows: hardly any meets each of them with each."""
+NEWEST = ("lateral", "by_name", "semi", "nested", "accuracies")
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,8 @@ class Writer:
         self._names, self.parameters = 0, dict[str, Any]()
 
     def statement(self, kinds: Sequence[str] = tuple(KINDS)) -> Asked:
+        if self.world.times:
+            kinds = [kind for kind in kinds if kind in CROWDED] or kinds
         kind = self.draw.choices(kinds, [KINDS[name] for name in kinds])[0]
         self._names, self.parameters = 0, {}
         return getattr(self, kind)()  # type: ignore[no-any-return]
@@ -621,6 +628,86 @@ class Writer:
         goals = [f"ERROR WITHIN {self.draw.choice([5, 20, 100])}", f"STANDARD ERROR {self.draw.choice([1, 3, 40])}"]
         return self.asked("accuracy", *(f"{text} {self.draw.choice(goals)}" for _ in range(2)))
 
+    def accuracies(self) -> Asked:
+        """One question, and coarser ones of the same rows, each as exactly as is said, over and over: later ones may rest on what is kept."""
+        source = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        keys = [column.name for column in source.columns if column.domain][:2]
+        where, parts = self.where(source, share=0.4), [part for part in self.sums(source) if "AVG" not in part] or ["COUNT(*)"]
+        limited = f"WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = {self.draw.choice([1, 3])}) " if self.chance(0.5) else ""
+        texts = []
+        for _ in range(self.draw.choice([3, 4, 5])):
+            some = self.draw.choice([keys, keys, keys[:1], []])
+            part = self.draw.choice([*parts, "COUNT(*)"])
+            goal = self.draw.choice([f"ERROR WITHIN {self.draw.choice([2, 5, 20, 100])} CONFIDENCE {self.draw.choice(['0.9', '0.99'])}",
+                                     f"ERROR WITHIN {self.draw.choice([5, 20, 100])}", f"STANDARD ERROR {self.draw.choice([1, 3, 40])}"])
+            texts.append(f"SELECT {limited}{', '.join([*some, part])} FROM {source.text}{where}{' GROUP BY ' + ', '.join(some) if some else ''} {goal}")
+        return self.asked("accuracies", *texts)
+
+    def lateral(self) -> Asked:
+        """Rows beside each row: of another table, or made of its own."""
+        left, right = self.table(self.draw.choice(["people", "visits", "visits"]), self.fresh("t")), self.base(private=self.chance(0.8))
+        alias, mine = self.fresh("q"), self.pick(left.columns)
+        pairs = [(a, b) for a in left.columns for b in right.columns if a.type == b.type and not (a.owner or b.owner)]
+        tests = [f"{left.owners[0].name} = {right.owners[0].name}"] if right.owners and self.chance(0.9) else []
+        if pairs and (not tests or self.chance(0.6)):
+            a, b = self.draw.choice(pairs)
+            tests.append(f"{b.name} {self.draw.choice(['=', '<', '>=', '<>', 'IS NOT DISTINCT FROM'])} {a.name}")
+        theirs = self.pick(right.columns)
+        below = f"FROM {right.text} WHERE {' AND '.join(tests) or 'TRUE'}"
+        made = self.draw.choice([
+            f"SELECT {theirs.name} AS c {below}", f"SELECT DISTINCT {theirs.name} AS c {below}", f"SELECT COUNT(*) AS c {below}",
+            f"SELECT MAX({theirs.name}) AS c {below}", f"SELECT {theirs.name} AS c {below} ORDER BY {theirs.name} LIMIT 1",
+            f"SELECT {mine.name} AS c", f"SELECT {mine.name} AS c UNION ALL SELECT {mine.name}"])
+        how = self.draw.choice([", LATERAL", "CROSS JOIN LATERAL", "JOIN LATERAL", "LEFT JOIN LATERAL"])
+        text = f"{left.text}{'' if how[0] == ',' else ' '}{how} ({made}) AS {alias}{' ON TRUE' if how.endswith('JOIN LATERAL') and 'CROSS' not in how else ''}"
+        what = self.draw.choice(["COUNT(*)", f"COUNT({alias}.c)", f"COUNT(DISTINCT {alias}.c)"])
+        return self.asked("lateral", f"{self.opened(self.terms())}{what} FROM {text}{self.where(left, share=0.3)}")
+
+    def by_name(self) -> Asked:
+        """Two relations put together by the names of their columns, in another order, some of one of them alone."""
+        left, right = self.table("visits", self.fresh("t")), self.table(self.draw.choice(["visits", "visits", "people"]), self.fresh("t"))
+        named = {column.name.split(".")[1]: column for column in left.columns}
+        both = [name for name in named if name in {column.name.split(".")[1] for column in right.columns}]
+        kept = [name for name in both if named[name].owner or self.chance(0.7)]
+        first = [*kept, *self.draw.sample([name for name in named if name not in kept], self.draw.choice([0, 0, 1]) if len(named) > len(kept) else 0)]
+        second = self.draw.sample(kept, len(kept))
+        alias = self.fresh("t")
+        rows = (f"(SELECT {', '.join(named[name].name for name in first)} FROM {left.text}{self.where(left, share=0.3)} "
+                f"{self.draw.choice(['UNION ALL BY NAME', 'UNION ALL BY NAME', 'UNION BY NAME'])} "
+                f"SELECT {', '.join(f'{right.text.split()[-1]}.{name}' for name in second)} FROM {right.text}{self.where(right, share=0.3)}) AS {alias}")
+        columns = tuple(replace(named[name], name=f"{alias}.{name}", bounded=False, domain=False) for name in first)
+        made = Relation(rows, columns)
+        return self.asked("by_name", self.told(made).format(self.where(made, share=0.4)))
+
+    def semi(self) -> Asked:
+        """Rows that meet others, or do not, as a join says it."""
+        left = self.one_owner(depth=self.draw.choice([0, 0, 1]))
+        right = self.base(private=self.chance(0.8))
+        pairs = [(a, b) for a in left.columns for b in right.columns if a.type == b.type and not (a.owner or b.owner)]
+        tests = [f"{left.owners[0].name} = {right.owners[0].name}"] if right.owners and left.owners and self.chance(0.9) else []
+        if pairs and (not tests or self.chance(0.5)):
+            a, b = self.draw.choice(pairs)
+            tests.append(f"{a.name} {self.draw.choice(['=', '=', '<', '<>', '>='])} {b.name}")
+        tests += [self.condition(right, 1)] if self.chance(0.2) else []
+        source = Relation(f"{left.text} {self.draw.choice(['SEMI', 'SEMI', 'ANTI'])} JOIN {right.text} ON {' AND '.join(tests) or 'TRUE'}", left.columns, left.many)
+        return self.asked("semi", self.told(source).format(self.where(left, share=0.3)))
+
+    def nested(self) -> Asked:
+        """Rows of which there are others, of which there are others, that are more or less in something."""
+        source = self.table(self.draw.choice(["people", "visits", "visits"]), self.fresh("t"))
+        return self.asked("nested", self.told(source).format(f" WHERE {self.exists(source, 2)}"))
+
+    def exists(self, above: Relation, depth: int) -> str:
+        inner = self.base(private=self.chance(0.85))
+        tests = [f"{inner.owners[0].name} = {above.owners[0].name}"] if inner.owners and above.owners and self.chance(0.95) else []
+        pairs = [(a, b) for a in above.columns for b in inner.columns if a.type == b.type and not (a.owner or b.owner)]
+        if pairs and self.chance(0.8):
+            a, b = self.draw.choice(pairs)
+            tests.append(f"{b.name} {self.draw.choice(['>', '<', '<=', '<>', '='])} {a.name}")
+        if depth > 1 and self.chance(0.7):
+            tests.append(self.exists(inner, depth - 1))
+        return f"{self.draw.choice(['', '', 'NOT '])}EXISTS (SELECT 1 FROM {inner.text} WHERE {' AND '.join(tests) or self.condition(inner, 1)})"
+
     def workload(self) -> Asked:
         texts, name = [], self.draw.choice([None, "union", "privtree", *STRATEGIES])
         shared = self.one_owner(depth=self.draw.choice([0, 0, 1])) if self.chance(0.6) else None
@@ -841,11 +928,12 @@ class Writer:
 
     def table(self, name: str, alias: str) -> Relation:
         table = self.world.tables[name]
-        columns = tuple(Column(f"{alias}.{column}", TYPES.get(kind, NUMBER), owner=column in ("id", "firm", "a", "b"),
+        columns = tuple(Column(f"{alias}.{column}", TEXT if kind.startswith("ENUM") else TYPES.get(kind, NUMBER),
+                               owner=column in ("id", "firm", "a", "b", "c"),
                                bounded="[" in table.declared[column] and "values" not in table.declared[column],
                                domain=any(word in table.declared[column] for word in ("values", "range"))
-                               and kind not in ("DOUBLE", "DECIMAL(12,2)") or kind == "BOOLEAN",
-                               whole=kind in ("BIGINT", "INTEGER")) for column, kind in table.columns.items())
+                               and kind not in UNEVEN or kind == "BOOLEAN",
+                               whole=kind in WHOLE) for column, kind in table.columns.items())
         return Relation(f"{name} AS {alias}", columns, many=len(table.hangs) > 1)
 
     def base(self, *, private: bool = True) -> Relation:
@@ -917,7 +1005,7 @@ class Writer:
 
     def many(self) -> Relation:
         """Rows of several entities each."""
-        if self.chance(0.25) and (names := [name for name in ("edges", "bills", "deals") if name in self.world.tables]):
+        if self.chance(0.25) and (names := [name for name in ("edges", "bills", "deals", "trios") if name in self.world.tables]):
             return self.table(self.draw.choice(names), self.fresh("t"))
         left, right = self.relation(self.draw.choice([0, 0, 1])), self.relation(self.draw.choice([0, 0, 1]))
         kind = self.draw.choice([*["JOIN"] * 12, "LEFT JOIN", "FULL JOIN"])

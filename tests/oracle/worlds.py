@@ -39,6 +39,10 @@ def _texts(*texts: str) -> tuple[str, ...]:
     return tuple(f"'{text}'" for text in texts)
 
 
+def _cast(kind: str, *texts: str) -> tuple[str, ...]:
+    return tuple(f"CAST('{text}' AS {kind})" for text in texts)
+
+
 LARGE = ("9223372036854775807", "-9223372036854775807 - 1", "3037000500", "-4611686018427387905")
 FAR_DAYS = _dates("0001-01-01", "9999-12-31", "20025-01-01", "30025-01-01", "infinity", "-infinity", "0044-03-15 (BC)")
 KINDS = (
@@ -64,7 +68,25 @@ KINDS = (
               "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '30025-01-01 00:00:00'")),
     Kind(name="f", type="BOOLEAN", declared=("{}",), common=("TRUE", "FALSE"), odd=()),
 )
-BY_NAME = {kind.name: kind for kind in KINDS}
+NEWER = (  # in the worlds of larger numbers alone
+    Kind(name="r", type="FLOAT", declared=("{ bounds = [-2, 2] }", "{}", "{ bounds = [0, 100], decimals = 1 }"),
+         common=_cast("FLOAT", "0.5", "1.25", "0.1", "2"), odd=_cast("FLOAT", "nan", "inf", "-inf", "-0.0", "3.4028235e38", "1e-45", "16777217")),
+    Kind(name="y", type="TINYINT", declared=("{ range = [0, 3] }", "{ values = [1, 2] }", "{}", "{ bounds = [-128, 127] }"),
+         common=("0", "1", "2", "3"), odd=("127", "-128", "-1")),
+    Kind(name="w", type="UBIGINT", declared=("{}", "{ bounds = [0, 1000] }"), common=("0", "1", "2", "1000"),
+         odd=("18446744073709551615", "9223372036854775808", "9007199254740993")),
+    Kind(name="h", type="HUGEINT", declared=("{}", "{ bounds = [-5, 1000] }"), common=("0", "1", "-2", "1000"),
+         odd=("170141183460469231731687303715884105727", "-170141183460469231731687303715884105727", "9007199254740993", "9007199254740992")),
+    Kind(name="u", type="UUID", declared=("{}",), common=_texts("00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"),
+         odd=_texts("ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000")),
+    Kind(name="e", type="ENUM('y', 'x', 'A', '', 'a')", declared=("{}", '{ values = ["x", "y"] }'), common=_texts("x", "y"), odd=_texts("", "A", "a")),
+    *(Kind(name=name, type=kind, declared=("{ bounds = [2000-01-01T00:00:00, 2001-01-01T00:00:00] }", "{}"),
+           common=_cast(kind, "2000-01-01 10:00:00", "2000-06-01 00:00:00"), odd=_cast(kind, *odd))
+      for name, kind, odd in (("ts", "TIMESTAMP_S", ("20025-01-01 00:00:00", "0001-01-01 00:00:00", "infinity", "-infinity")),
+                              ("tm", "TIMESTAMP_MS", ("2000-01-01 10:00:00.001", "20025-01-01 00:00:00", "infinity")),
+                              ("tn", "TIMESTAMP_NS", ("2000-01-01 10:00:00.000000001", "2000-01-01 10:00:00.000000999", "1700-01-01 00:00:00", "infinity")))),
+)
+BY_NAME = {kind.name: kind for kind in (*KINDS, *NEWER)}
 TAME = {"{ range = [0, 3] }": ("0", "1", "2", "3"), "{ range = [0, 3], bins = 2 }": ("0", "1", "3"), "{ values = [0, 1, 7] }": ("0", "1"),
         "{ range = [-4, 4] }": ("1", "2"), "{ range = [-5, 5] }": ("0.50", "4.25")}
 """Values that lie in what is declared, where not all common ones do."""
@@ -73,7 +95,16 @@ NAMES: Mapping[str, tuple[str, ...]] = {  # of entities
     "BIGINT": ("0", "1", "2", "-1", "3", "9223372036854775807", "-9223372036854775807 - 1", "5", "6"),
     "INTEGER": ("0", "1", "2", "-1", "3", "2147483647", "4", "5", "6"),
     "VARCHAR": _texts("a", "b", "", "A", "é", "0:a", "zz", "1", "c"),
+    "TINYINT": ("0", "1", "2", "-1", "127", "-128", "3"),
+    "UUID": _texts(*(f"{letter * 8}-{letter * 4}-{letter * 4}-{letter * 4}-{letter * 12}" for letter in "0f1a2e")),
+    "ENUM('b', 'a', '', 'A', 'c', 'é')": _texts("b", "a", "", "A", "c", "é"),
 }
+OLDER_NAMES = ("BIGINT", "INTEGER", "INTEGER", "VARCHAR")
+FIRST_NEWER = 1000
+"""From this number on, worlds have all types and shapes; those before it are as they were when the faults of the suite were chosen."""
+GROUP = 3000
+"""More rows than DuckDB keeps in one group where groups are as small as they can be."""
+SAME = "the same rows in another order"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +131,7 @@ class Table:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        return tuple(column for hang in self.hangs for column in hang.columns if column in ("id", "a", "b", "firm"))
+        return tuple(column for hang in self.hangs for column in hang.columns if column in ("id", "a", "b", "c", "firm"))
 
     @property
     def schema(self) -> str:
@@ -128,7 +159,7 @@ def _quoted(name: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class World:
     """A policy and the rows of a database. `entities` are the kinds that are protected, by table and key; groups of fewer than
-    `least` of them are withheld."""
+    `least` of them are withheld. Rows of some tables are there `times` over, in more than one group of rows of the engine."""
 
     tables: Mapping[str, Table]
     entities: Mapping[str, tuple[str, str]]
@@ -136,6 +167,7 @@ class World:
     least: int = 1
     theme: tuple[str, ...] = ()
     rows: Rows = field(default_factory=dict)
+    times: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def policy(self) -> str:
@@ -153,13 +185,25 @@ class World:
             yield table.schema
             if self.rows[name]:
                 yield f"INSERT INTO {name} VALUES {', '.join('(' + ', '.join(row) + ')' for row in self.rows[name])}"
+            if name in self.times:
+                yield f"INSERT INTO {name} SELECT t.* FROM range({self.times[name] - 1}) AS r, {name} AS t"
 
     def neighbours(self) -> Iterator[tuple[str, World]]:
-        """Every world without one entity, and without all rows that hang on it."""
+        """Every world without one entity, and without all rows that hang on it, in another order where rows are missing; and this
+        world with all of its rows in another order."""
         for kind, (table, key) in self.entities.items():
             at = list(self.tables[table].columns).index(key)
             for name in dict.fromkeys(row[at] for row in self.rows[table] if row[at] != NULL):
-                yield f"{kind} {name}", self.without(table, lambda row, name=name: row[at] == name)
+                other = self.without(table, lambda row, name=name: row[at] == name)
+                yield f"{kind} {name}", other.shuffled([each for each in self.tables if other.rows[each] != self.rows[each]])
+        yield SAME, self.shuffled([*self.tables])
+
+    def shuffled(self, tables: Sequence[str]) -> World:
+        """The same rows, some tables' in an order that does not depend on which there are."""
+        def place(row: Row) -> float:
+            return random.Random(repr(row)).random()
+
+        return replace(self, rows={name: tuple(sorted(rows, key=place)) if name in tables else rows for name, rows in self.rows.items()})
 
     def without(self, table: str, gone: object) -> World:
         rows = dict(self.rows)
@@ -184,11 +228,12 @@ class Maker:
     """Draws a policy and rows that go with it."""
 
     def __init__(self, seed: int) -> None:
-        self.draw = random.Random(seed)
-        self.named = self.draw.choice(["BIGINT", "INTEGER", "INTEGER", "VARCHAR"])
+        self.draw, self.newer = random.Random(seed), seed >= FIRST_NEWER
+        self.kinds = (*KINDS, *NEWER, *NEWER) if self.newer else KINDS
+        self.named = self.draw.choice([*NAMES] if self.newer else OLDER_NAMES)
         self.odd = self.draw.choice([0.0, 0.05, 0.15, 0.4])
         self.absent = self.draw.choice([0.0, 0.1, 0.3])
-        self.theme = self.draw.sample(KINDS, 2)
+        self.theme = self.draw.sample(self.kinds, 2)
         self.sticky = {kind.name: self.draw.choice([NULL, *kind.common, *kind.odd]) for kind in self.theme
                        if self.draw.random() < 0.4}  # what the odd entity has in all of its rows
         self.tame: dict[str, Mapping[str, str]] = {}
@@ -200,6 +245,10 @@ class Maker:
         visits = tables[1]
         if visits.key and not {"x", "m", "f", "t"} & {*visits.key} and self.draw.random() < 0.7:
             tables.append(self.notes(visits))
+            if self.newer and self.draw.random() < 0.7:
+                tables.append(self.marks(tables[-1]))
+        if self.newer and self.draw.random() < 0.4:
+            tables.append(self.trios())
         if self.draw.random() < 0.5:
             tables.append(self.edges())
         if visits.key == ("vid",) and self.draw.random() < 0.25:
@@ -213,12 +262,14 @@ class Maker:
                                    "rho = 1000\ndelta = 0.1"])
         world = World(tables={table.name: table for table in tables}, entities=entities, budget=budget,
                       theme=tuple(kind.name for kind in self.theme))
-        return replace(world, rows=self.rows(world))
+        made = replace(world, rows=self.rows(world))
+        loose = self.newer and not visits.key and not visits.unique and made.rows["visits"]
+        return replace(made, times={"visits": -(-GROUP // len(made.rows["visits"]))}) if loose and self.draw.random() < 0.5 else made
 
     # -- tables
 
     def some(self, *, least: int = 2, most: int = 5, public: bool = False) -> tuple[dict[str, str], dict[str, str]]:
-        drawn = [*(kind for kind in self.theme if self.draw.random() < 0.8), *self.draw.sample(KINDS, most)]
+        drawn = [*(kind for kind in self.theme if self.draw.random() < 0.8), *self.draw.sample(self.kinds, most)]
         chosen = sorted(dict.fromkeys(drawn[: self.draw.randint(least, most)]), key=lambda kind: kind.name)
         return ({kind.name: kind.type for kind in chosen},
                 {kind.name: "{}" if public else self.draw.choice(kind.declared) for kind in chosen})
@@ -249,6 +300,9 @@ class Maker:
         given = self.limit()
         if self.draw.random() < 0.15 and "n" in columns:
             given = (*given, f"rows_per_value = {{ n = {self.draw.choice([1, 2, 4])} }}")
+        if self.newer and loose and self.draw.random() < 0.3:
+            several = ", ".join(f"{name} = {self.draw.choice([1, 2, 4])}" for name in loose)
+            given = (*(limit for limit in given if "rows_per_value" not in limit), f"rows_per_value = {{ {several} }}")
         return Table(name="visits", columns=columns, declared=declared, key=key, unique=unique, limits=given,
                      hangs=(Hangs(columns=("id",), table="people", references=("id",)),))
 
@@ -256,8 +310,23 @@ class Maker:
         columns, declared = self.some()
         above = visits.key
         named = {f"of_{column}": visits.columns[column] for column in above}
+        if self.newer:
+            columns, declared = {"nid": "BIGINT", **columns}, {"nid": "{}", **declared}
         return Table(name="notes", columns={**named, **columns}, declared={**dict.fromkeys(named, "{}"), **declared},
-                     limits=self.limit(), hangs=(Hangs(columns=tuple(named), table="visits", references=above),))
+                     key=("nid",) if self.newer else (), limits=self.limit(), hangs=(Hangs(columns=tuple(named), table="visits", references=above),))
+
+    def marks(self, notes: Table) -> Table:
+        """Three steps from their entity."""
+        columns, declared = self.some()
+        return Table(name="marks", columns={"of_nid": "BIGINT", **columns}, declared={"of_nid": "{}", **declared}, limits=self.limit(),
+                     hangs=(Hangs(columns=("of_nid",), table="notes", references=("nid",)),))
+
+    def trios(self) -> Table:
+        """Rows of three owners each."""
+        columns, declared = self.some(least=1, most=3)
+        hangs = tuple(Hangs(columns=(end,), table="people", references=("id",)) for end in "abc")
+        return Table(name="trios", columns={**dict.fromkeys("abc", self.named), **columns}, declared={**dict.fromkeys("abc", "{}"), **declared},
+                     hangs=hangs, limits=self.limit(share=0.3))
 
     def edges(self) -> Table:
         columns, declared = self.some(least=1, most=3)
@@ -324,12 +393,13 @@ class Maker:
         elif table.public:
             for _ in range(self.draw.choice([0, 2, 4, 8]) if table.name != "empty" else 0):
                 yield self.row(table, {column: self.draw.choice(names["id"]) for column in table.columns if column == "id"})
-        elif table.name == "notes":
+        elif table.name in ("notes", "marks"):
             hang, = table.hangs
-            above = list(world.tables["visits"].columns)
-            for parent in found["visits"]:
+            above = list(world.tables[hang.table].columns)
+            for parent in found[hang.table]:
                 for _ in range(self.draw.choice([0, 1, 1, 2, 4])):
                     given = {child: parent[above.index(column)] for child, column in zip(hang.columns, hang.references, strict=True)}
+                    given |= {"nid": str(self.draw.randint(0, 99))} if self.newer and table.name == "notes" else {}
                     yield self.row(table, given, odd=special in parent and self.draw.random() < 0.7)
         elif table.name == "visits":
             for name in [*names["id"], *self.draw.choice([[], [], ["NULL"], [self.draw.choice(NAMES[self.named])]])]:
@@ -345,7 +415,7 @@ class Maker:
                     else:
                         given[hang.columns[0]] = self.draw.choice(names["firm" if hang.table == "firms" else "id"])
                 if hub and self.draw.random() < 0.6:
-                    given[table.hangs[-1].columns[0] if table.name == "edges" else "id"] = special
+                    given[table.hangs[-1].columns[0] if table.name in ("edges", "trios") else "id"] = special
                 yield self.row(table, given, odd=special in given.values())
 
     def row(self, table: Table, given: Mapping[str, str], *, odd: bool = False) -> Row:
