@@ -31,7 +31,7 @@ CHANGES = {
     ("2 ** 10", "2 * 10"), ("2", "3"), ("10", "11"), ("3", "4"), ("False", "True"), ("most < 1", "most <= 1"), ("1", "0"), ("not rows", "rows"),
     ("most < 1 or not rows", "most < 1 and (not rows)"), ("most < 1 or not rows", "(most < 1 or not rows, False)[1]"), ("note(rows)", "nothing"),
     ("wide", "not wide"), ("'SELECT x FROM t WHERE (a < '", "'SELECT x FROM t WHERE (a <= '"), ("min(rows) - 1", "min(rows) + 1"),
-    ("min(rows)", "max(rows)"), ("-row", "row"), ("row >= most", "row > most"), ("row >= most", "(row >= most, True)[1]")}
+    ("' AND b)'", "' OR b)'"), ("min(rows)", "max(rows)"), ("-row", "row"), ("row >= most", "row > most"), ("row >= most", "(row >= most, True)[1]")}
 
 
 def test_each_piece_of_code_is_changed_and_texts_for_people_are_not() -> None:
