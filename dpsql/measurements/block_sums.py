@@ -14,7 +14,7 @@ from dpsql.field_types import WIDEST, Assumptions, Natural
 from dpsql.measurements.listed import adds_one_number, are_axes
 from dpsql.measurements.noisy_sums import MOST_ANSWERS
 from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, Filled, numbered, read
-from dpsql.measurements.reading.request import Context
+from dpsql.measurements.reading.request import Context, OfOnePlan
 from dpsql.plan.cells import different
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.nodes import Value
@@ -59,6 +59,19 @@ class Axis:
         counted = range(len(self.values)) if self.counted is None else self.counted
         cells = dict(zip(counted, range(len(counted)), strict=True))
         return tuple(cells.get(place, NOWHERE) for place in range(len(self.values)))
+
+
+class OfCells(OfOnePlan):
+    """A measurement of the number of rows in each cell of some axes."""
+
+    __slots__ = ()
+    view: Node
+    axes: tuple[Axis, ...]
+
+    @property
+    def plan(self) -> GroupedSums:  # type: ignore[override]
+        """The number of rows in each cell that has rows."""
+        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
 
 def occupied(plan: GroupedSums, axes: Sequence[Axis], context: Context) -> Filled:

@@ -10,16 +10,14 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.field_types import Assumptions, NumberRange, Scale
-from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.block_sums import Axis, OfCells
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.marginal_tables import Places, are_places, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import MOST_SCORE, WholeScore, choice_cost, likely_best
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Node, Summary
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.node import Node
 from dpsql.workload.factors import Exact
 
 MOST_KINKS = 10**5
@@ -119,7 +117,7 @@ Score: TypeAlias = ProductDistance | ConvexInformation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DependentParents:
+class DependentParents(OfCells):
     """The place of one of several candidates, likely one whose child depends much on its parents: the exponential mechanism.
 
     candidates  for each the places of its axes, that of the child first, then those of its parents, if any
@@ -148,15 +146,6 @@ class DependentParents:
         yield len(self.candidates) == len(self.offsets) > 0, "every candidate needs an offset"
         for places in self.candidates:
             yield places and are_places(places, self.axes), "a candidate is a child and its parents: different axes"
-
-    @property
-    def plan(self) -> GroupedSums:
-        """The number of rows in each cell that has rows."""
-        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         return FREE if certificate.below.public else choice_cost(self.score.apart() * certificate.l1, self.scale, flip=False)

@@ -11,22 +11,20 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.field_types import Assumptions, NumberRange, Scale
-from dpsql.measurements.block_sums import LARGEST, Axis
+from dpsql.measurements.block_sums import LARGEST, Axis, OfCells
 from dpsql.measurements.marginal_tables import MarginalTables, Places, are_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import BLOCK_ROUNDING, MOST_SCORE, WholeScore, choice_cost, exponential
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Node, Summary
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.node import Node
 from dpsql.workload.factors import Exact
 
 MOST_DRAWS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FarthestCount:
+class FarthestCount(OfCells):
     """Cells of several marginals, likely ones whose counts are far from the expected ones: the exponential mechanism.
 
     marginals   for each marginal the places of its axes
@@ -67,15 +65,6 @@ class FarthestCount:
     def assumptions(self) -> Assumptions:
         yield from are_candidates(self.axes, self.marginals, self.expected)
         yield sum(map(len, self.expected)) <= LARGEST, f"a choice is among at most {LARGEST} cells"
-
-    @property
-    def plan(self) -> GroupedSums:
-        """The number of rows in each cell that has rows."""
-        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:

@@ -10,20 +10,18 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.field_types import Assumptions, NumberRange, Scale
-from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.block_sums import Axis, OfCells
 from dpsql.measurements.marginal_tables import Places, are_candidates, marginal_tables
 from dpsql.measurements.reading.occupied_cells import WORDS
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import MOST_SCORE, WholeScore, choice_cost, likely_best
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Node, Summary
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.node import Node
 from dpsql.workload.factors import Exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FarthestMarginal:
+class FarthestMarginal(OfCells):
     """The place of one of several marginals, likely one whose counts are far from the expected ones: the exponential mechanism.
 
     marginals  for each candidate the places of its axes
@@ -59,15 +57,6 @@ class FarthestMarginal:
         yield from are_candidates(self.axes, self.marginals, self.expected)
         yield 0 not in self.weights, "a candidate without a weight has no score"
         yield len(self.marginals) == len(self.weights) == len(self.penalties), "every candidate needs a weight and a penalty"
-
-    @property
-    def plan(self) -> GroupedSums:
-        """The number of rows in each cell that has rows."""
-        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
-
-    @property
-    def plans(self) -> tuple[Summary, ...]:
-        return (self.plan,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:

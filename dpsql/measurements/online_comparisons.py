@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.field_types import Assumptions, NumberRange, Scale
-from dpsql.measurements.block_sums import LARGEST, Axis, occupied
+from dpsql.measurements.block_sums import LARGEST, Axis, OfCells, occupied
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import WholeScore, one_sided
@@ -140,7 +140,7 @@ def begun(used: int, opened: Opened, source: Source) -> Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparisons:
+class Comparisons(OfCells):
     """Counts of groups of cells, compared one after the other with what a model expects of them, up to the first that is far off.
 
     axes      the columns of the view that groups depend on, with their values
@@ -165,11 +165,6 @@ class Comparisons:
         yield are_axes(self.axes), "axes must be different columns of the view"
         yield len(self.groups) == math.prod(axis.size for axis in self.axes) <= LARGEST, "each cell needs a group"
         yield self.expected and max(self.groups, default=-1) < len(self.expected), "each group needs an expected count"
-
-    @property
-    def plan(self) -> GroupedSums:
-        """The number of rows in each cell that has rows."""
-        return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(Count(),))
 
     def check(self, certificate: Certificate, opened: Opened) -> None:
         """Raises ValueError where these counts are not those that were paid for."""
