@@ -7,8 +7,8 @@ part of a conjunction by itself, and compares what is equated with each other. T
 none of that can be interrupted.
 
 Counted are, with everything as often as it would stand there in the end: relations, parts of one expression, and over all
-conditions together the parts of their conjunctions and those of them that equate two expressions. All are functions of
-the plan alone. Each value is visited once.
+conditions together the parts of their conjunctions and those of them that equate two expressions; and what one relation lists,
+such as columns. All are functions of the plan alone. Each value is visited once.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dpsql.kernel.shapes import inputs
 from dpsql.plan.expr.functions import overload
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, children
 from dpsql.plan.node import Node
+from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.set_operation import SetOperation
@@ -29,6 +30,7 @@ from dpsql.plan.operators.union import UnionAll
 MOST_RELATIONS = 10_000
 MOST_PARTS = 100_000  # of an expression
 MOST_CONJUNCTS = 1000
+MOST_LISTED = 10_000  # columns, keys or sums of a relation
 MOST_EQUATED = 200
 EQUALITIES = ("=", "is not distinct from")
 
@@ -73,6 +75,9 @@ def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
 
 def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
     """Conditions come together in a join, and go into each part of a union by itself."""
+    if any(len(listed) > MOST_LISTED for name in node.__dataclass_fields__ if type(listed := getattr(node, name)) is tuple) and (
+            not isinstance(node, Constants)):
+        raise _too_large()
     columns = {name: size for part in below for name, size in part.columns.items()}
     known: dict[int, ExprSize] = {}
     own = [_size(expr, columns, known) for name in node.__dataclass_fields__ for expr in _expressions(getattr(node, name))]

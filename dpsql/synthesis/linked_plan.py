@@ -26,6 +26,7 @@ from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
+from dpsql.workload.domain import has_room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class LinkedPlan:
     def known(self, table: LowerTable, whole: Measured) -> tuple[MarginalMeasurement, ...]:
         """What the counts of the first view tell about the columns that are given in the view of a table's later rows: counts of
         the parents with several rows, and of the first of these rows, which are nearly those of the rows before later ones. Not
-        so of the column that rises from row to row, of which nothing is taken.
+        so of the column that rises from row to row, of which nothing is taken, nor of counts that would be too many.
 
         Without them, two columns of the row before that tell the same would count twice.
         """
@@ -129,6 +130,8 @@ class LinkedPlan:
         for each in whole.marginals:
             if names.keys() >= set(each.columns):
                 columns = (*(column for column in each.columns if column != table.rows), table.rows)
+                if not has_room(*whole.model.domain.shape(columns)):
+                    continue
                 counts = whole.model.marginal(columns) * several
                 if table.rows not in each.columns:
                     counts, columns = counts.sum(axis=-1), columns[:-1]

@@ -55,10 +55,15 @@ def domain(*sizes: int) -> CellDomain:
     return CellDomain(tuple(Attribute(f"a{i}", size) for i, size in enumerate(sizes)))
 
 
+def has_room(*shape: int) -> bool:
+    """Whether an array of this shape is not too large."""
+    return math.prod(shape) * WORD <= ROOM
+
+
 def room(what: str, *shape: int) -> None:
     """Raise Unsupported where an array of this shape would be too large. Called before it is allocated: sizes are public, and
     nothing has been charged."""
-    if math.prod(shape) * WORD > ROOM:
+    if not has_room(*shape):
         raise Unsupported(f"{what} has {' x '.join(map(str, shape))} numbers, more than {ROOM // WORD}", code="too-large",
                           try_="fewer values, wider ranges, or keys whose groups are ranges of a column's values")
 

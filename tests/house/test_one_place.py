@@ -181,7 +181,7 @@ class Toy(Node):
     def label(self):
         return "Toy"
 ''', catalogue="kernel/shapes.py", imports="from dpsql.plan.operators.toy import Toy",
-    line=('Distinct: "input",', 'Distinct: "input", Toy: "input",'),
+    line=("Project, Distinct, GroupBy,", "Project, Distinct, Toy, GroupBy,"),
     checked=(("kernel/shapes.py", "case Distinct():", "case Distinct() | Toy():"),
              ("kernel/checker.py", "shapes.Numbers: _numbers,", "shapes.Numbers: _numbers, shapes.Toy: lambda _, columns, below: below,")),
     use=OPENED + """

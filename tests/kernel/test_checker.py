@@ -641,14 +641,16 @@ def test_a_view_that_is_known_is_checked_before_the_charge(family: Family, ledge
 
 
 @pytest.mark.parametrize("end", [None, "the answer", ValueError("of the script")])
-def test_a_script_that_asks_nothing_is_served_as_before(end: Any, family: Family, ledger: Ledger) -> None:
+def test_a_script_that_asks_nothing_is_served_and_one_that_fails_is_not_charged(end: Any, family: Family, ledger: Ledger) -> None:
     def script() -> Generator[Any, Any, Any]:
         if isinstance(end, Exception):
             raise end
         return end
         yield
 
-    with pytest.raises(Incident) if isinstance(end, Exception) else contextlib.nullcontext():
+    before = len(ledger.entries("person"))
+    with pytest.raises(ValueError, match="of the script") if isinstance(end, Exception) else contextlib.nullcontext():
         assert Kernel(Unread(family), ledger).run(  # type: ignore[arg-type]
             script(), cost=pure(Fraction(1)), digest="d", sql="SELECT", account=Account(budget="person", analyst="eve"),
             limits={None: limit(price(epsilon=1000, delta=0.1))}, encode=str) == end
+    assert len(ledger.entries("person")) == before + (not isinstance(end, Exception))

@@ -146,8 +146,11 @@ class _Decomposer:
         return grid
 
     def _ends(self, known: Field) -> Interval:
-        """The range of a column: what was found privately, or else the declared one."""
-        return self._bounds.get(known.id, known.facts.declared)
+        """The range of a column: what was found privately, or else the declared one; of days, those of the calendar."""
+        ends = self._bounds.get(known.id, known.facts.declared)
+        if known.facts.type is not Type.DATE or not ends.finite:
+            return ends
+        return Interval(*(min(max(end, dt.date.min.toordinal()), dt.date.max.toordinal()) for end in (ends.low, ends.high)))
 
     def _span_of(self, column: str) -> Span | None:
         return next((call.span for call in self._question.aggregates if column in call.columns), None)

@@ -184,7 +184,9 @@ def _one_by_one(node: exp.Expr) -> None:
         call.set(key, place.copy())
         items.append(placed(exp.Alias(this=inner.copy(), alias=exp.to_identifier(f"{name[:56]}[{number}]", quoted=True)),
                             span_of(item)))
-    at = next(i for i, other in enumerate(select.expressions) if other is item)
+    at = next((i for i, other in enumerate(select.expressions) if other is item), None)
+    if at is None:  # its place was taken by those of another list
+        return
     select.set("expressions", [*select.expressions[:at], *items, *select.expressions[at + 1 :]])
     _moved_up(select, at + 1, len(items) - 1)
 
