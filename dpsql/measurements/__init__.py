@@ -4,10 +4,12 @@ A mechanism yields measurements; the kernel derives the certificate of each from
 and answers with `release`. These classes are the only ways to read private rows: a privacy reviewer reads this folder,
 `noise`, the operators and `kernel`. Measurements of rows that belong to several entities each are in `several`.
 
-To add one, write a file with a frozen class of three members: `plans` (what it reads), `cost` (with the proof; it raises
-ValueError for what the proof does not cover) and `release` (the exact function and the noise primitive). List the class in
-`MEASUREMENTS`, and add it to the neighbour tests, the audit and the planted faults. New noise primitives belong in
-`dpsql.noise`.
+To add one, write a file with a frozen class. Its fields describe what may be requested: each annotation gives a class and, for
+numbers, a range (`dpsql.field_types`); `assumptions` says what the proof assumes of several fields together. The kernel checks
+these before the charge. Three members follow: `plans` (what is read), `cost` (with the proof; it raises ValueError where a
+certificate does not bound what the proof needs) and `release` (the exact function and the noise primitive). List the class in
+`MEASUREMENTS`, and add it to the neighbour tests, the audit, the forged requests and the planted faults. New noise primitives
+belong in `dpsql.noise`.
 """
 
 from __future__ import annotations
