@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpsql.accounting.cost import FREE, NOTHING, Cost
 from dpsql.accounting.privacy_filter import Limit
@@ -62,6 +62,14 @@ class Leave:
 AT_ONCE = Leave()
 
 
+class Priced(NamedTuple):
+    """The kernel's own copy of a request, the certificates of its plans, and what it costs."""
+
+    request: Any
+    certificates: tuple[Certificate, ...]
+    cost: Cost
+
+
 class Kernel:
     """Owns the reader of private rows, the ledger and the noise. For one thread at a time, but for `interrupt`."""
 
@@ -77,7 +85,7 @@ class Kernel:
         self._publics = Publics(reader)
         self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
         self._held: dict[str, str] = {}
-        self._first: tuple[Any, tuple[Certificate, ...]] = (object(), ())
+        self._first: Priced | None = None
 
     @property
     def version(self) -> str:
@@ -197,39 +205,42 @@ class Kernel:
         still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
         `held` were copied before and are not copied again, even if the original has changed since.
         """
-        self._first = object(), ()
+        self._first = None
         try:
             begun = taken(next(script), held)
         except StopIteration as ended:
             return resumed(script, ended)
-        self._first = begun, self._certificates(begun)
-        _check_paid(begun.cost(*self._first[1]), cost)
+        self._first = self._priced(begun)
+        _check_paid(self._first.cost, cost)
         return resumed(script, begun)
 
     def _opened(self) -> str | None:
         """What the statement pays for in advance, if its first request opens an online model."""
-        request, certificates = self._first
-        return request.opened(*certificates).as_json() if type(request) is Opening else None
+        first = self._first
+        return first.request.opened(*first.certificates).as_json() if first and type(first.request) is Opening else None
 
     def _serve(self, script: Script, cost: Cost) -> Any:
         spent, context = FREE, self._context()
         try:
-            request, certificates = self._certified(next(script))
+            asked = self._certified(next(script))
             while True:
-                spent += request.cost(*certificates)
+                spent += asked.cost
                 _check_paid(spent, cost)
-                request, certificates = self._certified(script.send(self._look(request, certificates, context)))
+                asked = self._certified(script.send(self._look(asked.request, asked.certificates, context)))
         except StopIteration as done:
             return done.value
 
-    def _certified(self, request: Request) -> tuple[Request, tuple[Certificate, ...]]:
-        """The kernel's own copy of a request, and its certificates: derived now, or earlier if it was checked before the
+    def _certified(self, request: Request) -> Priced:
+        """A request as the kernel copied it, with its certificates and cost: derived now, or earlier if it was checked before the
         charge."""
-        if request is self._first[0]:
+        if self._first and request is self._first.request:
             return self._first
         self._claims.begin()
-        own = taken(request)
-        return own, self._certificates(own)
+        return self._priced(taken(request))
+
+    def _priced(self, own: Request) -> Priced:
+        certificates = self._certificates(own)
+        return Priced(own, certificates, own.cost(*certificates))
 
     def _certificates(self, request: Request) -> tuple[Certificate, ...]:
         """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""

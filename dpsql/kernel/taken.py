@@ -161,8 +161,9 @@ class InRange:
     what: str
 
     def __call__(self, value: Any, held: Held) -> Any:
-        self.check(value)
-        return self.take(value, held)
+        made = self.take(value, held)
+        self.check(made)
+        return made
 
     def check(self, *values: Any) -> None:
         if any(value not in self.numbers for value in values):

@@ -66,7 +66,7 @@ HERE = [name for name in CHOICES if hasattr(measurements, name)]
 def logs(table: Coded, request: Any) -> np.ndarray[Any, Any]:
     """The logarithms of the chances of all outcomes."""
     source = Scores()
-    own, certificates = table.kernel._certified(replace(request, view=table.table.view))
+    own, certificates, _ = table.kernel._certified(replace(request, view=table.table.view))
     own.release(replace(table.kernel._context(), noise=source), *certificates)
     (scores, scale), = source.drawn
     powers = scores / scale

@@ -71,7 +71,7 @@ class Coded:
         try:
             request = next(steps)
             while True:
-                own, certificates = self.kernel._certified(request)
+                own, certificates, _ = self.kernel._certified(request)
                 cost = own.cost(*certificates)
                 self.asked.append((own, cost))
                 spent += cost

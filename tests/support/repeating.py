@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsql.backends.reader import Query
-from dpsql.kernel.run import Kernel
+from dpsql.kernel.run import Kernel, Priced
 from dpsql.measurements import Request
 from dpsql.measurements.reading.content import Content
-from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node, Printing
 
 MOST = 256  # requests that are kept; a limit that is learned makes a request of its own for each value
@@ -24,9 +23,9 @@ class Repeating(Kernel):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._content = _Printed(self._reader)
-        self._seen: list[tuple[Request, tuple[Request, tuple[Certificate, ...]]]] = []
+        self._seen: list[tuple[Request, Priced]] = []
 
-    def _certified(self, request: Request) -> tuple[Request, tuple[Certificate, ...]]:
+    def _certified(self, request: Request) -> Priced:
         for known, found in self._seen:
             if type(known) is type(request) and known == request:
                 return found

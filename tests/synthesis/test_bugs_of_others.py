@@ -75,7 +75,7 @@ def played(method: Method, table: Coded, cost: Cost, identity: str = "1" * 64) -
     try:
         request = next(steps)
         while True:
-            own, certificates = table.kernel._certified(request)
+            own, certificates, _ = table.kernel._certified(request)
             spent += own.cost(*certificates)
             told.append((request, table.kernel._look(own, certificates, context)))
             request = steps.send(told[-1][1])

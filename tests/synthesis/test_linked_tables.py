@@ -247,7 +247,7 @@ def test_requests_move_no_further_on_neighbours_than_they_cost(place: Path, tmp_
         spent_in_all, moved = [], 0.0
         try:
             while True:
-                own, certificates = kernel._certified(request)
+                own, certificates, _ = kernel._certified(request)
                 spent_in_all.append(own.cost(*certificates).rho)
                 read, compare = LAWS[type(own)]
                 for move in compare(own, certificates, read(own, certificates, View(kernel)), read(own, certificates, View(less))):

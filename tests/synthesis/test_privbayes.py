@@ -111,7 +111,7 @@ def test_columns_that_are_given_come_first_and_are_measured_only_with_others() -
     context, release = table.kernel._context(), None
     while True:
         try:
-            own, certificates = table.kernel._certified(steps.send(release))
+            own, certificates, _ = table.kernel._certified(steps.send(release))
         except StopIteration as done:
             made = done.value
             break
