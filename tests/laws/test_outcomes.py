@@ -306,7 +306,7 @@ SELECT OPTIONS (rho = 0.1, bound = 'clip') kind, SUM(x) FROM things GROUP BY kin
 SELECT OPTIONS (mechanism = 'permute_and_flip') MEDIAN(x), MEDIAN(n) FROM things JOIN notes USING (id)
 SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 0.5, delta = 1e-5) MEDIAN(x) FROM people
 SELECT OPTIONS (mechanism = 'smooth_sensitivity', epsilon = 1, delta = 1e-5, max_rows=1) kind, MEDIAN(d) FROM things GROUP BY kind
-SELECT OPTIONS (epsilon = 1e-9) COUNT(*), MEDIAN(x), SUM(y) FROM things
+SELECT OPTIONS (epsilon = 1e-8) COUNT(*), MEDIAN(x), SUM(y) FROM things
 SELECT DISTINCT kind FROM things
 SELECT DISTINCT tiny, b FROM things
 SELECT MEDIAN(a.x) FROM things a JOIN things b ON a.x = b.x
