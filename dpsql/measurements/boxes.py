@@ -15,7 +15,7 @@ from dpsql.measurements.buckets import Numbered, height
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.occupied_cells import Filled, numbered, read
 from dpsql.measurements.reading.request import Context
-from dpsql.noise.integer import Noise, added
+from dpsql.noise.integer import TOO_WIDE, Noise, added, fits_a_word
 from dpsql.noise.tree import are_split, tree_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Node, Summary
@@ -56,6 +56,7 @@ class Tree:
         yield self.axes and are_axes(self.axes), "a tree needs one axis or more, of different columns"
         levels = max(height(axis.size) for axis in self.axes)
         yield len(self.axes) * levels <= BITS, "there are too many cells to number them in 64 bits"
+        yield fits_a_word(self.leaf), TOO_WIDE
         yield self.decay <= 2**BITS // (levels + 1), "the decay is too large for the number of levels"
         yield self.decay >= self.scale * math.log(self.children), "an empty box must have less than one child on average"
 

@@ -14,7 +14,7 @@ from dpsql.measurements.reading.occupied_cells import sums_in
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import sets
 from dpsql.measurements.several.levels import Level, are_bounded, times
-from dpsql.noise.integer import Noise, drawn
+from dpsql.noise.integer import TOO_WIDE, Noise, drawn, fits_a_word
 from dpsql.plan.cells import Cells, are_cells, cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.nodes import Expr, conjuncts
@@ -241,6 +241,7 @@ class NoisyFlipDistance:
 
     def assumptions(self) -> Assumptions:
         yield self.tests, "a slack needs a test"
+        yield fits_a_word(self.noise), TOO_WIDE
 
     @property
     def plans(self) -> tuple[Summary, ...]:

@@ -20,7 +20,7 @@ from dpsql.measurements.block_sums import LARGEST, Axis, OfCells, occupied
 from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import WholeScore, one_sided
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, drawn, spread_of
+from dpsql.noise.integer import TOO_WIDE, DiscreteGaussian, DiscreteLaplace, Noise, drawn, fits_a_word, spread_of
 from dpsql.noise.source import Source
 from dpsql.noise.sparse_vector import sparse_cost
 from dpsql.plan.certificate import Certificate, Sensitivity
@@ -63,6 +63,9 @@ class Opening:
     scale_limit: Scale
     scale_query: Scale
     noise: Noise
+
+    def assumptions(self) -> Assumptions:
+        yield fits_a_word(self.noise), TOO_WIDE
 
     @property
     def plan(self) -> GroupedSums:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.field_types import Scale
+from dpsql.field_types import WIDEST, NumberRange
 from dpsql.noise.source import Source
 from dpsql.plan.certificate import Sensitivity
 
@@ -22,7 +22,7 @@ class DiscreteLaplace:
     probabilities is at most exp(D / scale), coordinate by coordinate).
     """
 
-    scale: Scale
+    scale: Annotated[float, NumberRange(above=0)]
 
     def cost(self, sensitivity: Sensitivity) -> Cost:
         if sensitivity.l1 is None:
@@ -42,7 +42,7 @@ class DiscreteGaussian:
     Cost: integer vectors at l2 distance D give rho = D^2 / (2 sigma^2) of zCDP (Canonne, Kamath and Steinke 2020, Theorem 14).
     """
 
-    sigma: Scale
+    sigma: Annotated[float, NumberRange(above=0)]
 
     def cost(self, sensitivity: Sensitivity) -> Cost:
         if sensitivity.l2 == 0:
@@ -57,6 +57,9 @@ class DiscreteGaussian:
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 
+TOO_WIDE = "noise that is drawn by itself must fit into 64 bits"
+
+
 def spread_of(noise: Noise) -> float:
     """The scale of Laplace noise, or the standard deviation of Gaussian noise."""
     match noise:
@@ -64,6 +67,12 @@ def spread_of(noise: Noise) -> float:
             return scale
         case DiscreteGaussian(sigma=sigma):
             return sigma
+
+
+def fits_a_word(noise: Noise) -> bool:
+    """Whether noise that is drawn by itself fits into 64 bits. Held within them, it would show the number that it is added to
+    later. Noise that is added as it is drawn may be wider: only the sum is held within 64 bits, which is post-processing."""
+    return spread_of(noise) <= WIDEST
 
 
 def added(exact: Sequence[int], noise: Noise, source: Source) -> list[int]:

@@ -659,7 +659,7 @@ def test_a_table_that_spark_does_not_find_is_told(tmp_path: Path) -> None:
 def test_a_table_is_no_view_of_spark(public: bool, tmp_path: Path) -> None:
     """It may show the rows of one person because of those of another, and a public one those of a private table."""
     spark = cluster().session()
-    spark.createDataFrame([(7,)], "person_id BIGINT").createGlobalTempView("seen")
+    spark.createDataFrame([(7,)], "person_id BIGINT").createOrReplaceGlobalTempView("seen")
     with pytest.raises(OperationalError, match="is a view, and it is not known whose rows it shows") as caught:
         SparkTable(name="visits", source="global_temp.seen", public=public, key=(), columns=("person_id",)).frame(spark)
     assert caught.value.subject == "visits" and caught.value.__cause__ is None

@@ -92,7 +92,7 @@ class BalancedLevel(OfOnePlan):
     cells: CellCount = 1
 
     def assumptions(self) -> Assumptions:
-        return assumptions(self.plan, self.levels, self.cells, self.log_priors)
+        return assumptions(self.plan, self.levels, self.cells, None, self.log_priors)
 
     def cost(self, certificate: Certificate) -> Cost:
         if not are_bounded(self.plan, certificate):

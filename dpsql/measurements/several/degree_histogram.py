@@ -11,9 +11,9 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.extensions.bounded_degrees import ArcList as Listed
 from dpsql.extensions.bounded_degrees import extended, projected
 from dpsql.extensions.owned import coded
-from dpsql.field_types import NumberRange
+from dpsql.field_types import Assumptions, NumberRange
 from dpsql.measurements.reading.request import Context, OfOnePlan
-from dpsql.noise.integer import Noise, added
+from dpsql.noise.integer import TOO_WIDE, Noise, added, fits_a_word
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.arcs import MOST_DEGREE, Arcs, moves
 
@@ -38,6 +38,9 @@ class DegreeHistogram(OfOnePlan):
     most: Annotated[int, NumberRange(least=1, most=MOST_DEGREE)]
     way: Way
     noise: Noise
+
+    def assumptions(self) -> Assumptions:
+        yield fits_a_word(self.noise), TOO_WIDE
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:

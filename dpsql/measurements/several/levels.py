@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.field_types import Assumptions, NumberRange
-from dpsql.noise.integer import Noise
+from dpsql.noise.integer import TOO_WIDE, Noise, fits_a_word
 from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
@@ -46,11 +46,14 @@ def times(cost: Cost, number: int) -> Cost:
     return Cost(epsilon=None if cost.epsilon is None else cost.epsilon * number, rho=cost.rho * number, delta=cost.delta * number)
 
 
-def assumptions(plan: OwnerSets, levels: Sequence[int], cells: int, *numbers: Sequence[object]) -> Assumptions:
+def assumptions(plan: OwnerSets, levels: Sequence[int], cells: int, noises: Sequence[Noise] | None,
+                numbers: Sequence[int] | None = None) -> Assumptions:
     """What the proofs of `Balance`, `Race` and `Removed` assume of levels, of numbers given for each, and of cells."""
     yield 1 <= len(levels) <= MOST_LEVELS, f"there must be 1 to {MOST_LEVELS} levels"
     yield all(a < b for a, b in pairwise(levels)), "levels must increase"
-    yield all(len(given) == len(levels) for given in numbers), "every level needs its noise, penalty or log-prior"
+    given = [each for each in (noises, numbers) if each is not None]
+    yield all(len(each) == len(levels) for each in given), "every level needs its noise, penalty or log-prior"
+    yield all(map(fits_a_word, noises or ())), TOO_WIDE
     yield cells == 1 or plan.cell is not None, "several cells need a column with the number of the cell"
 
 
