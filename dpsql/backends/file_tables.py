@@ -17,8 +17,8 @@ What was found is remembered (`kernel.proven_facts`), for these very files and t
 
 *CSV files are loaded*, into a database that spills to disk as well: reading one again and again takes far longer than that.
 
-*Public tables are loaded*, whatever their files are: others than the owner may write those at any time, and a statement that was
-charged must not fail for it. It ends with the rows that it began with, and the next one is refused.
+*Public tables are loaded* from files of every kind. People other than the owner may write these files at any time, and a charged
+statement must not fail because of that. It ends with the rows that it began with, and the next one is refused.
 """
 
 from __future__ import annotations

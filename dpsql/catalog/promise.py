@@ -17,7 +17,7 @@ charges with less than the budget claims, or end what they protected:
   withdrawn    Rows that were answered exactly, at no charge, are private now.
 
 A table whose rows nobody could query under the budget (`CLOSED`) may become anything. Bounds, lists of values, limits of rows,
-and what is nullable are enforced on the rows, so earlier charges hold whatever becomes of them.
+and what is nullable are enforced on the rows, so a change of these leaves earlier charges valid.
 
 Claim: under any sequence of policies that the ledger accepts without a change, each charge protects what the newest record says.
 Proof: a record is `extended` only. It keeps all tables and the narrowest keys of every policy so far, also of tables that a later
@@ -81,7 +81,7 @@ class Promise:
         return f"each {self.entity} ({' or '.join(f'{table}.{key}' for table, key in sorted(self.kinds))})"
 
     def as_values(self) -> dict[str, Any]:
-        """The same in values of JSON, in one order whatever the order in the policy was."""
+        """The same in values of JSON, in an order that does not depend on that of the policy."""
         tables = {name: {"state": table.state, "key": sorted(table.key), "links": sorted(table.links),
                          "types": sorted(table.types), "places": sorted(table.places)}
                   for name, table in sorted(self.tables.items())}

@@ -45,7 +45,7 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
 
 
 def fault_of_dpsql(text: str) -> InternalError:
-    """The error for an unexpected fault before a charge: located in the text that was asked, and the same whatever it was."""
+    """The error for an unexpected fault before a charge: located in the text that was asked. Every fault has the same text."""
     return InternalError("a fault of dpsql itself stopped this before anything was charged", code="fault", text=text,
                          try_="it written in another way, and a report of what was asked",
                          span=Span(0, len(text.split("\n", 1)[0])) if text else None)

@@ -114,7 +114,7 @@ class Kernel:
         where a limit would be exceeded, Closed and Busy where too many statements of the account failed or are running,
         claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid or costs
         more than `cost`, or `digest` names comparisons with an online model, which would forget how many updates it made, and
-        whatever the script raises before that request; Incident where anything fails after the charge.
+        any exception that the script raises before that request; Incident where anything fails after the charge.
         """
         if digest.startswith(SERIES):
             raise ValueError("this is the name of comparisons with an online model")
@@ -199,7 +199,7 @@ class Kernel:
     # -- one script
 
     def _begun(self, script: Script, held: dict[int, tuple[Any, Any]], cost: Cost) -> Script:
-        """The same script, after checking its first request, which depends on nothing private. Raises whatever is wrong with it.
+        """The same script, after checking its first request, which depends on nothing private. Raises what is wrong with it.
 
         The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
         still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
