@@ -87,11 +87,12 @@ def ours(folder: Path, name: str) -> None:
     import dpsql
 
     limit, text, _ = LINES[name]
-    policy = folder / f"limit{limit}{'-key' * ('key' in name)}.toml"
+    key = "-key" * ("key" in name)  # another key is another promise, and so needs a ledger of its own
+    policy, ledger = folder / f"limit{limit}{key}.toml", folder / f"bench{key}.ledger"
     if name.startswith("prepare"):
-        dpsql.prepare(policy=policy, ledger=folder / "bench.ledger")
+        dpsql.prepare(policy=policy, ledger=ledger)
         return
-    with dpsql.connect(policy=policy, ledger=folder / "bench.ledger", epsilon=1, analyst="bench") as connection:
+    with dpsql.connect(policy=policy, ledger=ledger, epsilon=1, analyst="bench") as connection:
         connection.execute(text).fetchall()
 
 
@@ -150,10 +151,11 @@ def main() -> None:
         for limit in {limit for limit, _, _ in LINES.values()}:
             for name, key in (("", ""), ("-key", 'key = "visit_id"')):
                 (folder / f"limit{limit}{name}.toml").write_text(POLICY.format(limit=limit, memory=chosen.memory, key=key, name=name), encoding="utf-8")
-        for file in folder.glob("bench.ledger*"):
+        for file in folder.glob("bench*.ledger*"):
             if file.is_file():
                 file.unlink()
-        Ledger.create(folder / "bench.ledger").close()
+        for key in ("", "-key"):
+            Ledger.create(folder / f"bench{key}.ledger").close()
         print(table(f"{rows:,} visits of {rows // EACH:,} people, {chosen.memory}", [
             "", "wall s", "CPU s", "MB", "plain", "CPU s", "MB", "ratio"], list(lines(folder, chosen.memory, chosen.in_place))), flush=True)
 

@@ -194,9 +194,9 @@ def served(folder: Path, pace: str, stored: str = "none", late: int = 10**6) -> 
                           stderr=subprocess.PIPE, env=told) as process:
         assert process.stderr is not None
         try:
-            line = process.stderr.readline()
-            found = re.match(r"serving at 127.0.0.1:(\d+);", line)
-            assert found is not None, line
+            said = next((line for line in process.stderr if line.startswith("serving at ")), "")
+            found = re.match(r"serving at 127.0.0.1:(\d+);", said)
+            assert found is not None, "the server ended before it listened"
             dsn = f"host=127.0.0.1 port={found[1]} password='{PASSWORD}' dbname=main user="
             with contextlib.ExitStack() as open_:
                 ada, *others = (open_.enter_context(psycopg.connect(f"{dsn}{name}", autocommit=True)) for name in ("ada", *EVES))

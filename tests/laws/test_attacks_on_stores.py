@@ -192,11 +192,12 @@ def test_what_was_found_in_names_of_folders_is_not_believed_from_another_root(tm
 def test_types_that_are_declared_later_make_other_rows(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("id,day\n" + "".join(f"{i},13/02/2020\n" for i in range(100)))
     text = '[entities.e]\ntable = "people"\nkey = "id"\n[tables.people]\nkey = "id"\nsource = "people.csv"\n[tables.people.columns]\n'
-    policy = owned(tmp_path, f"{text}id = {{}}\nday = {{}}\n")
+    key = 'id = { type = "BIGINT" }\n'
+    policy = owned(tmp_path, f'{text}{key}day = {{ type = "VARCHAR" }}\n')
     dpsql.prepare(policy=policy, buckets=2)
     ask = "SELECT COUNT(*) FROM people WHERE day IS NOT NULL AND id < {}"
     assert about(asked(policy, ask.format(500))[0]) == 100
-    owned(tmp_path, f'{text}id = {{}}\nday = {{ type = "DATE" }}\n')
+    owned(tmp_path, f'{text}{key}day = {{ type = "DATE" }}\n')
     assert about(asked(policy, ask.format(501))[0]) == 0
 
 
