@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpsql.accounting.cost import FREE, NOTHING, Cost
@@ -256,8 +257,10 @@ class Kernel:
         certificate = self._certify(plan)
         self._claims.summary(plan, certificate)
         if isinstance(plan, JoinSum):
-            for relation in decompose_join(plan.input, self._publics).relations:
+            relations = decompose_join(plan.input, self._publics).relations
+            for relation in relations:
                 self._claims.relation(relation.node, rows=relation.moved)
+            return replace(certificate, joined=len(relations))
         return certificate
 
     def _certify(self, plan: Summary) -> Certificate:

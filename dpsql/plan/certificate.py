@@ -32,13 +32,14 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The stability of the relation that is summed, the sensitivity of each summand, and whether an entity's rows are `apart`:
-    all in different cells.
+    """The stability of the relation that is summed, the sensitivity of each summand, whether all rows of an entity are in
+    different cells, and how many relations a `JoinSum` joins.
     """
 
     below: Stability
     summands: tuple[Sensitivity, ...]
     disjoint_cells: bool = False
+    joined: int = 1
 
     @property
     def rows(self) -> int:

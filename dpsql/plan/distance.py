@@ -58,21 +58,19 @@ Reals = NDArray[np.float64]
 Frequency = Callable[[int, Some], int]
 Multiplicity = Callable[[Some], int]
 MOST = 2.0**63  # no released sum can move further
-FARTHEST = 10**5  # distances that are computed
+FARTHEST = 10**5
 CLEAR = 1 + 1e-12  # above the relative rounding error here, which is below 1e-13
 
 
-def farthest(joined: JoinParts, beta: float) -> int:
-    """The distance up to which the maximum must be searched."""
-    return math.ceil((len(joined.relations) - 1) / beta) + 1
+def farthest(relations: int, beta: float) -> int:
+    """The distance up to which the maximum must be searched, for a join of so many relations; beyond FARTHEST, it is refused."""
+    return math.ceil((relations - 1) / beta) + 1
 
 
 def smooth_bound(joined: JoinParts, beta: float, frequency: Frequency, multiplicity: Multiplicity | None = None) -> float:
     """S for rows: elastic, or residual where multiplicities T of connected components of several relations are given too."""
-    far = farthest(joined, beta)
-    if far > FARTHEST:
-        raise ValueError("so small a beta takes too many distances")
-    return smoothed(local_bounds(joined, np.arange(far + 1.0), frequency, multiplicity), beta)
+    distances = np.arange(farthest(len(joined.relations), beta) + 1.0)
+    return smoothed(local_bounds(joined, distances, frequency, multiplicity), beta)
 
 
 def smoothed(moved: Reals, beta: float) -> float:

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,16 @@ def test_public_joins_cost_nothing_and_private_ones_their_noise_and_its_size() -
     asked = request(planned("SELECT COUNT(*) FROM tags", reader, "person"))
     assert asked.cost(Certificate(below=Stability(rows=0), summands=())) == FREE
     assert asked.cost(Certificate(below=Stability(rows=None), summands=())) == pure(Fraction(1)) + pure(Fraction(1, 10))
+
+
+def test_a_beta_that_takes_too_many_distances_is_refused_before_it_is_charged() -> None:
+    reader = joined_worlds.people(random.Random(1), 2).reader()
+    asked = request(planned("SELECT COUNT(*) FROM tags", reader, "person"))
+    tiny = replace(asked, noise=replace(asked.noise, beta=2e-5))
+    unlimited = Stability(rows=None)
+    assert tiny.cost(Certificate(below=unlimited, summands=(), joined=2)).epsilon
+    with pytest.raises(ValueError, match="so small a beta"):
+        tiny.cost(Certificate(below=unlimited, summands=(), joined=4))
 
 
 def test_only_one_number_for_each_row_is_summed() -> None:

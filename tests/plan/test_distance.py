@@ -241,7 +241,7 @@ def test_the_maximum_over_all_distances_is_found(residual: bool, effort: float) 
         frequency = lru_cache(lambda j, variables: draw.choice([0, 1, 3, 1000]))
         multiplicity = lru_cache(lambda part: draw.choice([0, 1, 50, 10**4])) if residual else None
         beta = draw.choice([0.02, 0.1, 1.0])
-        far = np.arange(farthest(apart, beta) * 20.0)
+        far = np.arange(farthest(len(apart.relations), beta) * 20.0)
         values = np.exp(-beta * far) * local_bounds(apart, far, frequency, multiplicity)
         assert smooth_bound(apart, beta, frequency, multiplicity) == pytest.approx(max(1, values.max()), rel=1e-9)
 

@@ -11,7 +11,7 @@ from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.noise.smooth import Student, told_size
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.decompose_join import JoinParts, Some, decompose_join
-from dpsql.plan.distance import smooth_bound
+from dpsql.plan.distance import FARTHEST, farthest, smooth_bound
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join_sum import JoinSum
 
@@ -22,7 +22,7 @@ class SmoothSum(OfOnePlan):
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
     size of the noise is released as in `noise.smooth`. The certificate of the join itself needs no bound: each relation of
-    the join has its own, derived when the plan is decomposed.
+    the join has its own, derived when the plan is decomposed. Raises ValueError where beta is too small for that many relations.
     """
 
     plan: JoinSum
@@ -31,6 +31,8 @@ class SmoothSum(OfOnePlan):
     epsilon_size: Epsilon
 
     def cost(self, certificate: Certificate) -> Cost:
+        if farthest(certificate.joined, self.noise.beta) > FARTHEST:
+            raise ValueError("so small a beta takes too many distances")
         return FREE if certificate.below.public else self.noise.cost() + pure(self.epsilon_size)
 
     def release(self, context: Context, certificate: Certificate) -> Smoothed:

@@ -102,7 +102,7 @@ class _Told:
         """The noises that the price allows and for which bounds can be computed."""
         epsilon = self.price.part(1 - SIZE_SHARE).as_epsilon
         return tuple(Student(epsilon=epsilon, beta=beta) for beta in (float(epsilon * split / 4) for split in SPLITS)
-                     if beta >= LEAST_BETA and farthest(self.joined, beta) <= FARTHEST)
+                     if beta >= LEAST_BETA and farthest(len(self.joined.relations), beta) <= FARTHEST)
 
     @cached_property
     def noise(self) -> Student:
@@ -111,7 +111,7 @@ class _Told:
     @cached_property
     def usual(self) -> Reals:
         """The sensitivity at each distance, if every value occurred USUAL times."""
-        distances = np.arange(1.0 + max(farthest(self.joined, noise.beta) for noise in self.choices))
+        distances = np.arange(1.0 + max(farthest(len(self.joined.relations), noise.beta) for noise in self.choices))
         return local_bounds(self.joined, distances, lambda *_: USUAL, (lambda _: USUAL) if self.residual else None)
 
     def expected(self, noise: Student) -> float:
