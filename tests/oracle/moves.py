@@ -345,9 +345,10 @@ def _compare_compared(request: Comparisons, certificates: Sequence[Certificate],
 
 
 def _read_threshold(request: AboveThresholdOfCounts, certificates: Any, view: View) -> list[int]:
-    tap = Tap(-(2**60), 2**60)
-    view.look(request, certificates, tap)
-    return [int(values[0]) for values, _ in tap.drawn[1:]]
+    counted = Counter[int]()
+    for key, rows in view.context.rows(request.plan):
+        counted[-1 if key is None else key] += rows
+    return [sum(rows for key, rows in counted.items() if j < key <= len(request.limits)) for j in range(len(request.limits))]
 
 
 def _compare_threshold(request: AboveThresholdOfCounts, certificates: Sequence[Certificate], a: Any, b: Any) -> Iterator[Move]:
