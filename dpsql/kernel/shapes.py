@@ -278,8 +278,8 @@ def _as_said(part: Expr) -> bool:
         case Cast(target=target):
             return part.type is (Type.DOUBLE if DECIMAL.fullmatch(target) else CARRIER[target][0])
         case Case(branches=branches, otherwise=otherwise):
-            kinds = {(Type.BOOLEAN, otherwise.type), *((when.type, then.type) for when, then in branches)}
-            return kinds == {(Type.BOOLEAN, part.type)}
+            kinds = {(when.type, then.type) for when, then in branches}
+            return kinds == {(Type.BOOLEAN, part.type)} and otherwise.type is part.type
         case Literal(value=value):
             return value is None or type(value) in VALUES_OF[part.type]
     return True

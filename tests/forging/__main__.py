@@ -102,7 +102,7 @@ def _run(numbers: range, name: str, *, checked: bool) -> Totals:
             if time.monotonic() - last > STEP:
                 last = time.monotonic()
                 print(f"{name}, {last - start:.0f} s, up to {number}: {totals}; {totals.forged / time.process_time():.0f} a second of work",
-                      *totals.bad("moved", "crashed", "slow"), sep="\n    ", flush=True)
+                      *totals.bad(), sep="\n    ", flush=True)
 
         forging.run(numbers, totals, told)
     return totals

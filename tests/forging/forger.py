@@ -29,7 +29,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.union import UnionAll
 from dpsql.types import Type
 
-DEEP, LARGE, HUGE = 1500, 10**5, 10**6  # operators in one another, and values in a list
+DEEP, MANY, LARGE, HUGE = 1500, 10**4, 10**5, 10**6  # operators in one another, and values in a list
 SLOW = {"Balance": 0.4, "Removed": 0.2, "RecursiveSums": 0.4, "Race": 0.6, "Comparisons": 0.6}  # shares of what takes longest
 
 
@@ -230,9 +230,9 @@ class Forger:
             lambda: ((*value, dice.choice(pool)), "longer"), lambda: ((*value[:pick], dice.choice(pool), *value[pick + 1:]), "another part"),
             lambda: (value * dice.choice([5, 40, 300]), "many times"), lambda: ((value,), "a list in a list"),
             lambda: (_shuffled(value, dice), "in another order"), lambda: ((value[pick],) * n if n else (), "one for all")]
-        if dice.random() < 0.12:
+        if dice.random() < 0.05:  # the longest take as much time as all others together
             ways = [lambda: (list(value), "a list"), lambda: (Listed(value), "a list of its own"), lambda: (iter(value), "an iterator"),
-                    lambda: (set(map(repr, value)), "a set"), lambda: (np.array([1, 2]), "an array"), lambda: (value * ((HUGE if dice.random() < 0.05 else LARGE) // max(1, n)), "huge")]
+                    lambda: (set(map(repr, value)), "a set"), lambda: (np.array([1, 2]), "an array"), lambda: (value * (dice.choices((HUGE, LARGE, MANY), (1, 19, 80))[0] // max(1, n)), "huge")]
         elif n and dataclasses.is_dataclass(value[pick]) and dice.random() < 0.3:
             ways = [lambda: ((*value[:pick], *_crumbs(value[pick], dice), *value[pick + 1:]), "crumbs of one")]
         return dice.choice(ways)()

@@ -11,9 +11,12 @@ from forging.corpus import Base, Corpus
 from forging.forger import Forgery, fields_of, made_of
 
 from dpsql.measurements import DiscreteGaussian, DistinctWithin, Target
+from dpsql.plan.expr.nodes import TRUE, Case
+from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.types import Type
 
 
 def forged(value: Any, **fields: Any) -> Any:
@@ -66,6 +69,20 @@ def beyond(corpus: Corpus) -> Forgery:
     return Forgery(forged(base.request, target=forged(base.request.target, fraction=Fraction(2))), base, "Target.fraction: 2")
 
 
+def undecided(corpus: Corpus) -> Forgery:
+    """A CASE without a condition, which no engine can read: the statement failed after it was charged."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    case = Case(branches=(), otherwise=TRUE, type=Type.BOOLEAN)
+    plan = replace(base.request.plan, input=Filter(input=base.request.plan.input, condition=case))
+    return Forgery(forged(base.request, plan=plan), base, "Case.branches: none")
+
+
+def never_ending(corpus: Corpus) -> Forgery:
+    """A beta of which more distances would follow than can be looked at: the statement failed after it was charged."""
+    base = base_of(corpus, "SmoothSum")
+    return Forgery(forged(base.request, noise=forged(base.request.noise, beta=1e-9)), base, "Student.beta: 1e-9")
+
+
 def halves(corpus: Corpus) -> Iterator[Forgery]:
     """Numbers of any type in fields that nothing looked at."""
     for name, fields in UNCHECKED.items():
@@ -84,4 +101,5 @@ UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "RecursiveSums": {"shift": lambda shift: shift + 0.5}, "Smooth": {"epsilon_size": lambda size: Fraction(0), "epsilon": lambda epsilon: 0.5},
     "Select": {"flip": lambda flip: "no"}, "DegreeHistogram": {"most": lambda most: most + 1e-12, "way": lambda way: None},
     "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
-KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond)
+KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond, undecided,
+                                                    never_ending)
