@@ -10,13 +10,18 @@ from typing import Any
 from forging.corpus import Base, Corpus
 from forging.forger import Forgery, fields_of, made_of
 
-from dpsql.measurements import DiscreteGaussian, DistinctWithin, Target
-from dpsql.plan.expr.nodes import TRUE, Case
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, DistinctWithin, Target
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.nodes import TRUE, Case, Literal
+from dpsql.plan.node import Field
+from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.join import Join
+from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.types import Type
+from dpsql.types import Interval, Type
 
 
 def forged(value: Any, **fields: Any) -> Any:
@@ -77,6 +82,27 @@ def undecided(corpus: Corpus) -> Forgery:
     return Forgery(forged(base.request, plan=plan), base, "Case.branches: none")
 
 
+def worded(corpus: Corpus) -> Forgery:
+    """A constant that is a text in a column of whole numbers from 0 to 1: nothing looked at its value, and it was not clamped."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    narrow = Field(id="v", name="v", facts=Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, 1)))
+    listed = Constants(columns=(narrow,), rows=(("1000000000",),))
+    grid = Quantizer(low=0.0, high=1.0, step=Fraction(1), from_low=True)
+    plan = GroupedSums(input=Join(left=base.request.plan.input, right=listed, condition=TRUE), keys=(), summands=(GridSum(column="v", grid=grid),))
+    return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=3.0),)), base, "Constants.rows: a text for a number")
+
+
+def between_floats(corpus: Corpus) -> Forgery:
+    """A grid whose ends are whole numbers that no float is: it is printed with others, and was twice as long as it said."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    owned = Project(input=base.request.plan.input, columns=(
+        *((field.id, field.name, field.ref) for field in base.request.plan.input.fields),
+        ("v", "v", Literal(value=2**60 + 256, type=Type.BIGINT))))
+    grid = made_of(Quantizer, {"low": 2**60 + 128, "high": 2**60 + 257, "step": Fraction(1, 2), "from_low": True})
+    plan = GroupedSums(input=owned, keys=(), summands=(made_of(GridSum, {"when": None, "column": "v", "grid": grid}),))
+    return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=3.0),)), base, "Quantizer.low: no float")
+
+
 def never_ending(corpus: Corpus) -> Forgery:
     """A beta of which more distances would follow than can be looked at: the statement failed after it was charged."""
     base = base_of(corpus, "SmoothSum")
@@ -102,4 +128,4 @@ UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "Select": {"flip": lambda flip: "no"}, "DegreeHistogram": {"most": lambda most: most + 1e-12, "way": lambda way: None},
     "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
 KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond, undecided,
-                                                    never_ending)
+                                                    worded, between_floats, never_ending)
