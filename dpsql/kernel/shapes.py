@@ -126,6 +126,8 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, ColumnShape]]:
             yield from _read(node)
         case Constants():
             require(bool(node.rows) and all(len(row) == len(node.columns) for row in node.rows))
+            kinds = ((field.facts.type, *map(type, values)) for field, *values in zip(node.columns, *node.rows, strict=True))
+            require(all({*given} <= {type(None), *VALUES_OF[kind]} for kind, *given in kinds))
             yield from ((field.id, ColumnShape(type=field.facts.type)) for field in node.columns)
         case Filter():
             typed(node.condition, below, Type.BOOLEAN)

@@ -170,7 +170,7 @@ ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
         INNERMOST.items(), (191, 278, 245, 261, 90, CHECKER), strict=True)},
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1257),
-    "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 628),
+    "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 630),
     "sizes of plans": (["dpsql.kernel.plan_size"], 100),
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1216),
@@ -179,7 +179,7 @@ ROOMS = {
     "extensions": (below("dpsql.extensions"), 1064),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2405),
     "expressions": (below("dpsql.plan.expr"), 809),
-    "all that the kernel can run": (sorted(KERNEL), 12422),
+    "all that the kernel can run": (sorted(KERNEL), 12425),
     "what charges promise": (["dpsql.catalog.promise"], 170),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK, "dpsql.catalog.promise"}), 2366),
     "stores that Spark reads": (SPARK, 915),

@@ -10,7 +10,6 @@ from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
-from dpsql.types import ANY_NUMBER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +53,6 @@ class Constants(Node):
 
 
 def _keeps(value: Value, known: Facts) -> bool:
-    """Whether a constant is one of the values that facts speak of."""
+    """Whether a constant is one of the values that facts speak of; whether it is of their type, `kernel.shapes` looks."""
     own = facts(Literal(value=value, type=known.type), {})
-    return known.nullable if value is None else own.physical == ANY_NUMBER or own.physical.inside(known.physical)
+    return known.nullable if value is None else isinstance(value, bool | str) or own.physical.inside(known.physical)

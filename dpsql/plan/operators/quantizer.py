@@ -34,6 +34,8 @@ class Quantizer:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high and self.step > 0):
             raise ValueError("a quantizer needs finite bounds and a positive step")
+        if (float(self.low), float(self.high)) != (self.low, self.high) or not LEAST_STEP <= self.step <= MOST_SIZE:
+            raise ValueError("the ends of a quantizer must be floats, and its step neither too small nor too large for one")
         if max(abs(self.least), abs(self.most)) > MOST_STEPS:
             raise ValueError("a quantizer has too many steps")
 
