@@ -10,9 +10,9 @@ from typing import Any
 from forging.corpus import Base, Corpus
 from forging.forger import Forgery, fields_of, made_of
 
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, DistinctWithin, Target
+from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, DistinctWithin, Numbered, Target, Tree
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import TRUE, Case, Literal
+from dpsql.plan.expr.nodes import TRUE, Case, Cast, Literal, predicate
 from dpsql.plan.node import Field
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
@@ -103,6 +103,29 @@ def between_floats(corpus: Corpus) -> Forgery:
     return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=3.0),)), base, "Quantizer.low: no float")
 
 
+def without_columns(corpus: Corpus) -> Forgery:
+    """A list of no columns, which no engine can read."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    plan = GroupedSums(input=Project(input=base.request.plan.input, columns=()), keys=(), summands=(Count(),))
+    return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=3.0),)), base, "Project.columns: none")
+
+
+def too_wide(corpus: Corpus) -> Forgery:
+    """A cast to a number of 99 digits, which the engine does not have."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    cast = Cast(input=Literal(value=1, type=Type.BIGINT), target="DECIMAL(99,0)", type=Type.DOUBLE)
+    plan = replace(base.request.plan, input=Filter(input=base.request.plan.input, condition=predicate("is null", cast)))
+    return Forgery(forged(base.request, plan=plan), base, "Cast.target: 99 digits")
+
+
+def halved(corpus: Corpus) -> Forgery:
+    """A tree over so many axes that the parts of its first box fill all memory."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    view = Project(input=base.request.plan.input, columns=tuple((f"a{i}", f"a{i}", Literal(value=0, type=Type.BIGINT)) for i in range(62)))
+    axes = tuple(made_of(Numbered, {"column": f"a{i}", "values": (0, 1), "numbers": (0, 1), "rest": None}) for i in range(62))
+    return Forgery(made_of(Tree, {"view": view, "axes": axes, "scale": 1.0, "decay": 44, "leaf": DiscreteLaplace(scale=3.0)}), base, "Tree.axes: 62")
+
+
 def never_ending(corpus: Corpus) -> Forgery:
     """A beta of which more distances would follow than can be looked at: the statement failed after it was charged."""
     base = base_of(corpus, "SmoothSum")
@@ -111,6 +134,7 @@ def never_ending(corpus: Corpus) -> Forgery:
 
 def halves(corpus: Corpus) -> Iterator[Forgery]:
     """Numbers of any type in fields that nothing looked at."""
+    yield too_wide(corpus)
     for name, fields in UNCHECKED.items():
         base = base_of(corpus, name)
         for field, value in fields.items():
@@ -128,4 +152,4 @@ UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "Select": {"flip": lambda flip: "no"}, "DegreeHistogram": {"most": lambda most: most + 1e-12, "way": lambda way: None},
     "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
 KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond, undecided,
-                                                    worded, between_floats, never_ending)
+                                                    worded, between_floats, without_columns, halved, never_ending)
