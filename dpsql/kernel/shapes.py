@@ -114,7 +114,7 @@ def columns_of(node: Node, below: Sequence[Columns]) -> Columns:
     for part in _parts(node):
         require(type(part) in PARTS)
     made = list(_columns(node, *below))
-    require(all(NAME.fullmatch(name) for name, _ in made))
+    require(bool(made) and all(NAME.fullmatch(name) for name, _ in made))
     require(len({name.lower() for name, _ in made}) == len(made))
     return dict(made)
 

@@ -22,6 +22,7 @@ from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count
 
+MOST_CHILDREN = 2**10  # of a box, as they are listed for each that is split
 BITS = 62  # of the number of a cell, over all axes together
 
 
@@ -54,6 +55,7 @@ class Tree:
 
     def assumptions(self) -> Assumptions:
         yield self.axes and are_axes(self.axes), "a tree needs one axis or more, of different columns"
+        yield self.children <= MOST_CHILDREN, "a box that is split has too many halves"
         levels = max(height(axis.size) for axis in self.axes)
         yield len(self.axes) * levels <= BITS, "there are too many cells to number them in 64 bits"
         yield fits_a_word(self.leaf), TOO_WIDE

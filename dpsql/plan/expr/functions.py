@@ -504,7 +504,7 @@ def overload(function: str, types: Sequence[Type]) -> Overload | None:
 
 # The SQL types a cast may name, the wide type that carries their values, and the range that holds in every database.
 _SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
-DECIMAL = re.compile(r"DECIMAL\([0-9]{1,2},[0-9]{1,2}\)")  # what a cast may be to besides
+DECIMAL = re.compile("|".join(rf"DECIMAL\({width},{scale}\)" for width in range(1, 39) for scale in range(width + 1)))
 CARRIER: dict[str, tuple[Type, Interval]] = {
     **{name: (BIGINT, Interval(-(2**bits), 2**bits - 1)) for name, bits in _SIGNED.items()},
     **{"U" + name: (BIGINT, Interval(0, 2**(bits + 1) - 1)) for name, bits in _SIGNED.items() if bits < 63},
