@@ -108,6 +108,15 @@ def test_the_front_of_these_tests_can_ask(eve: Session) -> None:
     assert len(eve.ledger.entries("person", "eve")) == 1
 
 
+def test_a_long_message_before_a_login_ends_a_channel(vault: Vault) -> None:
+    made = vault.channel()
+    assert made is not None
+    with made[1] as end:
+        end.settimeout(20)
+        end.sendall(LENGTH.pack(2**17))
+        assert end.recv(1) == b""
+
+
 # -- what analysts are told
 
 def test_no_error_names_a_file_of_the_owner(eve: Session, book: Ledger, caplog: pytest.LogCaptureFixture) -> None:
