@@ -71,6 +71,7 @@ MOST_HELD = 4096  # tables of released rows that a channel brings
 MOST_CELLS = 2**26  # values of all of them
 MOST_NAMED = 100  # names that a statement gives
 MOST_TEXT = 2**20  # characters of a statement
+MOST_PROOF = 2**16  # bytes of a message before a login, so that nobody fills memory on many channels
 MOST_NAME = 1000  # of a name, or of what identifies a statement
 MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 NAMING = 60.0  # seconds to wait for a name that another connection gives
@@ -176,7 +177,7 @@ class Channel:
         """Whether a user proved to be one and has their account; otherwise they are told why not."""
         fault: BaseException = OperationalError("the name or the password is wrong", code="login")
         try:
-            name, data = _received(self._frames)
+            name, data = _received(self._frames, MOST_PROOF)
             user, database = decoded(data, _no_table)
             if name == "login" and _short(user) and _short(database):
                 role = self._authenticate(user, self._say)
@@ -200,7 +201,7 @@ class Channel:
 
     def _say(self, message: bytes) -> bytes:
         send_answer(self._frames, LoginMessage(message))
-        name, data = _received(self._frames)
+        name, data = _received(self._frames, MOST_PROOF)
         said = decoded(data, _no_table)
         if name != "say" or type(said) is not bytes:
             raise ValueError("the client's answer is awaited")
@@ -567,9 +568,9 @@ def _fits(value: Any, kind: Type) -> bool:
     return type(value) is CARRIED[kind]
 
 
-def _received(front: Frames) -> tuple[str, bytes]:
-    """The next message: its name, and its values in bytes. Raises _Gone."""
-    frame = front.receive(MOST_BYTES)
+def _received(front: Frames, most: int = MOST_BYTES) -> tuple[str, bytes]:
+    """The next message, of so many bytes at most: its name, and its values in bytes. Raises _Gone."""
+    frame = front.receive(most)
     if frame is None:
         raise _Gone
     name, _, data = frame.partition(b"\n")
