@@ -143,6 +143,7 @@ class DependentParents(OfCells):
 
     def assumptions(self) -> Assumptions:
         yield are_axes(self.axes), "axes must be different columns of the view"
+        yield all(axis.size for axis in self.axes), "every axis needs a value"
         yield len(self.candidates) == len(self.offsets) > 0, "every candidate needs an offset"
         for places in self.candidates:
             yield places and are_places(places, self.axes), "a candidate is a child and its parents: different axes"

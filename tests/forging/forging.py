@@ -22,8 +22,12 @@ from dpsql.errors import Error, Incident, InternalError
 from dpsql.kernel.claims import Disagreement
 from dpsql.kernel.ledger import Account
 from dpsql.measurements import Comparisons, NoisySums, Opening
+from dpsql.plan.certificate import Unbounded
+from dpsql.plan.decompose_join import NotDecomposable
+from dpsql.plan.node import InvalidPlan
 
 ALLOWED = Cost(epsilon=None, rho=Fraction(10**900), delta=Fraction(10**9))  # pays for everything that has a price
+REFUSALS = (TypeError, ValueError, Error, InvalidPlan, NotDecomposable, Unbounded)
 ADA = Account(budget="main", analyst="ada")
 LONGEST = 2.0  # seconds of the processor for one forgery
 EVERYWHERE = 8  # of so many forgeries that are answered, one is compared with all neighbours, the others with one
@@ -156,7 +160,7 @@ class Forging:
                 return Verdict("crashed", f"after the charge, {_told(fault)}")
             if isinstance(fault, MemoryError) or (isinstance(fault, InternalError) and not isinstance(fault, Disagreement)):
                 return Verdict("crashed", _told(fault))
-            return Verdict("refused" if isinstance(fault, TypeError | ValueError | Error) else "refused by chance", _told(fault))
+            return Verdict("refused" if isinstance(fault, REFUSALS) else "refused by chance", _told(fault))
         if not kernel.asked:
             return Verdict("held")  # a script that asked for nothing
         served = kernel.asked[-1]

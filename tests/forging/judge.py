@@ -29,6 +29,7 @@ from dpsql.measurements import (
     Partition,
     RecursiveSums,
     Removed,
+    Segment,
     Select,
     SmoothSum,
     Tree,
@@ -39,6 +40,7 @@ from dpsql.plan.certificate import Certificate
 
 INCIDENT = -1e18  # in place of a drawn value
 CLOSE = 1 + 1e-9  # rounding of what is computed here in floats
+UNTOLD = 10**15  # an epsilon so large that floats cannot tell it from any loss
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,8 @@ def _length(step: Step) -> int:
 
 
 def _over(moved: Loss, charged: Cost, name: str) -> Iterator[Found]:
+    if charged.epsilon is not None and charged.epsilon > UNTOLD:
+        return
     claims = [("rho", moved.rho, charged.rho, CLOSE, 0.0), ("delta", moved.delta, charged.delta, 1 + 1e-6, 1e-15)]
     if charged.epsilon is not None:
         claims.append(("epsilon", moved.epsilon, charged.epsilon, CLOSE, 0.0))
@@ -249,17 +253,27 @@ def _of_updates(request: Opening, mine: Any, yours: Any) -> Loss:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The distribution of one drawn value: where its pieces begin, how wide they are, and the logarithms of their chances."""
+    """The distribution of one drawn value: where its pieces begin, how wide they are, and the logarithms of their chances.
+
+    The choice that is listed last may be of all values from `low` to `high` that are in no piece, of which each has `rest`.
+    """
 
     starts: tuple[float, ...]
     widths: tuple[float, ...]
     logs: tuple[float, ...]
+    low: float
+    high: float
+    rest: float
 
     def density(self, value: float) -> float:
         at = int(np.searchsorted(self.starts, value, side="right")) - 1
         if at < 0 or value >= self.starts[at] + self.widths[at]:
-            return -math.inf
+            return self.rest if self.low <= value <= self.high else -math.inf
         return self.logs[at] - math.log(self.widths[at])
+
+    @property
+    def edges(self) -> set[float]:
+        return {self.low, *self.starts, *(start + width for start, width in zip(self.starts, self.widths, strict=True))}
 
 
 def _drawn_values(request: Select, certificates: Any, view: View) -> list[Pieces] | Exception:
@@ -271,7 +285,9 @@ def _drawn_values(request: Select, certificates: Any, view: View) -> list[Pieces
     told = [value for values in first.released.values for value in values]
     if len(scores) != len(told):
         return NotImplementedError("values are drawn in blocks, of which this database has too few")
+    parts = [part for segments in request.segments for part in segments]
     found: list[list[tuple[float, float, float]]] = [[] for _ in told]
+    rest = [-math.inf] * len(told)
     logs = [losses._log_chances(step.numbers, step.scales[0]) for step in scores]
     for i in range(max(map(len, logs))):
         look = first if i == 0 else looked(request, certificates, view, Watch(choose=i))
@@ -280,18 +296,21 @@ def _drawn_values(request: Select, certificates: Any, view: View) -> list[Pieces
         ends = [step.numbers for step in look.steps if step.kind == "below"]
         values = [value for values in look.released.values for value in values]
         for at, (value, width) in enumerate(zip(values, ends, strict=True)):
-            if i < len(logs[at]) and logs[at][i] > NEVER:
+            if i == len(logs[at]) - 1 and width > 0 and parts[at].low <= value <= parts[at].high:
+                rest[at] = float(logs[at][i]) - math.log(width)
+            elif i < len(logs[at]) and logs[at][i] > NEVER:
                 found[at].append((float(value), float(width), float(logs[at][i])) if width > 0 else (INCIDENT, 1.0, float(logs[at][i])))
-    return [_merged(pieces) for pieces in found]
+    return [_merged(pieces, part, others) for pieces, part, others in zip(found, parts, rest, strict=True)]
 
 
-def _merged(pieces: list[tuple[float, float, float]]) -> Pieces:
+def _merged(pieces: list[tuple[float, float, float]], part: Segment, rest: float) -> Pieces:
     """Pieces in order; those that begin alike are one, with the chances of all."""
     logs: dict[tuple[float, float], float] = {}
     for start, width, log in pieces:
         logs[start, width] = float(np.logaddexp(logs.get((start, width), -math.inf), log))
     ordered = sorted(logs)
-    return Pieces(tuple(start for start, _ in ordered), tuple(width for _, width in ordered), tuple(logs[piece] for piece in ordered))
+    return Pieces(tuple(start for start, _ in ordered), tuple(width for _, width in ordered), tuple(logs[piece] for piece in ordered),
+                  float(part.low), float(part.high), rest)
 
 
 def _told_apart(mine: list[Pieces] | Exception, yours: list[Pieces] | Exception, charged: Cost, name: str) -> Iterator[Found]:
@@ -303,8 +322,7 @@ def _told_apart(mine: list[Pieces] | Exception, yours: list[Pieces] | Exception,
         yield Found(name, "an incident by chance (a number below none)", 1, 0)
     total = Loss()
     for here, there in zip(mine, yours, strict=True):
-        values = sorted({*here.starts, *there.starts, *(a + b for part in (here, there) for a, b in zip(part.starts, part.widths, strict=True))})
-        pairs = [(here.density(value), there.density(value)) for value in values]
+        pairs = [(here.density(value), there.density(value)) for value in here.edges | there.edges]
         seen = [(a, b) for a, b in pairs if max(a, b) > NEVER / 2]
         total += losses.ratio(*map(np.array, zip(*seen, strict=True))) if seen else Loss()
     yield from _over(total, charged, name)

@@ -126,6 +126,13 @@ def halved(corpus: Corpus) -> Forgery:
     return Forgery(made_of(Tree, {"view": view, "axes": axes, "scale": 1.0, "decay": 44, "leaf": DiscreteLaplace(scale=3.0)}), base, "Tree.axes: 62")
 
 
+def of_no_values(corpus: Corpus) -> Forgery:
+    """An axis without values, along which nothing can be counted: the statement failed after it was charged."""
+    base = base_of(corpus, "DependentParents")
+    axes = tuple(replace(axis, values=(), rest=None) for axis in base.request.axes)
+    return Forgery(forged(base.request, axes=axes), base, "Axis.values: none")
+
+
 def never_ending(corpus: Corpus) -> Forgery:
     """A beta of which more distances would follow than can be looked at: the statement failed after it was charged."""
     base = base_of(corpus, "SmoothSum")
@@ -152,4 +159,5 @@ UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "Select": {"flip": lambda flip: "no"}, "DegreeHistogram": {"most": lambda most: most + 1e-12, "way": lambda way: None},
     "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
 KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond, undecided,
-                                                    worded, between_floats, without_columns, halved, never_ending)
+                                                    worded, between_floats, without_columns, of_no_values, halved,
+                                                    never_ending)
