@@ -39,6 +39,7 @@ import duckdb
 from bench_clock import milliseconds, table
 
 from dpsql.kernel.ledger import Ledger
+from dpsql.server import passwords
 
 PASSWORD = "correct horse"
 POLICY = """\
@@ -187,9 +188,10 @@ def served(folder: Path, pace: str, stored: str = "none", late: int = 10**6) -> 
     policy.write_text(POLICY.format(pace=pace, late=late, stored="" if stored == "none" else f'pace_stored = "{stored}"'),
                       encoding="utf-8")
     told = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    for name in ("ada", *EVES):
-        subprocess.run([sys.executable, "-m", "dpsql.cli", "user", "add", name, "--policy", policy, "--password-stdin"], input=PASSWORD,
-                       text=True, env=told, capture_output=True, check=False)
+    users, proven = passwords.users_file(policy), passwords.verifier(PASSWORD)
+    known = passwords.read_users(users).users if users.exists() else {}
+    for name in {"ada", *EVES} - known.keys():
+        passwords.add_user(users, passwords.User(name=name, verifier=proven, budget="main"))
     with subprocess.Popen([sys.executable, "-m", "dpsql.cli", "serve", "--policy", policy, "--listen", "127.0.0.1:0"], text=True,
                           stderr=subprocess.PIPE, env=told) as process:
         assert process.stderr is not None

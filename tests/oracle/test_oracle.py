@@ -22,7 +22,7 @@ REACHED = ("NoisySums Count l1", "NoisySums Count l2", "NoisySums rows", "NoisyS
            "Select choice", "NoisyFlipDistance slacks")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a minute of work; tests of one module may be run before and after those of others
 def totals(effort: float) -> Iterator[Totals]:
     """At least as many statements as it takes to meet every fault that is planted below."""
     found, older, effort = Totals(), [kind for kind in KINDS if kind not in (*NEWER, *NEWEST)], max(1, effort)
