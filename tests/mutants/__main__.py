@@ -119,19 +119,29 @@ class Choice:
         for name in sorted(names, key=lambda name: self.reached.seconds.get(name, 99.0)):
             if name in self.items and name in self.reached.seconds and name not in self.bad:
                 by_file[_file(name)].append(name)
-        taken, left = list[str](), seconds
-        rounds = max(map(len, by_file.values()), default=0)
-        for at in range(rounds):
-            for file, tests in sorted(by_file.items(), key=lambda told: self.setting[told[0]] + self.reached.seconds[told[1][0]]):
-                if at < len(tests):
-                    cost = self.reached.seconds[tests[at]] + (self.setting[file] if at == 0 else 0.0) + 0.004
-                    if cost <= left:
-                        taken.append(tests[at])
-                        left -= cost
+        own = {file for file in by_file if is_about(file, mutant.path)}
+        taken = [*self._cheapest({file: by_file[file] for file in own}, seconds / 2)]
+        taken += self._cheapest({file: tests for file, tests in by_file.items() if file not in own}, seconds - seconds / 2 * bool(own))
         if not taken and by_file:
             taken = [min((tests[0] for tests in by_file.values()), key=lambda name: self.reached.seconds[name])]
         order = {file: i for i, file in enumerate(dict.fromkeys(map(_file, taken)))}
         return [self.items[name] for name in sorted(taken, key=lambda name: order[_file(name)])]
+
+    def _cheapest(self, by_file: Mapping[str, Sequence[str]], left: float) -> Iterator[str]:
+        """Tests for so many seconds, of every file the quickest, then of every file the second, and so on."""
+        for at in range(max(map(len, by_file.values()), default=0)):
+            for file, tests in sorted(by_file.items(), key=lambda told: self.setting[told[0]] + self.reached.seconds[told[1][0]]):
+                if at < len(tests):
+                    cost = self.reached.seconds[tests[at]] + (self.setting[file] if at == 0 else 0.0) + 0.004
+                    if cost <= left:
+                        yield tests[at]
+                        left -= cost
+
+
+def is_about(file: str, path: str) -> bool:
+    """Whether tests are those of a module: in the folder of its room, or called like it."""
+    *_, room, module = Path(path).with_suffix("").parts
+    return f"/{room}/" in file or module.rstrip("s") in file
 
 
 def tried(mutant: Mutant, choice: Choice, steps: Sequence[float]) -> tuple[str, str, float]:
