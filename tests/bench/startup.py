@@ -53,12 +53,13 @@ print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, len(sys
 
 
 def started(body: str, runs: int) -> list[float]:
-    """Median wall and CPU seconds of a new process that runs the body, and the number of modules it loads."""
+    """Median wall and CPU seconds of a new process that runs the body, and the number of modules it loads. The first of several
+    is not counted: it reads files that the system does not keep yet."""
     found = []
-    for _ in range(runs + 1):
+    for _ in range(runs + (runs > 1)):
         ended = subprocess.run([sys.executable, "-c", AROUND.format(body=body)], capture_output=True, text=True, check=True)
         found.append(json.loads(ended.stdout.strip().splitlines()[-1]))  # an engine may draw the progress of a long query first
-    return [statistics.median(column) for column in zip(*found[1:], strict=True)]
+    return [statistics.median(column) for column in zip(*found[runs > 1 :], strict=True)]
 
 
 def processes(path: Path, runs: int) -> list[list[str]]:

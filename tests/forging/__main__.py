@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: its threads 
 
 import numpy as np
 from forging.corpus import recorded
-from forging.forging import Forging, Totals, honest
+from forging.forging import SECOND, Forging, Totals, honest
 from forging.watched import replaced
 from forging.wire import Wire, serve
 
@@ -112,7 +112,7 @@ def _show(number: int) -> None:
     with replaced():
         forging = Forging(recorded())
         forgery = forging.forger.forgery(number)
-        verdict = forging.verdict(forgery, number, second=number % 5 == 0)
+        verdict = forging.verdict(forgery, number, second=number % SECOND == 0)
         print(f"{forgery.base.text}\n\n{forgery.base.request!r:.5000}\n\n{forgery.what}\n\n{forgery.request!r:.5000}\n\n{verdict}")
 
 

@@ -31,6 +31,7 @@ REFUSALS = (TypeError, ValueError, Error, InvalidPlan, NotDecomposable, Unbounde
 ADA = Account(budget="main", analyst="ada")
 LONGEST = 2.0  # seconds of the processor for one forgery
 EVERYWHERE = 8  # of so many forgeries that are answered, one is compared with all neighbours, the others with one
+SECOND = 20  # of so many forgeries, one comes after an honest request of its script
 STOPPED = 4.0  # when it is stopped
 
 
@@ -124,7 +125,7 @@ class Forging:
     def run(self, numbers: Sequence[int], totals: Totals, told: Callable[[int, Totals], None] = lambda number, totals: None) -> None:
         for number in numbers:
             forgery = self.forger.forgery(number)
-            totals.add(number, forgery, self.verdict(forgery, number, second=number % 5 == 0))
+            totals.add(number, forgery, self.verdict(forgery, number, second=number % SECOND == 0))
             told(number, totals)
 
     def verdict(self, forgery: Forgery, number: int = 0, *, second: bool = False) -> Verdict:
