@@ -164,6 +164,18 @@ def test_what_is_deleted_with_a_person_moves_what_was_claimed_at_most(name: str,
     assert claimed == 1 == everybody and nobody == 0
 
 
+def test_a_cast_of_the_owners_does_not_name_entities(tmp_path: Path) -> None:
+    """Texts of a type are those that the server writes, and not what a cast to text makes of them: it may give a value many."""
+    made = Source("postgresql", tmp_path, MOOD, "CREATE SEQUENCE numbers",
+                  "CREATE FUNCTION told(mood) RETURNS text LANGUAGE sql AS $$ SELECT 'mood ' || nextval('numbers') $$",
+                  "CREATE CAST (mood AS text) WITH FUNCTION told(mood)", "CREATE TABLE people (name mood PRIMARY KEY)",
+                  "CREATE TABLE visits (name mood REFERENCES people ON DELETE CASCADE, cost integer)", "INSERT INTO people VALUES ('sad')",
+                  "INSERT INTO visits VALUES ('sad', 1), ('sad', 1), ('sad', 1)")
+    made.declare(POLICY.format(people=DECLARED.format("VARCHAR"), visits=DECLARED.format("VARCHAR")))
+    with made.opened() as reader:
+        assert reader.rows("SELECT DISTINCT name FROM visits") == [("sad",)]
+
+
 CANONICAL = {
     "postgresql": ("CREATE TABLE people (name text COLLATE folded PRIMARY KEY, name_key text GENERATED ALWAYS AS (lower(name::text COLLATE \"C\")) STORED UNIQUE)",
                    "CREATE TABLE visits (name text COLLATE folded, cost integer, name_key text GENERATED ALWAYS AS (lower(name::text COLLATE \"C\")) STORED "

@@ -126,6 +126,18 @@ def made_text(made: Source):  # type: ignore[no-untyped-def]
         yield lambda sql: source.rows(sql)[0][0]
 
 
+def test_a_cast_of_the_owners_is_not_called(tmp_path: Path) -> None:
+    """A table whose rows are its own would show others by what a cast to text, by which they were read, looks at."""
+    made = source("postgresql", tmp_path, [
+        "CREATE TYPE held AS (x integer)", "CREATE FUNCTION told(held) RETURNS text LANGUAGE sql STABLE AS 'SELECT MAX(age)::text FROM people'",
+        "CREATE CAST (held AS text) WITH FUNCTION told(held)", "CREATE TABLE shown (n held, m numeric, i inet)",
+        "INSERT INTO shown VALUES (ROW(1), 1.50, '10.0.0.1'), (NULL, NULL, NULL), (ROW(NULL), 2, '10.0.0.0/8')"])
+    made.declare(POLICY.format(relation="shown", column="n", type="VARCHAR").replace("[budgets", 'm = { type = "DOUBLE" }\ni = { type = "VARCHAR" }\n[budgets'))
+    with made.opened() as reader:
+        assert sorted(map(str, reader.rows("SELECT n, m, i FROM shown"))) == [
+            "('()', 2.0, '10.0.0.0/8')", "('(1)', 1.5, '10.0.0.1/32')", "(None, None, None)"]
+
+
 FINE = {
     "a view of a public table": ["CREATE VIEW shown AS SELECT plan AS n FROM plans WHERE price > 0"],
     "a view that groups": ["CREATE VIEW shown AS SELECT UPPER(plan) AS n, COUNT(*), MAX(price) + 1 AS m FROM plans GROUP BY plan ORDER BY 1 LIMIT 5"],

@@ -11,6 +11,7 @@ import pytest
 
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.promise import Promise, changes, extended, promise_of, replaced
+from dpsql.engine.promises import additions
 
 POLICY = """
 version = 1
@@ -256,7 +257,10 @@ def test_rows_do_not_become_public_under_another_name(source: str, relation: str
 
 
 @pytest.mark.parametrize(("first", "then"), [("visits/*.parquet", "visits/a.parquet"), ("visits", "visits/2020/a.parquet"),
-                                             ("visits/a.parquet", "visits/**/*.parquet"), ("visits/a.parquet", "./visits//a.parquet")])
+                                             ("visits/a.parquet", "visits/**/*.parquet"), ("visits/a.parquet", "./visits//a.parquet"),
+                                             ("visits/*_north.parquet", "visits/2020_*.parquet"), ("v?.parquet", "*a.parquet"),
+                                             ("visits/year=*/*.parquet", "visits/*/a.parquet"), ("visits/**/a.parquet", "visits/2020/*.parquet"),
+                                             ("visits/[ab]*.parquet", "visits/*1.parquet"), ("visits/**/*.parquet", "visits/*/*/b.parquet")])
 def test_files_do_not_become_public_by_a_pattern(first: str, then: str, tmp_path: Path) -> None:
     path = str(tmp_path / "dpsql.toml")
     of = 'source = "{}"\ncolumns = {{ one = {{}} }}\n{}'
@@ -266,6 +270,49 @@ def test_files_do_not_become_public_by_a_pattern(first: str, then: str, tmp_path
     assert [change.kind for change in changes(record, promised(both(POLICY), path=path))] == ["published"]
     always = promised(both(POLICY), path=path)
     assert changes(always, promised(both(POLICY), path=path)) == [], "what was so from the first is no change"
+
+
+@pytest.mark.parametrize(("first", "then"), [("visits/*_north.parquet", "visits/*_south.parquet"), ("data/*/visits/*.parquet", "data/*/plans/*.parquet"),
+                                             ("visits/*.parquet", "visits/2020/*.parquet"), ("v?.parquet", "v*ab.parquet")])
+def test_patterns_without_a_file_in_common_are_apart(first: str, then: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "dpsql.toml")
+    record = promised(added(f'[tables.seen]\nsource = "{first}"\ncolumns = {{ one = {{}} }}\nforeign_keys = [{{ columns = "one", references = '
+                            '"people(person_id)" }]')(POLICY), path=path)
+    now = promised(added(f'[tables.new]\nsource = "{then}"\npublic = true\ncolumns = {{ one = {{}} }}')(POLICY), path=path)
+    assert [change.kind for change in changes(record, now)] == []
+
+
+@pytest.mark.parametrize(("first", "then", "relation"), [
+    ("sqlite:///care.sqlite", "sqlite:///./care.sqlite", "friends"), ("sqlite:///care.sqlite", "sqlite:///../study/care.sqlite", "friends"),
+    ("sqlite:///care.sqlite", "sqlite:///{folder}/care.sqlite", "friends"), ("sqlite:///{folder}/care.sqlite", "sqlite:///care.sqlite", "friends"),
+    ("sqlite:///care.sqlite", "sqlite:///c%61re.sqlite", "friends"), ("sqlite:///care.sqlite", "sqlite:///care.sqlite", "main.Friends"),
+    ("postgresql://db/care", "postgresql://db:5432/care", "friends"), ("postgresql://db/care", "postgresql:///care?host=db", "friends"),
+    ("postgresql://db:5433/care", "postgresql://db/?dbname=care&port=5433", "public.friends")])
+def test_rows_do_not_become_public_under_another_uri(first: str, then: str, relation: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "study" / "dpsql.toml")
+    first, then = (uri.replace("{folder}", str(tmp_path / "study")) for uri in (first, then))
+    record = promised(edit(("[tables.friends]\n", f'[tables.friends]\nsource = "{first}"\n'))(POLICY), path=path)
+    public = added(ALIAS.format(name="contacts", source=then, relation=relation, public="public = true"))
+    assert [(change.kind, change.table) for change in changes(record, promised(public(POLICY), path=path))] == [("published", "contacts")]
+    same = promised(edit(("[tables.friends]\n", f'[tables.friends]\nsource = "{then}"\nrelation = "{relation}"\n'))(POLICY), path=path)
+    assert changes(record, same) == [] and not any(change.kind == "moved" for change in additions(record, same))
+
+
+def test_tables_that_change_places_keep_their_foreign_keys() -> None:
+    """The rows of each one are known by their place, and are tied to people by another column than when they were protected."""
+    text = POLICY + """
+[tables.sent]
+source = "sent.parquet"
+foreign_keys = [{ columns = "one", references = "people(person_id)" }]
+columns = { one = {}, other = {} }
+[tables.got]
+source = "got.parquet"
+foreign_keys = [{ columns = "other", references = "people(person_id)" }]
+columns = { one = {}, other = {} }
+"""
+    swapped = text.replace("sent.parquet", "x").replace("got.parquet", "sent.parquet").replace('"x"', '"got.parquet"')
+    found = changes(promised(text), promised(swapped))
+    assert sorted({(change.kind, change.table) for change in found}) == [(kind, name) for kind in ("linked", "unlinked") for name in ("got", "sent")]
 
 
 def test_a_symbolic_link_is_the_same_file(tmp_path: Path) -> None:
