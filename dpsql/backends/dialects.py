@@ -183,6 +183,9 @@ def _postgres_columns(relation: tuple[str, ...]) -> str:
 
 
 _AS_TEXT = "CAST({0} AS text)"
+# As a type of the server writes it. A cast to text may be a function of the owner's, which looks at other rows, or gives a value
+# several texts; but not of those types that have one already.
+_WRITTEN = "CASE WHEN num_nulls({0}) = 0 THEN format('%s', {0}) END"
 # The driver passes infinite days and moments on as other ones. So days are asked for as whole numbers, and infinite moments as
 # the first and the last one that both sides have; those and all beyond are NULL.
 _DAYS = ("CASE WHEN {0} = 'infinity' THEN 2147483647 WHEN {0} = '-infinity' THEN -2147483647 "
@@ -214,9 +217,9 @@ POSTGRES = Dialect(
         Way(of="smallint|integer", target="BIGINT", by_itself=False, equality=WHOLE),
         Way(of="smallint|integer|bigint|real", target="DOUBLE", by_itself=False),
         Way(of="real", target="FLOAT"), Way(of="double precision", target="DOUBLE"),
-        Way(of=r"numeric\((\d+),(\d+)\)", target=r"DECIMAL(\1,\2)", asked=_AS_TEXT),
-        Way(of=r"numeric(\([^)]*\))?", target="DOUBLE", asked=_AS_TEXT, by_itself=False),
-        Way(of=r"numeric(\([^)]*\))?", target="BIGINT", asked=_AS_TEXT, made=WHOLE_TEXT, by_itself=False, equality=WHOLE),
+        Way(of=r"numeric\((\d+),(\d+)\)", target=r"DECIMAL(\1,\2)", asked=_WRITTEN),
+        Way(of=r"numeric(\([^)]*\))?", target="DOUBLE", asked=_WRITTEN, by_itself=False),
+        Way(of=r"numeric(\([^)]*\))?", target="BIGINT", asked=_WRITTEN, made=WHOLE_TEXT, by_itself=False, equality=WHOLE),
         Way(of="boolean", target="BOOLEAN", equality=TRUTH),
         Way(of="date", target="DATE", asked=_DAYS, made=_DAY, equality=DAY),
         Way(of="date", target="TIMESTAMP", asked=_DAYS, made=f"TRY_CAST({_DAY} AS TIMESTAMP)", by_itself=False),
@@ -226,10 +229,12 @@ POSTGRES = Dialect(
         Way(of=r"(text|character varying|name)(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT, equality=TEXT),
         Way(of=r"character(\(\d+\))?", target="VARCHAR", asked=_AS_TEXT, equality="text up to the blanks at its end"),
         # texts of a type in which each value has one spelling
-        *(Way(of=of, target="VARCHAR", asked=_AS_TEXT, by_itself=False, equality=equality) for of, equality in (
+        *(Way(of=of, target="VARCHAR", asked=_WRITTEN, by_itself=False, equality=equality) for of, equality in (
             ("smallint|integer|bigint", "whole numbers as text"), (r"numeric\(\d+,(\d+)\)", r"numbers with \1 digits"),
-            ("uuid", "UUIDs"), ("bytea", "bytes"), ("boolean", "true or false as text"), ("enum (.*)", r"values of \1"))),
-        Way(of=".*", target="VARCHAR", asked=_AS_TEXT, by_itself=False)),
+            ("uuid", "UUIDs"), ("bytea", "bytes"), ("enum (.*)", r"values of \1"))),
+        Way(of="boolean", target="VARCHAR", asked=_AS_TEXT, by_itself=False, equality="true or false as text"),
+        Way(of='inet|cidr|xml|"char"|bpchar', target="VARCHAR", asked=_AS_TEXT, by_itself=False),
+        Way(of=".*", target="VARCHAR", asked=_WRITTEN, by_itself=False)),
     listed=f"SELECT n.nspname::text, c.relname::text, a.attname::text, {_POSTGRES_TYPE}, a.attnotnull FROM {_POSTGRES_FROM} "
            "WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname NOT LIKE 'pg\\_%' "
            "AND n.nspname <> 'information_schema' ORDER BY n.nspname, c.relname, a.attnum",
