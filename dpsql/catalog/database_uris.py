@@ -14,6 +14,7 @@ SCHEMES = {"postgresql": "postgresql://host/database", "postgres": "postgresql:/
            "snowflake": "snowflake://user@account/database/schema", "bigquery": "bigquery://project/dataset"}
 """What begins the URI of a database, and the form of one."""
 
+USUAL_PORT = "5432"  # of PostgreSQL
 DUCKDB_FILES = (".duckdb", ".ddb", ".db")
 SECRETS = r"[^=&\n]*(?:password|passcode|token|privatekey|secret|credentials)[^=&\n]*"  # the names of parameters that hold one
 _BEGINS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -90,6 +91,16 @@ def place_of(source: str) -> str:
     scheme = "postgresql" if parts.scheme.lower() == "postgres" else parts.scheme.lower()
     named = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "hostaddr", "port", "dbname")]
     return f"{scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path}{'?' if named else ''}{'&'.join(named)}"
+
+
+def one_place_of(source: str) -> str:
+    """The same, spelled in one way for all URIs of PostgreSQL that name a host, a port and a database."""
+    parts, place = urlsplit(source), place_of(source)
+    named = dict(parse_qsl(parts.query))
+    if not place.startswith("postgresql:") or "hostaddr" in named or "," in parts.netloc:
+        return place
+    host, port = named.get("host") or parts.hostname or "", str(named.get("port") or parts.port or USUAL_PORT)
+    return f"postgresql://{host.lower()}{'' if port == USUAL_PORT else f':{port}'}/{named.get('dbname') or unquote(parts.path[1:])}"
 
 
 def file_of(source: str) -> Path | None:

@@ -30,6 +30,7 @@ by its name and by the place of its rows, so rows do not become public under ano
 from __future__ import annotations
 
 import os
+import re
 import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from dpsql.catalog.database_uris import DUCKDB_FILES, place_of, scheme_of
+from dpsql.catalog.database_uris import DUCKDB_FILES, file_of, one_place_of, place_of, scheme_of
 from dpsql.catalog.model import Budget, Policy, TablePolicy
 
 NEIGHBOURS = "one entity is added or removed"
@@ -49,6 +50,8 @@ PUBLIC, PROTECTED, CLOSED = "public", "protected", "closed"
 Link = tuple[str, tuple[tuple[str, str], ...]]  # the table that is referenced, and the columns: ours and those referenced
 OF_ONE_TABLE = ".csv", ".tsv", ".parquet"
 USUAL_SCHEMAS = "main", "public"  # which a name may leave out
+ANY, ONE = "*", "?"  # of a pattern: any letters of a name, or of a path if doubled; and one letter
+PARTS = re.compile(r"\*\*/|\*\*|\[[^]]+\]|.", re.DOTALL)
 IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -129,7 +132,7 @@ def promise_of(policy: Policy, budget: Budget) -> Promise:
 
 def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
               naming: set[tuple[str, str]]) -> PromisedTable:
-    places = frozenset({_place(policy, table)})
+    places = _places(policy, table)
     if table.public or links is None:
         return PromisedTable(state=PUBLIC if table.public else CLOSED, places=places)
     types = {(_column(table, column.name), column.type or "") for column in table.columns.values()
@@ -168,17 +171,28 @@ def _is_elsewhere(table: TablePolicy) -> bool:
     return table.in_spark or scheme_of(table.source or "") is not None
 
 
-def _place(policy: Policy, table: TablePolicy) -> str:
+def _places(policy: Policy, table: TablePolicy) -> frozenset[str]:
     """Where the rows of a table are, seen from the folder of the policy: the file or database, and the name there if it has
-    several tables."""
+    several tables. For a database of another kind also in the one spelling that all its URIs and names have in common."""
     source, relation = table.source or policy.database or "", table.relation or (table.name,)
     if table.in_spark:
-        return source.rstrip("/")
+        return frozenset({source.rstrip("/")})
     relation = (*(part for part in relation[:-1] if part.lower() not in USUAL_SCHEMAS), relation[-1])
+    name = ".".join(relation)
+    if (file := file_of(source)) is not None:
+        return frozenset({f"{place_of(source)} {name}", f"sqlite:///{_seen_from(policy, str(file))} {_name(name)}"})
     if scheme_of(source) is not None:
-        return f"{place_of(source)} {'.'.join(relation)}"
+        return frozenset({f"{place_of(source)} {name}", f"{one_place_of(source)} {name}"})
+    return frozenset({_place_of_file(policy, table, source, relation)})
+
+
+def _seen_from(policy: Policy, file: str) -> str:
     folder = os.path.realpath(Path(policy.path).parent)
-    file = os.path.relpath(os.path.realpath(os.path.join(folder, source)), folder) if source else ""
+    return os.path.relpath(os.path.realpath(os.path.join(folder, file)), folder)
+
+
+def _place_of_file(policy: Policy, table: TablePolicy, source: str, relation: tuple[str, ...]) -> str:
+    file = _seen_from(policy, source) if source else ""
     if source.lower().endswith(OF_ONE_TABLE) or (table.source is not None and not source.lower().endswith(DUCKDB_FILES)):
         return file
     return f"{file} {'.'.join(map(_name, relation))}"
@@ -203,7 +217,8 @@ def changes(record: Promise, now: Promise, *, of_another: bool = False) -> list[
                 found.append(Change(kind="withdrawn", table=name))
             elif public == (False, True) and old.state == PROTECTED:
                 found.append(Change(kind="published", table=name))
-            elif same_entity and old.state == PROTECTED and (old_name == name or old_name not in now.tables):
+            elif same_entity and old.state == PROTECTED and (
+                    old_name == name or old_name not in now.tables or not old.places & now.tables[old_name].places):
                 found += _in_table(name, old, table)
     return list(dict.fromkeys(found))
 
@@ -220,9 +235,33 @@ def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, Pr
 
 
 def _may_overlap(one: str, other: str) -> bool:
-    """Whether two places may have files in common: equal, below each other, or fitting a pattern."""
+    """Whether two places may have files in common: equal, below each other, fitting a pattern, or patterns that a name may fit."""
     return any(place == pattern or place.startswith(f"{pattern}/") or fnmatchcase(place, pattern.replace("**/", "*"))
-               for place, pattern in ((one, other), (other, one)))
+               for place, pattern in ((one, other), (other, one))) or _may_both_fit(_parts(one), _parts(other))
+
+
+def _parts(pattern: str) -> list[str]:
+    """The letters of a pattern and what stands for others; a set stands for any letter."""
+    return [f"{ANY}{ANY}" if part == f"{ANY}{ANY}/" else ONE if part.startswith("[") else part for part in PARTS.findall(pattern)]
+
+
+def _may_both_fit(one: list[str], other: list[str]) -> bool:
+    """Whether there is a name that fits two patterns: a path through both, each step of which is a letter that fits, or none."""
+    seen, todo = {(0, 0)}, [(0, 0)]
+    while todo:
+        i, j = todo.pop()
+        ours, theirs = "".join(one[i:i + 1]), "".join(other[j:j + 1])
+        steps = [(i + 1, j)] * ours.startswith(ANY) + [(i, j + 1)] * theirs.startswith(ANY)
+        steps += [(i, j + 1)] * _stands_for(ours, theirs) + [(i + 1, j)] * _stands_for(theirs, ours)
+        alike = bool(ours and theirs) and (ours == theirs or ONE in (ours, theirs) and "/" not in (ours, theirs))
+        steps += [(i + 1, j + 1)] * alike
+        todo += set(steps) - seen
+        seen |= {*steps}
+    return (len(one), len(other)) in seen
+
+
+def _stands_for(stars: str, letter: str) -> bool:
+    return stars.startswith(ANY) and bool(letter) and not letter.startswith(ANY) and (letter != "/" or stars != ANY)
 
 
 def _in_table(name: str, old: PromisedTable, table: PromisedTable) -> Iterator[Change]:

@@ -189,7 +189,7 @@ def additions(record: Promise, now: Promise) -> list[Change]:
             found.append(Change(kind="new", table=name, now=table.state))
         elif old.state != table.state:
             found.append(Change(kind="opened", table=name, before=old.state, now=table.state))
-        elif table.places - old.places:
+        elif not table.places & old.places:
             found.append(Change(kind="moved", table=name))
     return found + [Change(kind="delta", before=" and ".join(sorted(record.delta)), now=use)
                     for use in sorted(now.delta - record.delta)]
