@@ -298,6 +298,17 @@ def test_rows_do_not_become_public_under_another_uri(first: str, then: str, rela
     assert changes(record, same) == [] and not any(change.kind == "moved" for change in additions(record, same))
 
 
+@pytest.mark.parametrize(("source", "is_same"), [("care.duckdb", True), ("sqlite:///care.sqlite", False)])
+def test_a_database_that_was_named_by_whoever_connected_may_be_any(source: str, is_same: bool) -> None:
+    """The policy did not say which file it is. Rows of a table with the name there may be those that were protected."""
+    unnamed = POLICY.replace('database = "study.duckdb"', "")
+    public = added(ALIAS.format(name="contacts", source=source, relation="friends", public="public = true"))
+    found = changes(promised(unnamed), promised(public(WITHOUT(unnamed))))
+    assert [(change.kind, change.table) for change in found] == ([("published", "contacts")] if is_same else [])
+    named = promised(POLICY)
+    assert changes(promised(unnamed), named) == [] and changes(named, promised(unnamed)) == []
+
+
 def test_tables_that_change_places_keep_their_foreign_keys() -> None:
     """The rows of each one are known by their place, and are tied to people by another column than when they were protected."""
     text = POLICY + """
