@@ -235,8 +235,10 @@ def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, Pr
 
 
 def _may_overlap(one: str, other: str) -> bool:
-    """Whether two places may have files in common: equal, below each other, fitting a pattern, or patterns that a name may fit."""
+    """Whether two places may have files in common: equal, below each other, fitting a pattern, or patterns that a name may fit;
+    or the same table of a file and of one that the policy did not name."""
     return any(place == pattern or place.startswith(f"{pattern}/") or fnmatchcase(place, pattern.replace("**/", "*"))
+               or pattern.startswith(" ") and place.endswith(pattern) and scheme_of(place) is None
                for place, pattern in ((one, other), (other, one))) or _may_both_fit(_parts(one), _parts(other))
 
 
