@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 from support import worlds
@@ -454,3 +456,17 @@ def test_a_server_refuses_logins_while_the_policy_is_another(folder: Path) -> No
     ledger = Ledger(folder / "dpsql.ledger")
     assert len(ledger.entries("person")) == 3
     ledger.close()
+
+
+@pytest.mark.parametrize("shown", ["SELECT * FROM scores", "SELECT * FROM inner_view"])
+def test_a_public_view_over_what_was_protected_is_refused(shown: str, folder: Path) -> None:
+    """Although the policy no longer mentions the table that it reads."""
+    asked(folder)
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.execute("CREATE VIEW inner_view AS SELECT * FROM SCORES")
+        connection.execute(f"CREATE VIEW shown AS {shown}")
+    text = re.sub(r"(?s)\[tables\.scores.*?(?=\n\[(?!tables\.scores))", "[tables.shown]\npublic = true\ncolumns = { person_id = {} }\n",
+                  (folder / "dpsql.toml").read_text(), count=1)
+    (folder / "dpsql.toml").write_text(text)
+    with pytest.raises(PolicyError, match=r"tables.shown is a view that reads scores, which the budget person protected when 1 statement"):
+        connect(folder)

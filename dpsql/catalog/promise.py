@@ -234,6 +234,18 @@ def _earlier(record: Promise, now: Promise, name: str) -> Iterator[tuple[str, Pr
             yield other, old
 
 
+def left_out(record: Promise, policy: Policy) -> dict[str, PromisedTable]:
+    """The tables that a promise protects and the policy does not mention any more."""
+    mentioned = {*map(_name, policy.tables)}
+    return {name: table for name, table in record.tables.items() if table.state == PROTECTED and name not in mentioned}
+
+
+def may_be_in(table: PromisedTable, policy: Policy, names: frozenset[str]) -> bool:
+    """Whether a table may be one that is called so in the policy's own database; the names are in lower case."""
+    places = [_place_of_file(policy, TablePolicy(name=name), policy.database or "", (name,)) for name in names]
+    return any(_may_overlap(here, place) for here in places for place in table.places)
+
+
 def _may_overlap(one: str, other: str) -> bool:
     """Whether two places may have files in common: equal, below each other, fitting a pattern, or patterns that a name may fit;
     or the same table of a file and of one that the policy did not name."""

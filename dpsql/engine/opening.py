@@ -35,7 +35,7 @@ from dpsql.catalog.policy import locate, read_policy, suggest
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
-from dpsql.engine.promises import check_promise, compared_with, recorded_elsewhere, rely_on_promise
+from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
@@ -131,6 +131,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
+    check_views(declared, reader.schema, book)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)

@@ -10,13 +10,13 @@ tables that were public: whoever was connected could read them without a charge.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dpsql.catalog.model import Budget, Policy
+from dpsql.catalog.model import Budget, Policy, TableSchema
 from dpsql.catalog.policy import locate
-from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, promise_of, replaced
+from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, left_out, may_be_in, promise_of, replaced
 from dpsql.errors import LedgerError, PolicyError
 from dpsql.kernel.ledger import Ledger, Promised
 
@@ -109,6 +109,22 @@ def check_promises(policy: Policy, ledger: Ledger) -> None:
     """Raise PolicyError as `check_promise` does, for any budget of a policy."""
     for budget in policy.budgets.values():
         check_promise(policy, budget, ledger)
+
+
+def check_views(policy: Policy, schema: Callable[[], Mapping[str, TableSchema]], ledger: Ledger) -> None:
+    """Raise PolicyError where a public view reads a table that charges protected and that the policy does not mention any more.
+    `schema` describes the tables of the database, which is asked for only where there is such a table."""
+    missing = [(budget, name, table) for budget, kept in ledger.promised().items() for name, table in left_out(read(kept), policy).items()]
+    views = {name.lower(): told.view for name, told in schema().items() if told.view} if missing else {}
+    for public in (table for table in policy.tables.values() if table.public and table.source is None):
+        for budget, name, table in missing:
+            if may_be_in(table, policy, views.get(public.name.lower(), frozenset())):
+                path = ("tables", public.name)
+                raise PolicyError(
+                    f"{'.'.join(path)} is a view that reads {name}, which the budget {budget} protected when "
+                    f"{_statements(_charged(ledger, budget))} charged", code="promise-changed", subject=".".join(path),
+                    text=policy.text, source=policy.path, span=locate(policy.text, path),
+                    try_="a table made from it, if everybody may see all of its rows as they are")
 
 
 def rely_on_promise(policy: Policy, budget: Budget, ledger: Ledger) -> list[str]:
