@@ -100,7 +100,8 @@ def one_place_of(source: str) -> str:
     if not place.startswith("postgresql:") or "hostaddr" in named or "," in parts.netloc:
         return place
     host, port = named.get("host") or parts.hostname or "", str(named.get("port") or parts.port or USUAL_PORT)
-    return f"postgresql://{host.lower()}{'' if port == USUAL_PORT else f':{port}'}/{named.get('dbname') or unquote(parts.path[1:])}"
+    database = named.get("dbname") or unquote(parts.path[1:])
+    return f"postgresql://{host.lower()}{'' if port == USUAL_PORT else f':{port}'}/{database}"
 
 
 def file_of(source: str) -> Path | None:

@@ -250,7 +250,7 @@ def _may_overlap(one: str, other: str) -> bool:
     """Whether two places may have files in common: equal, below each other, fitting a pattern, or patterns that a name may fit;
     or the same table of a file and of one that the policy did not name."""
     return any(place == pattern or place.startswith(f"{pattern}/") or fnmatchcase(place, pattern.replace("**/", "*"))
-               or pattern.startswith(" ") and place.endswith(pattern) and scheme_of(place) is None
+               or (pattern.startswith(" ") and place.endswith(pattern) and scheme_of(place) is None)
                for place, pattern in ((one, other), (other, one))) or _may_both_fit(_parts(one), _parts(other))
 
 
@@ -267,7 +267,7 @@ def _may_both_fit(one: list[str], other: list[str]) -> bool:
         ours, theirs = "".join(one[i:i + 1]), "".join(other[j:j + 1])
         steps = [(i + 1, j)] * ours.startswith(ANY) + [(i, j + 1)] * theirs.startswith(ANY)
         steps += [(i, j + 1)] * _stands_for(ours, theirs) + [(i + 1, j)] * _stands_for(theirs, ours)
-        alike = bool(ours and theirs) and (ours == theirs or ONE in (ours, theirs) and "/" not in (ours, theirs))
+        alike = bool(ours and theirs) and (ours == theirs or (ONE in (ours, theirs) and "/" not in (ours, theirs)))
         steps += [(i + 1, j + 1)] * alike
         todo += set(steps) - seen
         seen |= {*steps}

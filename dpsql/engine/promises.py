@@ -114,7 +114,8 @@ def check_promises(policy: Policy, ledger: Ledger) -> None:
 def check_views(policy: Policy, schema: Callable[[], Mapping[str, TableSchema]], ledger: Ledger) -> None:
     """Raise PolicyError where a public view reads a table that charges protected and that the policy does not mention any more.
     `schema` describes the tables of the database, which is asked for only where there is such a table."""
-    missing = [(budget, name, table) for budget, kept in ledger.promised().items() for name, table in left_out(read(kept), policy).items()]
+    missing = [(budget, name, table) for budget, kept in ledger.promised().items()
+               for name, table in left_out(read(kept), policy).items()]
     views = {name.lower(): told.view for name, told in schema().items() if told.view} if missing else {}
     for public in (table for table in policy.tables.values() if table.public and table.source is None):
         for budget, name, table in missing:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.errors import Error, InternalError, OperationalError
 from dpsql.kernel.checker import Checked, Known, check, known
-from dpsql.kernel.plan_size import RelationSize, check_size
+from dpsql.kernel.plan_size import RelationSize, check_size, expressions
 from dpsql.kernel.shapes import components, ends_of, size
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, splits, stabilities
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.nodes import Call, Expr, Literal, Placeholder, walk
+from dpsql.plan.expr.printing import literal, quote
 from dpsql.plan.node import Node, Printing, PublicFacts, SplitBy, Stability, Summary, bottom_up, fold
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Clipped, Summand
+from dpsql.types import Type
 
 
 class Disagreement(InternalError):
@@ -79,6 +81,9 @@ class Claims:
             found = check(plan, self._meets, self._found)
             self._compare(plan.input)
             _none([*_stronger(claimed.below, found.below), *_tighter(claimed, found), *_smaller(plan, found.below)])
+            nodes = {id(node): node for node in bottom_up(plan)}.values()
+            parts = (part for node in nodes for expr in expressions(node) for part in walk(expr))
+            _none("no engine reads it" for part in parts if not self._can_be_run(part))
 
     def split_parts(self, plan: Node) -> tuple[Node, ...]:
         """The largest relations in a plan that are split by entity: each over all entities is put together of those over
@@ -91,6 +96,13 @@ class Claims:
             known(relation, self._meets, self._found)
             _none("split by entity" for part in parts if not split_by_entity(part, self._found))
         return parts
+
+    def _can_be_run(self, part: Expr) -> bool:
+        """Whether an engine can read a part of an expression: its pattern, if it has one, and no placeholder of a value."""
+        if isinstance(part, Call) and part.function.startswith("regexp_"):
+            pattern = part.args[1]
+            return isinstance(pattern, Literal) and self._meets.is_pattern(str(pattern.value))
+        return not isinstance(part, Placeholder)
 
     def forget(self) -> None:
         """Count anew from now on, as a name stands for other public rows."""
@@ -197,6 +209,16 @@ class Meets:
             except ReaderFault:
                 raise OperationalError("a public table cannot be read") from None
         return self._counted[query]
+
+    def is_pattern(self, text: str) -> bool:
+        """Whether the engine accepts a regular expression."""
+        query = f"SELECT CAST(regexp_matches('', {literal(text, Type.VARCHAR)}) AS INTEGER)"
+        if query not in self._counted:
+            try:
+                self._counted[query] = len(self._reader.rows(query))
+            except ReaderFault:
+                self._counted[query] = 0
+        return self._counted[query] == 1
 
     def forget(self) -> None:
         self._counted.clear()

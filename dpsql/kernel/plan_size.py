@@ -31,6 +31,7 @@ MOST_RELATIONS = 10_000
 MOST_PARTS = 100_000  # of an expression
 MOST_CONJUNCTS = 1000
 MOST_LISTED = 10_000  # columns, keys or sums of a relation
+MOST_CONSTANTS = 100_000  # rows that a plan lists
 MOST_EQUATED = 200
 EQUALITIES = ("=", "is not distinct from")
 
@@ -75,12 +76,12 @@ def _relation(node: Node, found: dict[int, RelationSize]) -> RelationSize:
 
 def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
     """Conditions come together in a join, and go into each part of a union by itself."""
-    if any(len(listed) > MOST_LISTED for name in node.__dataclass_fields__ if type(listed := getattr(node, name)) is tuple) and (
-            not isinstance(node, Constants)):
+    most = MOST_CONSTANTS if isinstance(node, Constants) else MOST_LISTED
+    if any(len(listed) > most for name in node.__dataclass_fields__ if type(listed := getattr(node, name)) is tuple):
         raise _too_large()
     columns = {name: size for part in below for name, size in part.columns.items()}
     known: dict[int, ExprSize] = {}
-    own = [_size(expr, columns, known) for name in node.__dataclass_fields__ for expr in _expressions(getattr(node, name))]
+    own = [_size(expr, columns, known) for expr in expressions(node)]
     conditions = [] if isinstance(node, Project) else own
     together = max if isinstance(node, UnionAll | SetOperation) else sum
     return RelationSize(
@@ -105,6 +106,11 @@ def _shown(node: Node, columns: Mapping[str, ExprSize], known: dict[int, ExprSiz
 def _largest(sizes: Sequence[ExprSize], times: int = 1) -> ExprSize:
     return ExprSize(parts=1 + times * max(size.parts for size in sizes), conjuncts=max(size.conjuncts for size in sizes),
                     equated=max(size.equated for size in sizes))
+
+
+def expressions(node: Node) -> Iterator[Expr]:
+    """The expressions of an operator."""
+    return (expr for name in node.__dataclass_fields__ for expr in _expressions(getattr(node, name)))
 
 
 def _expressions(value: object) -> Iterator[Expr]:

@@ -39,7 +39,7 @@ from dpsql.types import Type
 from dpsql.workload.blocks import CLOSED
 
 MOST_BYTES = 2**28  # of a message
-MOST_NODES = 2**22
+MOST_NODES, MOST_LISTS = 2**22, 2**24
 MOST_DEPTH = 800  # of values in values; what is deeper cannot be planned either
 MOST_WRITTEN = 2**26  # of values, if each were written as often as it is used: what walks a plan as a tree ends
 MOST_BITS = 4096  # of an integer
@@ -148,7 +148,7 @@ def decoded(data: bytes, table: PlainTable) -> Any:
 
 
 def _read(data: bytes, table: PlainTable) -> Any:
-    if len(data) > MOST_BYTES:
+    if len(data) > MOST_BYTES or data.count(b"[") > MOST_LISTS:  # counted before they are made
         raise UnreadableMessage
     nodes, root = json.loads(data)
     if type(nodes) is not list or len(nodes) > MOST_NODES:

@@ -16,6 +16,7 @@ import gc
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,7 +102,7 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
     wire = len(listening[0])
     be_unreadable()
     accepts = threading.Event()
-    with (contextlib.closing(vault), ours, tempfile.TemporaryDirectory(prefix="dpsql-front-") as folder,
+    with (contextlib.closing(vault), ours, _folder_of_front() as folder,
           _stopping(accepts) as running):
         handed = None if tls is None else _handed(tls, Path(folder))
         settings = FrontSettings(sockets=numbers[:wire], http_sockets=numbers[wire:], http_names=[*http_names],
@@ -133,6 +134,20 @@ def serve(policy: Path, listen: str, *, http: str | None = None, http_names: Seq
         if code == -signal.SIGSYS:
             LOG.error("the process that parses what analysts send was ended: it made a system call that no library of it makes")
         return code
+
+
+@contextlib.contextmanager
+def _folder_of_front() -> Iterator[str]:
+    """A folder that the front may write in, and that is removed at the end: unless a front in other hands has put so many folders
+    inside each other that this cannot be done, which is logged."""
+    folder = tempfile.mkdtemp(prefix="dpsql-front-")
+    try:
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except RecursionError:
+            LOG.warning("%s cannot be removed: it has too many folders inside each other", folder)
 
 
 def _handed(files: TlsFiles, folder: Path) -> TlsFiles:

@@ -12,7 +12,7 @@ from forging.forger import Forgery, fields_of, made_of
 
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, DistinctWithin, Numbered, Target, Tree
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import TRUE, Case, Cast, Literal, predicate
+from dpsql.plan.expr.nodes import TRUE, Case, Cast, Literal, Placeholder, predicate
 from dpsql.plan.node import Field
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
@@ -21,7 +21,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.types import Interval, Type
+from dpsql.types import ANY_NUMBER, Interval, Type
 
 
 def forged(value: Any, **fields: Any) -> Any:
@@ -118,6 +118,30 @@ def too_wide(corpus: Corpus) -> Forgery:
     return Forgery(forged(base.request, plan=plan), base, "Cast.target: 99 digits")
 
 
+def of_no_pattern(corpus: Corpus) -> Forgery:
+    """A regular expression that the engine does not accept."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    broken = predicate("regexp_matches", Literal(value="a", type=Type.VARCHAR), Literal(value="(", type=Type.VARCHAR))
+    plan = replace(base.request.plan, input=Filter(input=base.request.plan.input, condition=broken))
+    return Forgery(forged(base.request, plan=plan), base, "regexp_matches: (")
+
+
+def of_no_value(corpus: Corpus) -> Forgery:
+    """A value that is put in its place before anything is asked, and was not."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    awaited = Placeholder(id="q1", physical=ANY_NUMBER, declared=ANY_NUMBER, type=Type.BOOLEAN)
+    plan = replace(base.request.plan, input=Filter(input=base.request.plan.input, condition=awaited))
+    return Forgery(forged(base.request, plan=plan), base, "Filter.condition: a placeholder")
+
+
+def listed(corpus: Corpus) -> Forgery:
+    """More rows than a plan may list."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    rows = Constants(columns=(Field(id="v", name="v", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),) * 100_001)
+    plan = replace(base.request.plan, input=Join(left=base.request.plan.input, right=rows, condition=TRUE))
+    return Forgery(forged(base.request, plan=plan), base, "Constants.rows: too many")
+
+
 def halved(corpus: Corpus) -> Forgery:
     """A tree over so many axes that the parts of its first box fill all memory."""
     base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
@@ -141,7 +165,6 @@ def never_ending(corpus: Corpus) -> Forgery:
 
 def halves(corpus: Corpus) -> Iterator[Forgery]:
     """Numbers of any type in fields that nothing looked at."""
-    yield too_wide(corpus)
     for name, fields in UNCHECKED.items():
         base = base_of(corpus, name)
         for field, value in fields.items():
@@ -159,5 +182,5 @@ UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "Select": {"flip": lambda flip: "no"}, "DegreeHistogram": {"most": lambda most: most + 1e-12, "way": lambda way: None},
     "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
 KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond, undecided,
-                                                    worded, between_floats, without_columns, of_no_values, halved,
-                                                    never_ending)
+                                                    worded, between_floats, without_columns, of_no_values, too_wide,
+                                                    of_no_pattern, of_no_value, listed, halved, never_ending)

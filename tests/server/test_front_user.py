@@ -87,6 +87,19 @@ def test_a_front_serves_with_files_that_only_root_reads(named: str | None, tmp_p
     assert server.process.returncode == 0 and not Path(own.partition("=")[2]).exists()
 
 
+def test_folders_too_deep_to_be_removed_end_no_server(caplog: pytest.LogCaptureFixture) -> None:
+    with serving._folder_of_front() as folder:
+        here = os.open(folder, os.O_RDONLY)
+        for _ in range(3000):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
+    assert f"{folder} cannot be removed" in caplog.text or not Path(folder).exists()
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
 def test_the_log_of_a_front_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     serving._copy_log(io.BytesIO("né\tlog\n\x1b[2J\x9b1mhidden\n".encode() + b"\xff" * 70_000))
     told = capsys.readouterr().err
