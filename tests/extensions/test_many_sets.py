@@ -108,6 +108,13 @@ def test_signed_sums_and_removals_are_held_between_the_same_bounds(seed: int, mo
             assert abs(held.value(j) - part.value(j)) <= slack(level, width)
 
 
+def test_removals_at_a_level_bound_those_at_lower_levels_from_below() -> None:
+    plan = plan_of(random_rows(random.Random(1), 2, 7, 40), WHOLE)
+    found = ManyRemovals([Listed(plan, None, context(), EITHER)], (1, 4, 16))
+    lowest, highest = found.value(0), found.value(2)
+    assert found.low[0] == found.high[0] == lowest >= found.low[1] == highest - NEAR > 0
+
+
 @pytest.mark.parametrize("door", [broken, nothing])
 def test_without_a_solver_that_works_fractions_answer(door: Any) -> None:
     plan = plan_of(random_rows(random.Random(1), 3, 5, 12), WHOLE)

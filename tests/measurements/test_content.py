@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,11 +17,15 @@ from support.laws.texts import TEXTS
 
 from dpsql.measurements.reading.content import Content, Learned, printed
 from dpsql.plan.certificate import stability
+from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import InvalidPlan, Node, Printing
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.types import Type
 
 SALTED = Printing(salt=2**40 + 5)
 NOTHING = Learned(most={}, ends={})
@@ -91,3 +96,19 @@ def test_a_count_looks_up_no_range(families: list[Family]) -> None:
     for plan in (GroupedSums(input=scan, keys=(), summands=(Count(),)), GroupedSums(input=scan, keys=(), summands=(Count(column="c"),)),
                  Contributions(input=scan, owner="p", keys=(), summands=(Count(),))):
         assert content.learned(plan) == NOTHING
+
+
+def test_ranges_of_summed_columns_of_private_tables_shorten_their_clamps(families: list[Family]) -> None:
+    tables, grid = catalog("person").tables, Quantizer(low=0.0, high=500.0, step=Fraction(1, 100), from_low=False)
+    scan = Scan(table=tables["visits"], columns=(("v", "visit_id"), ("c", "cost"), ("p", "person_id")), owners=("p",))
+    view = Project(input=scan, columns=(("p", "p", Ref(column="p", type=Type.BIGINT)), ("x", "x", Ref(column="c", type=Type.DOUBLE)),
+                                        ("w", "w", Ref(column="v", type=Type.BIGINT))))
+    content = Content(families[0])  # type: ignore[arg-type]
+    plan = GroupedSums(input=view, keys=(), summands=(GridSum(column="x", grid=grid),))
+    ends = content.ends(tables["visits"], "cost")
+    learned = content.learned(plan)
+    assert learned == Learned(most={}, ends={("visits", "cost"): ends})
+    assert learned.reach(view, {"x"}) == {"x": ends} and learned.reach(scan, {"c", "v"}) == {"c": ends}
+    assert len(printed(plan, learned, SALTED)) < len(printed(plan, NOTHING, SALTED))
+    public = Scan(table=tables["clinics"], columns=(("x", "beds"),), owners=())
+    assert content.learned(GroupedSums(input=public, keys=(), summands=(GridSum(column="x", grid=grid),))) == NOTHING

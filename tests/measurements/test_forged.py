@@ -83,6 +83,7 @@ def test_what_is_whole_has_a_cost() -> None:
     assert FAR_COUNT.cost(certificate(3)) == Cost(epsilon=5 * each, rho=5 * each**2 / 8)
     assert PARENTS.cost(certificate(3)).epsilon == Fraction(4 * 2 * 3, 6)
     assert KINKED.cost(certificate(3)).epsilon == Fraction(3 * 3, 6)
+    assert taken(forged(KINKED, score=ConvexInformation(kinks=(1,)))).cost(certificate(3)).epsilon == Fraction(3, 6)
     public = replace(certificate(), below=Stability(rows=0))
     assert public.below.public and BLOCKS.cost(public) == FARTHEST.cost(public) == FREE
     assert FAR_COUNT.cost(public) == PARENTS.cost(public) == FREE

@@ -210,6 +210,21 @@ def test_scores_are_compared_as_if_they_were_worked_out(effort: float) -> None:
     assert saved > 200 * effort
 
 
+class Known:
+    """Sums of one part that are known at every level."""
+
+    def __init__(self, *sums: int) -> None:
+        self.low = self.high = sums
+
+    def exact(self, j: int) -> bool:
+        return True
+
+
+def test_a_known_score_is_at_most_itself() -> None:
+    lazy = Scores([Known(0, 10, 31), Known(0, 0, 1)], (1, 2, 4))  # type: ignore[list-item]
+    assert [[limit for limit in range(10) if lazy.at_most(i, limit)] for i in range(3)] == [[8, 9], [5, 6, 7, 8, 9], [*range(10)]]
+
+
 def test_no_score_moves_further_than_its_cost_says(effort: float) -> None:
     """The widest difference between the changes of two levels, which is what the loss of the draw is made of."""
     draw = random.Random(4)

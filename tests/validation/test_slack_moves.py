@@ -211,7 +211,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "no tests of failures": lambda: cost_of(dataclasses.replace(SPARSE, tests=())),
     "fewer certificates": lambda: cost_of(NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE), OWNED),
     "no limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=()), OWNED),
-    "too many limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=(0,) * 60), OWNED),
+    "too many limits": lambda: cost_of(dataclasses.replace(SPARSE, limits=(0,) * 21), OWNED),
     "limits that are no numbers": lambda: cost_of(dataclasses.replace(SPARSE, limits=(math.nan,)), OWNED),
     "no failures": lambda: cost_of(dataclasses.replace(SPARSE, most=0), OWNED),
     "failures below nothing": lambda: cost_of(dataclasses.replace(SPARSE, most=-3), OWNED),
@@ -235,6 +235,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
 def test_what_has_no_price_is_refused(ask: Callable[[], Any]) -> None:
     with pytest.raises((ValueError, TypeError)):
         ask()
+
+
+def test_there_may_be_as_many_limits_as_widths() -> None:
+    assert cost_of(dataclasses.replace(SPARSE, limits=(0,) * 20), OWNED).epsilon == cost_of(SPARSE, OWNED).epsilon
 
 
 def test_public_rows_are_free() -> None:
