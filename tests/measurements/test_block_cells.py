@@ -181,10 +181,10 @@ def test_answers_are_exact_where_64_bits_do_not_hold_them(reader: DuckReader, mo
     assert first == (3 * f + 5 * t, 2**40 * f - t) and total == (f + t,) and prefix == (f, f + t, f + t)
 
 
-@pytest.mark.parametrize("sums", [(2**62, 2**62, 2**62), (-2**62, -2**62, -2**62), (2**62, -2**62, 2**62), (-2**63, 1, 1)], ids=str)
+@pytest.mark.parametrize("sums", [(2**62, 2**62, 2**62), (-2**62, -2**62, -2**62), (2**62, -2**62, 2**62), (-2**63,)], ids=str)
 def test_the_sum_of_all_sizes_is_exact_where_64_bits_do_not_hold_it(sums: tuple[int, ...], reader: DuckReader,
                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "columns", lambda sql, parts: [np.ma.MaskedArray([True, False, True]), np.ma.MaskedArray(sums)])
+    monkeypatch.setattr(reader, "columns", lambda sql, parts: [np.ma.MaskedArray([True, False, True][: len(sums)]), np.ma.MaskedArray(sums)])
     request = request_over(reader, ("flag",), (Block(axes=(), factors=(), scale=1.0),))
     assert by_columns(request, reader).total == sum(map(abs, sums))
     assert released(request, context(reader)).answers == ((sum(sums),),)

@@ -116,6 +116,7 @@ def test_the_price_is_that_of_every_update() -> None:
     assert cost.epsilon is None and cost.rho == 5 * (each**2 / 2 + Fraction(1, 32))
     assert OPENING.cost(certificate(2)).rho == 5 * (4 * each**2 / 2 + Fraction(4, 32))
     assert OPENING.cost(certificate(adds=False)).rho == 5 * ((2 * each) ** 2 / 2 + Fraction(1, 32))
+    assert OPENING.cost(certificate(3, adds=False)).rho == 5 * ((6 * each) ** 2 / 2 + Fraction(9, 32))
     laplace = Opening(view=VIEW, updates=5, scale_limit=3.0, scale_query=6.0, noise=DiscreteLaplace(scale=4.0))
     assert laplace.cost(certificate()).epsilon == 5 * (each + Fraction(1, 4))
 

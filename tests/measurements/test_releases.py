@@ -308,6 +308,12 @@ def test_fine_fractions_do_not_overflow(fraction: Fraction) -> None:
                      for L, G in ((0, 2 * 10**12), (10**12, 10**12))]
 
 
+@pytest.mark.parametrize("below, above", [(1, 2**30), (2**30, 1)])
+def test_large_penalties_do_not_overflow(below: int, above: int) -> None:
+    segment, rows = Segment(low=0, high=9, target=Target(fraction=Fraction(1, 2)), below=below, above=above), 2**40
+    assert select.distances(np.array([0, rows]), np.array([rows, 0]), rows, segment).tolist() == [above * rows, below * rows]
+
+
 def test_points_that_are_left_out_are_too_far(effort: float) -> None:
     """The pieces near the target, with the rest as one, against all values of the segment by definition."""
     draw = random.Random(12)
@@ -396,6 +402,15 @@ def test_a_cell_cannot_be_looked_at_twice(people: Scan) -> None:
 def asked(plan: Ranks, cells: Cells, segments: tuple[Segment, ...]) -> tuple[Select, Smooth]:
     return (Select(plan=plan, cells=cells, segments=(segments,) * len(cells), scale=1.0),
             Smooth(plan=plan, cells=cells, target=segments[0].target, epsilon=Fraction(1), delta=Fraction(1, 10**6), epsilon_size=Fraction(1)))
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_values_are_drawn_in_the_way_that_is_paid_for(flip: bool, people: Scan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "flipped", lambda values, segment, scale, context: 7)
+    monkeypatch.setattr(select, "drawn", lambda values, segment, scale, context: 8)
+    segment = Segment(low=0, high=9, target=Target(fraction=Fraction(1, 2)))
+    request = Select(plan=Ranks(input=people, keys=(), column="a", grid=AGES), cells=((),), segments=((segment,),), scale=1.0, flip=flip)
+    assert released(request, Stub([(3, 1)], None)).values == ((7 if flip else 8,),)  # type: ignore[arg-type]
 
 
 def test_too_fine_a_grid_is_not_flipped(people: Scan) -> None:

@@ -38,7 +38,7 @@ from dpsql.plan.node import Field, Stability
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import OwnerSets
+from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count, GridSum, Moments
@@ -106,6 +106,22 @@ def test_scarcest_values_move_a_slack_by_one() -> None:
             found.append(slack_of(test.sides([{n: times.count(n) for n in times}]), 1))
             assert (found[-1] >= 1) == (first <= len(set(values)) <= last)
         assert abs(found[0] - found[1]) <= 1, (first, last, rows, other)
+
+
+def test_the_slack_of_an_extension_moves_by_one_with_each_entity() -> None:
+    draw = random.Random(6)
+    for _ in range(1000):
+        level, width = draw.randint(1, 5), draw.randint(1, 3)
+        farthest = lipschitz_constant(level, width)
+        first = draw.randint(-3 * farthest, 3 * farthest)
+        last = draw.choice([first - 1, first, first + draw.randint(0, 4 * farthest)])
+        test = dataclasses.replace(HELD, plan=OwnerSets(input=NOWHERE, owners=tuple("pqr"[:width]), summand=Count()), level=level, first=first, last=last)
+        assert taken(test) == test
+        held = draw.randint(-4 * farthest, 8 * farthest)
+        other = held + draw.randint(-farthest, farthest)
+        here, there = (slack_of(test.sides(units), 1) for units in (held, other))
+        assert (here >= 1) == (first <= held <= last)
+        assert abs(there - here) <= 1, (first, last, held, other, farthest)
 
 
 KEYED = GroupedSums(input=NOWHERE, keys=("g",), summands=(Count(),))
@@ -239,6 +255,18 @@ def test_what_has_no_price_is_refused(ask: Callable[[], Any]) -> None:
 
 def test_there_may_be_as_many_limits_as_widths() -> None:
     assert cost_of(dataclasses.replace(SPARSE, limits=(0,) * 20), OWNED).epsilon == cost_of(SPARSE, OWNED).epsilon
+
+
+def test_tests_that_one_row_may_move_are_paid_for_one_by_one() -> None:
+    both = NoisyFlipDistance(tests=(COUNT, COUNT), noise=NOISE)
+    assert cost_of(both, OWNED, OWNED).epsilon == 2 / Fraction(2)
+    assert cost_of(dataclasses.replace(both, together=True), OWNED, OWNED).epsilon == 1 / Fraction(2)
+
+
+@pytest.mark.parametrize("split, steps", [(False, 2), (True, 1)])
+def test_failures_are_paid_for_by_how_far_the_noise_of_one_moves(split: bool, steps: int) -> None:
+    request = dataclasses.replace(SPARSE, most=3, scale_limit=4.0, scale_query=8.0, split=split)
+    assert cost_of(request, OWNED).epsilon == Fraction(1, 4) + Fraction(3 * steps, 8)
 
 
 def test_public_rows_are_free() -> None:
