@@ -24,7 +24,7 @@ from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import many_removals, sets
-from dpsql.measurements.several.many_removals import ManyRemovals
+from dpsql.measurements.several.many_removals import Leavers, ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed, Streamed
 from dpsql.measurements.several.sets import columns_of, in_cells, read
 from dpsql.noise.source import Secure
@@ -113,6 +113,13 @@ def test_removals_at_a_level_bound_those_at_lower_levels_from_below() -> None:
     found = ManyRemovals([Listed(plan, None, context(), EITHER)], (1, 4, 16))
     lowest, highest = found.value(0), found.value(2)
     assert found.low[0] == found.high[0] == lowest >= found.low[1] == highest - NEAR > 0
+
+
+def test_a_solution_gives_new_cuts_once() -> None:
+    """Else the search would ask for the same solution for ever where a solver's numbers are not accurate enough."""
+    cell = Listed(plan_of([(1, 2, 9), (2, 3, 9), (1, 3, 9)], WHOLE), None, context(), EITHER)
+    search = Leavers([cell], sorted(cell.loads), 4)
+    assert [search._learn([0] * 3)[1] for _ in range(3)] == [True, False, False]
 
 
 @pytest.mark.parametrize("door", [broken, nothing])
