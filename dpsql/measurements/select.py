@@ -188,15 +188,16 @@ def near(values: Ranked, segment: Segment, cap: int) -> tuple[int, int]:
     Between the points i - 1 and i the distance is max(y x_i, -z x_i), x_i = b upto_i - (a n + b t), which rises with i; at
     point i it is max(0, y x_i, -z x_(i+1)). The least is max(0, y x_0, -z x_n): 0 where some x_i <= 0 <= x_(i+1), else that of
     an end, where either a gap or a point attains it. So with reach = least + cap, only gaps with |x_i| < reach matter, as y
-    and z are 1 at least, and the points beside them.
+    and z are 1 at least, and the points beside them. As reach > a n + b t - b n and reach >
+    -(a n + b t), `low` is at most n, and `high` at least 0.
     """
     a, b = segment.target.fraction.numerator, segment.target.fraction.denominator
     rows, start = values.total, int(values.upto[0])
     middle = a * rows + b * segment.target.offset
     reach = max(0, -segment.below * middle, segment.above * (middle - b * rows)) + cap
     low, high = (middle - reach) // b + 1, -((-middle - reach) // b) - 1  # the least and the most rows below such a gap
-    first = int(np.searchsorted(values.upto, start + min(max(low, 0), rows + 1), side="left"))
-    last = int(np.searchsorted(values.upto, start + min(max(high, -1), rows), side="right")) - 1
+    first = int(np.searchsorted(values.upto, start + max(low, 0), side="left"))
+    last = int(np.searchsorted(values.upto, start + min(high, rows), side="right")) - 1
     return max(first - 1, 0), min(last + 1, len(values.values))
 
 
