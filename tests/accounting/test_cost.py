@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.cost import ATTO, FREE, NANO, NOTHING, Charge, Cost, concentrated, pure, root
+from dpsql.accounting.cost import ATTO, FREE, NANO, NOTHING, ORDERS, Charge, Cost, concentrated, pure, root
 
 amounts = st.fractions(Fraction(0), Fraction(1000))
 deltas = st.fractions(Fraction(0), Fraction(1, 10))
@@ -22,6 +22,15 @@ def test_costs_add_up_in_each_account(a: Cost, b: Cost, c: Cost) -> None:
     total = a + b
     assert (total.rho, total.delta) == (a.rho + b.rho, a.delta + b.delta)
     assert (total.epsilon is None) == (a.epsilon is None or b.epsilon is None)
+
+
+def test_deltas_add_up_too() -> None:
+    assert pure(Fraction(1), Fraction(1, 9)) + concentrated(Fraction(2), Fraction(1, 9)) == concentrated(Fraction(5, 2), Fraction(2, 9))
+
+
+def test_the_orders_are_what_they_were() -> None:
+    """Charges of existing ledgers were allowed at these."""
+    assert ORDERS == (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 
 
 def test_a_pure_release_is_half_its_square_in_rho() -> None:

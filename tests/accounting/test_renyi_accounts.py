@@ -512,14 +512,6 @@ def test_what_is_told_to_be_left_is_what_passes(charges: list[Charge], total: Pr
             assert most.allows(sum([charges[0]] * count, spent)) == (count <= times)
 
 
-def test_more_like_the_last_is_what_all_accounts_have_room_for() -> None:
-    most, small = limit(TWENTY), limit(Price(epsilon=Fraction(5), delta=MILLIONTH))
-    assert times_left(ONE, [(most, LITTLE)]) == 19 and times_left(ONE, [(most, LITTLE), (small, NOTHING)]) == 5
-    assert times_left(LITTLE, [(most, NOTHING)]) == 4634275775 // 800000
-    assert times_left(ONE, [(small, sum([ONE] * 5, NOTHING))]) == 0
-    assert times_left(NOTHING, [(most, LITTLE)]) > 10**15, "what costs nothing never ends"
-
-
 # -- faults
 
 
