@@ -170,14 +170,24 @@ def test_coins_are_decided_by_further_bits(exponent: Fraction, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_proposal_whose_coin_shows_tails_is_not_accepted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without coins, all numbers of a block would be as probable as its first, and at its end the next one far less."""
+    law = law_of(kind, 1000.0)
+    for heads, least, most in ((False, 0, 0), (True, 4900, 5000)):
+        monkeypatch.setattr(inverse_cdf, "_coins", lambda law, first, place, heads=heads: np.full(len(first), heads))
+        assert least <= len(inverse_cdf._accepted(law, 5000)) <= most
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [33.0, 1e6, 2.0**50])
 def test_what_floats_decide_of_coins_is_right(kind: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Right up to where they decide: at distances from the limit of every order."""
     law, rng = law_of(kind, scale), np.random.default_rng(5)
     first, place, begun = list[int](), list[int](), list[int]()
     with localcontext(prec=60):
-        for _ in range(150):
+        for trial in range(200):  # the last of them have coins that hardly ever show tails
             h, step = int(rng.integers(0, 300)) << law.shift, int(rng.integers(0, 2**law.shift))
+            h, step = (h, step) if trial < 150 else (0, min(step, 1 + step % 50))
             tails = 1 - weight(law, h + step) / weight(law, h)
             for off in (0, 1, 2**8, 2**20, 2**24, 2**30, 2**40, 2**50, 2**60):
                 for sign in (-1, 1):

@@ -1,0 +1,33 @@
+"""The numbers of the rule by which keys are shown: the scale of its noise is not below 1 / epsilon, and its reach is the least."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+
+from dpsql.noise.key_selection import TruncatedGeometric
+
+
+def chance_of_the_end(rule: TruncatedGeometric, reach: int) -> Decimal:
+    """P(z = reach) of noise with probability proportional to exp(-epsilon |z|) for |z| <= reach."""
+    epsilon = Decimal(rule.epsilon.numerator) / rule.epsilon.denominator
+    end = (-epsilon * reach).exp()
+    return end / (1 + 2 * sum((-epsilon * z).exp() for z in range(1, reach + 1)))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
+@pytest.mark.parametrize("delta", [Fraction(1), Fraction(9, 10), Fraction(1, 2), Fraction(1, 7), Fraction(1, 10**6)])
+def test_the_reach_is_the_least(epsilon: Fraction, delta: Fraction) -> None:
+    rule = TruncatedGeometric(epsilon=epsilon, delta=delta)
+    with localcontext(prec=50):
+        most = Decimal(delta.numerator) / delta.denominator
+        assert chance_of_the_end(rule, rule.reach) <= most
+        assert rule.reach == 0 or chance_of_the_end(rule, rule.reach - 1) > most
+
+
+def test_the_noise_is_never_less_than_epsilon_asks_for() -> None:
+    for epsilon in (Fraction(part, whole) for part in range(1, 50) for whole in (1, 3, 97, 10**9)):
+        scale = Fraction(TruncatedGeometric(epsilon=epsilon, delta=Fraction(1, 10**6)).scale)
+        assert 1 <= scale * epsilon < 1 + Fraction(1, 10**14)
