@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+import duckdb
 import pytest
 from support.small_tables import TRUE, owned, people, towns, visits
 
+from dpsql.backends.duckdb import DuckReader
 from dpsql.kernel import checker, claims
 from dpsql.kernel.checker import Checked, Known
+from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Node
+from dpsql.plan.node import Node, NoPublicFacts, Printing, SplitBy
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
@@ -155,3 +158,15 @@ def test_what_is_above_a_relation_that_is_not_split_by_entity_is_not_either() ->
     for node, split in ((V, True), (Filter(input=V, condition=TRUE), True), (towns_of_all, False),
                         (Filter(input=towns_of_all, condition=TRUE), False), (T, False), (Filter(input=T, condition=TRUE), False)):
         assert split_by_entity(node, derived(node)) is split, node.label()
+
+
+def test_a_relation_that_only_claims_to_be_split_by_entity_is_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
+    plan = Distinct(input=Project(input=V, columns=(("c", "c", V.field("v_town").ref),)))
+    made.size(plan)
+    assert made.split_parts(plan) == (plan.input,)
+    made.begin()
+    made.size(plan)
+    monkeypatch.setattr(Distinct, "split_by", lambda self, below: SplitBy.ENTITIES)
+    with pytest.raises(Disagreement):
+        made.split_parts(plan)

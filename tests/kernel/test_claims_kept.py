@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 
 import duckdb
 import pytest
+from support.sessions import session_of
 from support.small_tables import TRUE, people
 
 from dpsql.backends.duckdb import DuckReader
@@ -79,3 +81,19 @@ def test_what_was_not_confirmed_is_looked_at_again(monkeypatch: pytest.MonkeyPat
         made.relation(scan)
     made.begin()
     made.relation(scan)
+
+
+def test_what_was_counted_in_public_rows_is_forgotten_where_their_name_stands_for_others(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of joins rest on how many of them agree."""
+    kernel = session_of(tmp_path).kernel
+    forgotten, parts = list[object](), (kernel._publics, kernel._claims)
+    for part in parts:
+        monkeypatch.setattr(part, "forget", lambda part=part: forgotten.append(part))
+    for identity in ("first", "first"):
+        kernel.hold("released", identity, {"x": ("INTEGER", [1, 2])})
+    assert not forgotten
+    kernel.hold("released", "second", {"x": ("INTEGER", [1, 1])})
+    assert forgotten == [*parts]
+    kernel.hold("released", "first", {"x": ("INTEGER", [1, 2])})
+    assert forgotten == [*parts, *parts]

@@ -21,6 +21,7 @@ from dpsql.accounting.cost import NOTHING, pure
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
 from dpsql.kernel.ledger import Account, Closed, Ledger
+from dpsql.kernel.model_progress import SERIES
 from dpsql.kernel.run import Kernel
 from dpsql.measurements import Axis, Comparisons, DiscreteLaplace, Opening
 from dpsql.models.table_domain import TableDomain
@@ -104,6 +105,15 @@ def test_a_statement_that_measures_opens_nothing(world: World) -> None:
     world.kernel.run(script(), cost=pure(Fraction(1)), account=ADA, limits=WIDE, digest="model", sql="SELECT", encode=str)
     with pytest.raises(ValueError, match="no such model"):
         world.ask(*TRUTH)
+
+
+def test_no_statement_has_the_name_of_the_comparisons_of_a_model(world: World) -> None:
+    """Its charge would be the newest of them, and the updates that were made would be forgotten."""
+    world.open()
+    for number in (1, 2):
+        with pytest.raises(ValueError, match="online model"):
+            world.open(digest=f"{SERIES}{number}")
+    assert [entry.sql for entry in world.ledger.entries("main")] == ["CREATE"]
 
 
 def test_what_was_not_paid_for_opens_nothing(world: World) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
+import duckdb
 import pytest
 from support.sessions import session_of
+from support.small_tables import scan, towns
 
+from dpsql.backends.duckdb import DuckReader
+from dpsql.catalog.model import Column, Table
+from dpsql.errors import OperationalError
+from dpsql.kernel import plan_size
 from dpsql.kernel.publics import Publics, reads_public_tables
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.operators.union import UnionAll
+from dpsql.types import Interval, Type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,3 +63,24 @@ def test_nothing_else_is_whatever_it_says(make: Callable[[Scan], Node], tmp_path
         publics.public_rows(asked)
     with pytest.raises(ValueError, match="not public"):
         publics.fanout(asked, ())
+
+
+def test_days_that_python_has_not_are_left_out() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE feasts AS SELECT unnest([DATE '2020-01-01', 'infinity', NULL, '-infinity', '9999-12-31']) AS day")
+    always = Interval(float("-inf"), float("inf"))
+    table = Table(name="feasts", public=True, columns={
+        "day": Column(name="day", type=Type.DATE, sql_type="DATE", nullable=True, physical=always, declared=always)})
+    assert Publics(DuckReader(connection, "v")).public_rows(scan(table, "f")) == [(date(2020, 1, 1),), (None,), (date(9999, 12, 31),)]
+
+
+def test_what_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE towns AS SELECT 'a' AS town, 'b' AS land, 1 AS size")
+    small = towns("t", "size")
+    twice = UnionAll(parts=(small, small), columns=(("u", "size"),))
+    for read in (lambda publics: publics.public_rows(twice), lambda publics: publics.fanout(twice, ())):
+        for most in (3, 2):
+            monkeypatch.setattr(plan_size, "MOST_RELATIONS", most)
+            with pytest.raises(OperationalError, match="too large") if most < 3 else contextlib.nullcontext():
+                read(Publics(DuckReader(connection, "v")))
