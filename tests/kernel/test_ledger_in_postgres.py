@@ -203,6 +203,12 @@ def test_a_database_that_is_away_is_said_to_be_and_comes_back(ledger: Ledger) ->
     assert charge(ledger) == 1
 
 
+def test_where_nothing_is_open_nothing_is_rolled_back() -> None:
+    store = postgres_store.PostgresStore("postgresql://host/database")
+    store.rollback()
+    assert not store.in_transaction and not store.is_lost
+
+
 def test_commits_wait_for_the_disk_whatever_the_default_is(ledger: Ledger, path: Path, uri: str) -> None:
     say(uri, "ALTER DATABASE " + uri.split("/")[-1].split("?")[0] + " SET synchronous_commit = off")
     try:
