@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
 import duckdb
 import pytest
@@ -25,11 +28,15 @@ from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Frame, WindowFunction
+from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 P, V, T = people("p", "age"), visits(), towns("t", "size")
@@ -78,6 +85,86 @@ def test_a_union_has_the_owners_that_all_parts_have_in_the_same_places(parts: tu
     assert (found.rows, found.owners) == (5, owners)
 
 
+@pytest.mark.parametrize("left, right, rows, owners", [
+    (two(3, "a"), two(2, "a"), 2, {"a"}), (two(2, "a"), two(3, "a"), 2, {"a"}), (two(3, "a"), two(2, "b"), 5, {"a", "b"}),
+    (two(3, "a", "b"), two(2, "b"), 3, {"a", "b"}), (two(3, "a"), two(0, public=True), 3, {"a"}), (two(0, public=True), two(2, "b"), 2, {"b"}),
+    (two(3, "a"), two(2), 5, set()), (two(3), two(2, "a"), 5, set())])
+def test_common_rows_have_the_owners_of_both_sides(left: Known, right: Known, rows: int, owners: set[str]) -> None:
+    node = SetOperation(kind="intersect", all=False, left=P, right=P, columns=(("a", "a"), ("b", "b")))
+    found = checker.RULES[SetOperation](node, PAIR, left, right)
+    assert (found.rows, found.owners) == (rows, owners)
+
+
+FIRST, SECOND = (Merged(id=f"{left}{right}", name="m", left=left, right=right) for left, right in ("ac", "bd"))
+A, AB, C, CD = ("a",), ("a", "b"), ("c",), ("c", "d")
+
+
+@pytest.mark.parametrize("left, right, same, given, owners", [
+    (two(1, *A), two(1, *C), {("a", "c")}, {}, {"a"}),
+    (two(1, *A), two(1, *C), set(), {}, {"a", "c"}),
+    (two(1, *A), two(1, *CD), {("a", "c")}, {}, {"a", "d"}),
+    (two(1, *A), two(1), set(), {}, set()), (two(1), two(1, *C), set(), {}, set()),
+    (two(1, *A), two(1, *C), {("a", "c")}, {"keep_left": True}, {"a"}),
+    (two(1, *A), two(1, *C), set(), {"keep_left": True}, set()),
+    (two(1, *A), two(1, *CD), {("a", "c")}, {"keep_left": True}, set()),
+    (two(1, *AB), two(1, *C), {("a", "c")}, {"keep_left": True}, {"a", "b"}),
+    (two(1, *A), two(1, *C), {("a", "c")}, {"keep_right": True}, {"c"}),
+    (two(1, *AB), two(1, *C), {("a", "c")}, {"keep_right": True}, set()),
+    (two(1, *A), two(1, *C), {("a", "c")}, {"keep_left": True, "keep_right": True}, set()),
+    (two(1, *A), two(1, *C), {("a", "c")}, {"keep_left": True, "keep_right": True, "merged": (FIRST,)}, {"ac"}),
+    (two(1, *A), two(1, *C), {("a", "c")}, {"keep_left": True, "keep_right": True, "merged": (SECOND,)}, set()),
+    (two(1, *AB), two(1, *C), {("a", "c"), ("b", "c")}, {"keep_left": True, "keep_right": True, "merged": (FIRST,)}, set()),
+    (two(1, *A), two(1, *CD), {("a", "c"), ("a", "d")}, {"keep_left": True, "keep_right": True, "merged": (FIRST,)}, set()),
+    (two(1, *AB), two(1, *CD), {("a", "c"), ("b", "d")}, {"keep_left": True, "keep_right": True, "merged": (FIRST, SECOND)}, {"ac", "bd"}),
+    (two(0, public=True), two(1, *C), set(), {}, {"c"}), (two(0, public=True), two(1, *C), set(), {"keep_right": True}, {"c"}),
+    (two(0, public=True), two(1, *C), set(), {"keep_left": True}, set()),
+    (two(1, *A), two(0, public=True), set(), {}, {"a"}), (two(1, *A), two(0, public=True), set(), {"keep_left": True}, {"a"}),
+    (two(1, *A), two(0, public=True), set(), {"keep_right": True}, set())])
+def test_whose_the_rows_of_a_join_are(left: Known, right: Known, same: set[tuple[str, str]], given: dict[str, Any], owners: set[str]) -> None:
+    """`same` are owners that are equal in all pairs. A row that is padded appears as its partners go."""
+    node = Join(left=P, right=V, condition=TRUE, **given)
+    assert checker._owners(node, left, right, same) == owners
+
+
+def test_how_many_rows_of_a_join_are_of_one_entity() -> None:
+    """P pairs of a and b rows that have m and n partners at most, and rows that have none."""
+    for a, b, m, n in itertools.product(range(1, 5), range(1, 5), range(1, 6), range(1, 6)):
+        partners = min(m, b), min(n, a)
+        pairs = range(min(a * partners[0], b * partners[1]) + 1)
+        for left, right in itertools.product((0, 1), repeat=2):
+            most = max(p + left * (a - Fraction(p, partners[0])) + right * (b - Fraction(p, partners[1])) for p in pairs)
+            assert checker._own(a, b, m, n, left, right) == math.floor(most)
+    assert checker._own(math.inf, 2, math.inf, math.inf, 0, 0) == math.inf
+
+
+@pytest.mark.parametrize("below, listed, keep, rows, owners", [
+    (("p_id",), ("v_person",), None, 4, {"p_id"}), (("p_id",), ("v_person",), False, 4, {"p_id"}),
+    (("p_age",), ("v_person",), None, 4 + 2 * 3, set()), (("p_age",), ("v_person",), True, 4 + 3, set()),
+    (("p_id",), ("v_person", "v_visit"), None, 4 + 2 * 3, set()), (("p_id",), ("v_visit",), None, 4 + 2 * 3, set()),
+    (("p_id",), (), None, 4 + 2 * 3, set()), ((), ("v_person",), None, 4 + 2 * 3, set())])
+def test_a_mark_is_of_an_entity_where_the_listed_rows_are_of_the_same(
+        below: tuple[str, ...], listed: tuple[str, ...], keep: bool | None, rows: int, owners: set[str]) -> None:
+    node = Lookup(input=P, listed=V, keys=((P.field("p_id").ref, "v_person"),), mark="mark", keep=keep)
+    first, second = (replace(derived(part)[id(part)], rows=rows, owners=frozenset(owners))
+                     for part, rows, owners in ((P, 4, below), (V, 3, listed)))
+    found = checker.RULES[Lookup](node, first.columns, first, second, meets=None)
+    assert (found.rows, found.owners) == (rows, owners)
+
+
+@pytest.mark.parametrize("owners, frequencies, keys, folds, rows, left", [
+    (("a",), {}, ("a",), True, 3, {"a"}), (("a",), {}, ("a", "b"), True, 3, {"a"}), (("a",), {}, ("b",), True, 6, set()),
+    (("a",), {}, ("b",), False, 3, set()), (("a", "b"), {}, ("a",), True, 6, set()), ((), {}, ("a",), True, 6, set()),
+    (("a",), {frozenset("b"): 1}, ("b",), True, 3, set()), (("a",), {frozenset("b"): 2}, ("b",), True, 6, set()),
+    (("a",), {frozenset("a"): 1}, ("b",), True, 6, set()), (("a",), {}, (), True, 2, set())])
+def test_how_far_groups_move(owners: tuple[str, ...], frequencies: dict[frozenset[str], float], keys: tuple[str, ...], folds: bool,
+                             rows: int, left: set[str]) -> None:
+    counted = (Fold(id="n", name="n", function="count"),) if folds else ()
+    node = GroupBy(input=P, keys=keys, folds=counted)
+    columns = dict.fromkeys((*keys, *(fold.id for fold in counted)), NUMBER)
+    found = checker.RULES[GroupBy](node, columns, replace(two(3, *owners), frequencies=frequencies))
+    assert (found.rows, found.owners) == (rows, left) and found.frequencies[frozenset(keys)] == 1
+
+
 # -- columns
 
 
@@ -114,6 +201,40 @@ TOTAL = WindowFunction(id="s", name="s", function="sum", column="v_visit")
     (replace(TOTAL, function="lead", number=3), (0, 3)), (WindowFunction(id="n", name="n", function="row_number"), (math.inf, math.inf))])
 def test_how_many_rows_before_and_after_a_window_function_reads(function: WindowFunction, rows: tuple[float, float]) -> None:
     assert reach(function) == rows
+
+
+CAPPED = TruncateKeys(input=V, rows=4, keys=("v_town",), order=("v_visit",))
+NUMBERED = WindowFunction(id="n", name="n", function="row_number")
+BEFORE, AFTER = (WindowFunction(id=name, name=name, function=name, column="v_visit") for name in ("lag", "lead"))
+
+
+@pytest.mark.parametrize("node, partition, functions, ties, rows, owners", [
+    (V, ("v_person",), (NUMBERED,), ("v_visit",), 3, {"v_person"}), (V, ("v_town", "v_person"), (BEFORE,), ("v_visit",), 3, {"v_person"}),
+    (V, ("v_visit",), (NUMBERED,), (), 3, {"v_person"}), (V, ("v_town",), (NUMBERED,), ("v_visit",), math.inf, set()),
+    (V, (), (BEFORE,), ("v_visit",), 3 * 3, set()), (V, (), (replace(BEFORE, number=2),), ("v_visit",), 3 * 5, set()),
+    (V, (), (BEFORE, AFTER), ("v_visit",), 3 * 5, set()), (V, (), (replace(BEFORE, number=0),), ("v_visit",), 3, set()),
+    (CAPPED, ("v_town",), (NUMBERED,), ("v_visit",), 3 * 7, set()), (CAPPED, ("v_town",), (BEFORE,), ("v_visit",), 3 * 3, set()),
+    (V, ("v_person",), (NUMBERED,), ("v_town",), math.inf, set())])
+def test_how_far_windows_move(node: Node, partition: tuple[str, ...], functions: tuple[WindowFunction, ...], ties: tuple[str, ...],
+                              rows: float, owners: set[str]) -> None:
+    window = Window(input=node, partition=partition, order=(), ties=ties, functions=functions)
+    below = replace(derived(node)[id(node)], rows=3, owners=frozenset(["v_person"]))
+    found = checker.RULES[Window](window, columns_of(window, [below.columns]), below)
+    assert (found.rows, found.owners) == (rows, owners)
+
+
+@pytest.mark.parametrize("node, owners, rows, left", [
+    (CAPPED, ("v_person",), 6, set()), (replace(CAPPED, keys=("v_person",)), ("v_person",), 3, {"v_person"}),
+    (replace(CAPPED, keys=("v_person",)), ("v_person", "v_visit"), 6, set()), (replace(CAPPED, keys=("v_person",)), (), 6, set()),
+    (replace(CAPPED, order=("v_town",)), ("v_person",), math.inf, set()),
+    (Truncate(input=V, rows=4, owner="v_person", order=("v_visit",)), ("v_person",), 3, {"v_person"}),
+    (Truncate(input=V, rows=4, owner="v_person", order=("v_visit",)), ("v_visit",), math.inf, set()),
+    (Truncate(input=V, rows=4, owner="v_person", order=("v_town",)), ("v_person",), math.inf, set())])
+def test_how_far_rows_move_of_which_few_are_kept(node: Truncate | TruncateKeys, owners: tuple[str, ...], rows: float, left: set[str]) -> None:
+    below = replace(derived(V)[id(V)], rows=3, owners=frozenset(owners))
+    found = checker.RULES[type(node)](node, below.columns, below)
+    keys = node.keys if isinstance(node, TruncateKeys) else (node.owner,)
+    assert (found.rows, found.owners, found.frequencies[frozenset(keys)]) == (rows, left, 4)
 
 
 # -- sums
