@@ -12,16 +12,17 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.small_tables import TRUE, owned, people, towns, visits
+from support.small_tables import TRUE, VISITS, both, literal, owned, people, scan, towns, visits
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel import checker, claims
+from dpsql.kernel import checker, claims, shapes
 from dpsql.kernel.checker import Checked, Known
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Node, NoPublicFacts, Printing, SplitBy
+from dpsql.plan.expr.nodes import Call, Ref
+from dpsql.plan.node import Node, NoPublicFacts, Norm, Printing, SplitBy
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
@@ -126,6 +127,54 @@ def test_whose_the_rows_of_a_join_are(left: Known, right: Known, same: set[tuple
     assert checker._owners(node, left, right, same) == owners
 
 
+MEET, SAME = (Call(function=name, args=(Ref(column="a", type=Type.BIGINT), Ref(column="c", type=Type.BIGINT)), type=Type.BOOLEAN)
+              for name in ("=", "is not distinct from"))
+
+
+def side(column: str, rows: float, agree: float, public: bool = False) -> Known:
+    """A relation of one column, of whose rows so many agree."""
+    return Known(columns={column: NUMBER}, rows=rows, frequencies={frozenset(column): agree}, public=public)
+
+
+@pytest.mark.parametrize("given, rows", [
+    ({}, 3 * 5 + 2 * 4), ({"keep_left": True}, 3 * 5 + 2 * 8), ({"keep_right": True}, 3 * 10 + 2 * 4),
+    ({"keep_left": True, "keep_right": True}, 3 * 10 + 2 * 8), ({"keep_left": True, "bare": True}, 3 * 5 + 2 * 4)])
+def test_how_far_joins_move(given: dict[str, Any], rows: int) -> None:
+    """Five right rows meet a left one, and four left rows a right one."""
+    found = checker.RULES[Join](Join(left=P, right=V, condition=MEET, **given), {"a": NUMBER, "c": NUMBER}, side("a", 3, 4), side("c", 2, 5), None)
+    assert found.rows == rows
+
+
+@pytest.mark.parametrize("condition, present", [(MEET, {"c"}), (SAME, set())])
+@pytest.mark.parametrize("agree, counted, rows", [(5, 2, 3 * 2), (5, 9, 3 * 5), (1, 2, 3), (math.inf, 7, 3 * 7)])
+def test_public_rows_that_meet_are_counted(condition: Call, present: set[str], agree: float, counted: int, rows: int) -> None:
+    """Those with a NULL meet nothing by `=`, and each other otherwise."""
+    def meets(relation: Node, columns: tuple[str, ...], but: frozenset[str]) -> int:
+        assert (relation, columns, but) == (V, ("c",), present)
+        return counted
+
+    node, columns = Join(left=P, right=V, condition=condition), {"a": NUMBER, "c": NUMBER}
+    assert checker.RULES[Join](node, columns, side("a", 3, math.inf), side("c", 0, agree, public=True), meets).rows == rows
+
+
+def test_what_a_filter_leaves_of_a_column_tells_how_many_rows_agree_on_the_others() -> None:
+    a = Ref(column="a", type=Type.BIGINT)
+    least, most = (Call(function=name, args=(a, literal(number, Type.BIGINT)), type=Type.BOOLEAN) for name, number in ((">=", 2), ("<=", 4)))
+    below = replace(two(3, "b"), frequencies={frozenset("ab"): 2})
+    found = checker.RULES[Filter](Filter(input=P, condition=both(least, most)), PAIR, below)
+    assert (found.rows, found.owners, found.frequencies) == (3, {"b"}, {frozenset("ab"): 2, frozenset("b"): 6})
+
+
+def test_what_is_computed_keeps_nothing_that_was_known() -> None:
+    a, b = (Ref(column=name, type=Type.BIGINT) for name in "ab")
+    node = Project(input=P, columns=(("x", "x", a), ("y", "y", Call(function="-", args=(b,), type=Type.BIGINT))))
+    for column, owners, columns in (("a", {"x"}, ("x",)), ("b", set(), None)):
+        below = Known(columns=PAIR, rows=3, owners=frozenset(column), frequencies={frozenset(column): 1}, norm=Norm(order=1, bound=6, columns=(column,)))
+        found = checker.RULES[Project](node, {"x": NUMBER, "y": NUMBER}, below)
+        assert (found.rows, found.owners, found.frequencies) == (3, owners, {frozenset(owners): 1} if owners else {})
+        assert (found.norm and found.norm.columns) == columns
+
+
 def test_how_many_rows_of_a_join_are_of_one_entity() -> None:
     """P pairs of a and b rows that have m and n partners at most, and rows that have none."""
     for a, b, m, n in itertools.product(range(1, 5), range(1, 5), range(1, 6), range(1, 6)):
@@ -183,6 +232,17 @@ def test_columns_of_different_types_are_not_put_together() -> None:
     for parts in ((whole, text), (text, whole)):
         with pytest.raises(Malformed):
             derived(UnionAll(parts=parts, columns=(("x", "x"),)))
+
+
+def test_a_column_of_several_holds_the_values_of_all() -> None:
+    low, high = (ColumnShape(type=Type.BIGINT, low=low, high=high) for low, high in ((-2, 5), (0, 9)))
+    for parts in ([low, high], [high, low]):
+        assert shapes._hull(parts) == ColumnShape(type=Type.BIGINT, low=-2, high=9)
+
+
+def test_a_key_is_none_where_it_can_be_null() -> None:
+    assert [*shapes.keys_of(V)] == [{"v_visit"}]
+    assert [*shapes.keys_of(scan(replace(VISITS, unique=(frozenset(["town"]),)), "v"))] == []
 
 
 def test_a_sum_is_one_of_a_column() -> None:
@@ -245,6 +305,22 @@ def test_rows_in_different_cells_move_sums_by_the_root_of_their_number(rows: int
     """Rounded up to a whole number; all of them in the l1 norm, and where they can be in one cell."""
     assert checker._moved(Count(), two(rows), True) == (rows, math.ceil(math.sqrt(rows)))
     assert checker._moved(Count(), two(rows), False) == (rows, rows)
+
+
+@pytest.mark.parametrize("order, apart, expected", [(1, True, (6, 6)), (1, False, (6, 6)), (2, True, (math.inf, 6)), (2, False, (math.inf, math.inf))])
+def test_clipped_columns_move_sums_by_the_bound_of_their_norm(order: int, apart: bool, expected: tuple[float, float]) -> None:
+    """Entries of one cell that add up can have a larger l2 norm than they had apart."""
+    below = replace(two(3, "a"), norm=Norm(order=order, bound=6, columns=("b",)))
+    assert checker._moved(Clipped(clipped=("b",)), below, apart) == expected
+    assert checker._moved(Clipped(clipped=("a",)), below, apart) == (math.inf, math.inf)
+
+
+def test_a_row_adds_one_to_a_count_where_a_truth_value_says_so() -> None:
+    columns = {"n": NUMBER, "t": ColumnShape(type=Type.BOOLEAN)}
+    assert [shapes.size(part, columns) for part in (Count(), Count(column="n"), Count(when="t"))] == [1, 1, 1]
+    for wrong in (Count(when="n"), Count(when="nowhere"), Count(column="nowhere")):
+        with pytest.raises(Malformed):
+            shapes.size(wrong, columns)
 
 
 def test_a_clipped_column_is_added_once_and_on_no_condition() -> None:
