@@ -149,12 +149,16 @@ def test_how_far_joins_move(given: dict[str, Any], rows: int) -> None:
 @pytest.mark.parametrize("agree, counted, rows", [(5, 2, 3 * 2), (5, 9, 3 * 5), (1, 2, 3), (math.inf, 7, 3 * 7)])
 def test_public_rows_that_meet_are_counted(condition: Call, present: set[str], agree: float, counted: int, rows: int) -> None:
     """Those with a NULL meet nothing by `=`, and each other otherwise."""
-    def meets(relation: Node, columns: tuple[str, ...], but: frozenset[str]) -> int:
-        assert (relation, columns, but) == (V, ("c",), present)
+    asked = list[tuple[Node, tuple[str, ...], frozenset[str]]]()
+
+    def meets(*given: Any) -> int:
+        asked.append(given)
         return counted
 
     node, columns = Join(left=P, right=V, condition=condition), {"a": NUMBER, "c": NUMBER}
     assert checker.RULES[Join](node, columns, side("a", 3, math.inf), side("c", 0, agree, public=True), meets).rows == rows
+    assert checker.RULES[Join](node, columns, side("a", 0, agree, public=True), side("c", 3, math.inf), meets).rows == rows
+    assert asked == ([] if agree == 1 else [(V, ("c",), present), (P, ("a",), {"a"} if present else set())])
 
 
 def test_what_a_filter_leaves_of_a_column_tells_how_many_rows_agree_on_the_others() -> None:
@@ -225,6 +229,13 @@ def test_what_values_counts_and_clipped_sums_can_have() -> None:
     clipped = Clip(input=sums, owner="p_id", columns=sums.totals, order=1, bound=6)
     found = derived(clipped)[id(clipped)].columns[sums.totals[0]]
     assert (found.low, found.high) == (-6, 6)
+
+
+def test_what_was_known_of_columns_before_they_were_clipped_is_not_known_after() -> None:
+    node = Clip(input=P, owner="a", columns=("b",), order=1, bound=6)
+    found = checker.RULES[Clip](node, PAIR, replace(two(3, "a"), frequencies={frozenset("a"): 2, frozenset("b"): 1}))
+    assert (found.rows, found.owners, found.frequencies, found.norm) == (3, {"a"}, {frozenset("a"): 2}, Norm(order=1, bound=6, columns=("b",)))
+    assert checker.RULES[Clip](node, PAIR, two(3, "a", "b")).norm is None
 
 
 def test_columns_of_different_types_are_not_put_together() -> None:
