@@ -369,6 +369,10 @@ def test_sums_of_many_large_numbers_do_not_wrap() -> None:
     assert total(np.full(10, 2**62)) == 10 * 2**62 and total(np.full(10, -(2**62))) == -10 * 2**62
     many = np.full(2**21, 2**36)
     assert dot(many, np.full(2**21, 2**40)) == 2**97
+    for right in (2**20 - 1, 2**40 - 1):  # sums, or sums of parts, between 2^63 and 2^64
+        left, whole = np.full(200, 2**36), np.full(200, right)
+        assert dot(left, whole) == 200 * 2**36 * right
+        assert gathered(np.zeros((200, 1), dtype=np.int32), left, whole, 1) == [200 * 2**36 * right]
 
 
 @pytest.mark.parametrize("bits", [1, 5, 19, 20, 21, 37])

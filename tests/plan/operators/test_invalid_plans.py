@@ -21,6 +21,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
@@ -148,6 +149,8 @@ INVALID: dict[str, Node] = {
     "norms: text": Norms(input=GIVEN, owner="v_person", columns=("v_town",), order=1),
     "norms: what may be NULL": Norms(input=P, owner="p_id", columns=("p_age",), order=1),
     "norms: the name of the entity": Norms(input=P, owner="p_id", columns=("p_id",), order=1),
+    "largest: no sign": Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=0, most=1),
+    "largest: none of them": Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=1, most=0),
     "tally: nothing": GroupedSums(input=V, keys=(), summands=()),
     "tally: an unknown key": GroupedSums(input=V, keys=("q",), summands=(Count(),)),
     "tally: the same key twice": GroupedSums(input=V, keys=("v_town", "v_town"), summands=(Count(),)),
@@ -178,6 +181,7 @@ def test_it_is_not_a_plan(case: str) -> None:
     _constants(3, _field("c1", physical=Interval(0, 10))), _constants(dt.date(2020, 1, 1), _field("c1", Type.DATE)),
     _constants("x", _field("c1", Type.VARCHAR, nullable=False)), _constants(float("nan"), _field("c1", Type.DOUBLE)),
     Join(left=V, right=T, condition=Literal(value=None, type=Type.BOOLEAN)), _group(function="min", column="p_name"),
+    GroupBy(input=P, keys=("p_name",), folds=()), Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=-1, most=1),
     GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
 ])
 def test_it_is_one(node: Node) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 
 import pytest
-from support.small_tables import PUBLIC, TRUE, Meets, both, equal, notes, owned, people, ref, towns, visits
+from support.small_tables import PUBLIC, TRUE, Meets, both, equal, literal, notes, owned, people, ref, towns, visits
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Call
@@ -47,6 +48,8 @@ MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w
 FEW = replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",)))
 OWNED = Merged(id="o", name="person", left="v_person", right="w_person")
 SAME = SetOperation(kind="except", all=True, left=V, right=W, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d")))
+LIMITED = [Call(function=function, args=(ref(V, column), literal(end, Type.BIGINT)), type=Type.BOOLEAN)
+           for column, low, high in (("v_visit", 1, 9), ("v_person", 2, 4)) for function, end in ((">=", low), ("<=", high))]
 V2 = Project(input=V, columns=tuple((f"c{i}", field.name, field.ref) for i, field in enumerate(V.fields)))
 
 
@@ -364,6 +367,7 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     (TWICE, ["v_person"], 2), (TWICE, ["v_person", "v_town"], 2), (TWICE, ["v_visit"], 1), (TWICE, ["v_town"], None),
     (TWICE, [], None), (CAPPED, ["w_town"], 5),
     (Filter(input=TWICE, condition=TRUE), ["v_person"], 2),
+    (Filter(input=V, condition=reduce(both, LIMITED)), [], 9), (Filter(input=V, condition=reduce(both, LIMITED[1:])), [], None),
     (Project(input=TWICE, columns=(("c1", "o", ref(V, "v_person")),)), ["c1"], 2),
     (Project(input=TWICE, columns=(("c1", "t", ref(V, "v_town")),)), ["c1"], None),
     (MET, ["v_person"], 10), (MET, ["v_visit"], 5), (MET, ["w_town"], None), (MET, ["v_town"], None),

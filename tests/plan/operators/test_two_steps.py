@@ -135,6 +135,8 @@ def test_few_sums_and_many_tests_are_one_step() -> None:
     assert both(tally([(None, TRUE)] * FEWEST))[1] is None
     wide = [(None, truth("<", ref("x"), constant(float(i)))) for i in range(30)]
     assert both(tally(wide[:20]))[1] is not None and both(tally(wide))[1] is None  # type: ignore[arg-type]
+    equal = [(None, truth("=", ref("name"), constant(str(i)))) for i in range(30)]
+    assert both(tally(equal))[1] is not None, "one text that is compared thirty times is one key"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rows", [0, 3])
