@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 from extensions.test_totality import broken, nothing
+from support.extensions import hypergraphs
 from support.extensions.given import Given
 from support.policies import policy_of
 
@@ -18,6 +20,9 @@ import dpsql
 from dpsql.backends.duckdb import DuckReader
 from dpsql.extensions import cuts
 from dpsql.extensions.ask_solvers import Solvers
+from dpsql.extensions.certified import WHOLE as UNITS
+from dpsql.extensions.cuts import CuttingPlanes
+from dpsql.extensions.linear_program import LinearProgram
 from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.publics import Publics
@@ -32,6 +37,7 @@ from dpsql.plan.node import Printing
 from dpsql.plan.operators.owner_sets import NEAR, OwnerSets, slack
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.solvers.cutting import Rows
 from dpsql.solvers.usual import USUAL
 
 SIGNED = GridSum(column="v", grid=Quantizer(low=-100, high=100, step=Fraction(1), from_low=False))
@@ -82,6 +88,20 @@ def test_where_everybody_meets_everybody_a_few_sets_are_enough(monkeypatch: pyte
     (expected,), = read(plan, levels, 1, context())
     found = Streamed(Listed(plan, None, context()), levels, 0)
     assert all(abs(found.value(j) - expected.value(j)) <= level for j, level in enumerate(levels))
+
+
+def test_a_few_cuts_close_in_on_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuts, "FEWEST", 4)
+    draw, level = random.Random(7), 3
+    for listed in (0, 6) * 4:
+        monkeypatch.setattr(cuts, "MOST_LISTED", listed)
+        rows = hypergraphs.random_rows(draw, 3, most=30, entities=7, largest=5)
+        sets = rows.owned()
+        program = LinearProgram(sets.owners, sets.weights, np.full(sets.entities, level))
+        search = CuttingPlanes(Rows(program), [level] * sets.entities, halves=False, solvers=USUAL)
+        search.narrowed(2, rounds=30)
+        assert search.gap <= 2
+        assert search.least / 2**cuts.SHARE - 1e-6 <= rows.truth(level) <= search.most / UNITS + 1e-6
 
 
 @pytest.mark.parametrize("seed", range(4))
