@@ -192,6 +192,7 @@ def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
         rows = crowd_of(100 + seed, people=30, sets=draw.choice([40, 200]))
         exact = [RemovalDistances(rows, [level], USUAL).value(0) for level in levels]
         lazy = RemovalDistances(rows, levels, USUAL)
+        assert min(lazy.low) >= 0
         while True:
             assert all(low <= one <= high for low, one, high in zip(lazy.low, exact, lazy.high, strict=True))
             open_ = [j for j in range(len(levels)) if not lazy.exact(j)]

@@ -15,6 +15,7 @@ from support.small_tables import TRUE, both, equal, literal, notes, people, ref,
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call
 from dpsql.plan.node import Field, Node, Printing
+from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.contributions import Contributions
@@ -23,6 +24,7 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
@@ -117,6 +119,9 @@ PLANS: dict[str, Node] = {
     "clip, one row": Clip(input=TWO, owner="p_id", columns=("e0_0", "e0_1"), order=1, bound=8),
     "norms": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2),
     "norms, one number": Norms(input=ONE, owner="v_person", columns=("e0_0",), order=1),
+    "arcs": Arcs(input=Join(left=P, right=V, condition=TRUE), tail="p_id", head="v_visit", mutual=True),
+    "largest": Largest(input=P, summand=GridSum(column="p_x", grid=TENTHS), sign=1, most=9),
+    "largest, negated": Largest(input=P, summand=GridSum(column="p_x", grid=WHOLE, when="p_active"), sign=-1, most=9),
     "tally": GroupedSums(input=P, keys=(), summands=(Count(when="p_active"), Count(column="p_x"),
                                               GridSum(column="p_x", grid=WHOLE, when="p_active"))),
     "tally, moments": GroupedSums(input=P, keys=("p_active",), summands=(Moments(column="p_x", grid=TENTHS, degree=2, missing=True),)),

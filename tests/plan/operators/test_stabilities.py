@@ -130,6 +130,9 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
                                     (owned("p_id", 2), owned("v_person", 3)), (4, "p_id")),
     "left join, one partner left, unlimited right": (Join(left=P, right=V, condition=OWNERS, keep_left=True),
                                                      (owned("p_id", 2), owned("v_person")), (None, "p_id")),
+    "left join, one partner left, two right": (
+        Join(left=P, right=Truncate(input=V, rows=2, owner="v_person", order=("v_visit",)), condition=OWNERS, keep_left=True),
+        (owned("p_id", 2), owned("v_person", 3)), (3, "p_id")),
     "left join, one partner right": (Join(left=V, right=P, condition=OWNERS, keep_left=True),
                                      (owned("v_person", 3), owned("p_id", 1)), (3, "v_person")),
     "join of private rows that meet by another column": (

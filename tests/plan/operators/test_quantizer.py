@@ -1,0 +1,61 @@
+"""Grids of numbers, by hand: their ends, what stands at a position, and the grid of an expression."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from fractions import Fraction
+
+import duckdb
+import pytest
+
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.operators.quantizer import DEFAULT_STEPS, MOST_STEPS, Quantizer, quantizer
+from dpsql.types import ANY_NUMBER, Interval, Type
+
+TENTH = Fraction(1, 10)
+
+
+@pytest.mark.parametrize(("low", "high", "step", "from_low", "least", "most", "last"), [
+    (-1.5, 2.6, Fraction(1), False, -2, 3, 3), (1.5, 4.0, Fraction(1, 2), True, 0, 5, 4), (1.5, 2.6, Fraction(1), True, 0, 2, Fraction(7, 2)),
+    (-4.0, -1.5, Fraction(1), False, -4, -1, -1), (0.0, 9.0, Fraction(3), True, 0, 3, 9)])
+def test_numbers_between_the_ends_stay_on_the_grid(low: float, high: float, step: Fraction, from_low: bool, least: int, most: int,
+                                                   last: Fraction) -> None:
+    grid = Quantizer(low=low, high=high, step=step, from_low=from_low)
+    assert (grid.least, grid.most, grid.value(most)) == (least, most, last)
+    assert grid.value(Fraction(1, 3)) == Fraction(grid.origin) + step / 3
+    numbers = [low - 1, low, *(low + (high - low) * i / 40 for i in range(1, 40)), math.nextafter(high, low), high, high + 1]
+    listed = ", ".join(f"(CAST({number!r} AS DOUBLE))" for number in numbers)
+    found = [n for n, in duckdb.execute(f"SELECT {grid.to_sql('x', Type.DOUBLE)} FROM (VALUES {listed}) AS t(x)").fetchall()]
+    assert found == sorted(found) and found[0] == found[1] == least and found[-2] == found[-1] == most
+    assert all(abs(grid.value(n) - Fraction(number)) <= step / 2 for n, number in zip(found[2:-3], numbers[2:-3], strict=True))
+
+
+def test_a_grid_has_ends_a_step_and_few_enough_positions() -> None:
+    for low, high, step in ((0.0, math.inf, 1), (-math.inf, 0.0, 1), (1.0, 0.0, 1), (0.0, 1.0, 0), (0.0, 1.0, -1), (math.nan, 1.0, 1),
+                            (0.0, 2.0**41, 1), (-(2.0**41), 0.0, 1), (-(2.0**41), -(2.0**40), 1)):
+        with pytest.raises(ValueError):
+            Quantizer(low=low, high=high, step=Fraction(step), from_low=False)
+
+
+def test_the_grid_of_an_expression() -> None:
+    def grid(kind: Type, low: float, high: float, *, from_low: bool = True, most: int = DEFAULT_STEPS, step: Fraction | None = None,
+             whole: bool = False) -> Quantizer | None:
+        return quantizer(Facts(type=kind, declared=Interval(low, high), step=step, whole=whole), from_low=from_low, most_steps=most)
+
+    for low, high, from_low in ((0, 100, True), (-100, 100, False), (900, 1000, False), (1e-9, 2e-9, True)):
+        found = grid(Type.DOUBLE, low, high, from_low=from_low)
+        assert found is not None and found.step.numerator == 1 and found.from_low is from_low and (found.low, found.high) == (low, high)
+        width = high - low if from_low else max(high - low, high)
+        assert DEFAULT_STEPS / 2 <= width / found.step <= DEFAULT_STEPS, "as fine as it may be"
+    for asked, step in ((grid(Type.DOUBLE, 0, 10, step=TENTH), TENTH), (grid(Type.DOUBLE, 0, 10, step=TENTH, most=10), 1),
+                        (grid(Type.DOUBLE, 0, 10, step=TENTH, most=99), TENTH * 2), (grid(Type.BIGINT, 0, 10, whole=True), 1),
+                        (grid(Type.BIGINT, 0, MOST_STEPS, whole=True), 2), (grid(Type.BIGINT, 0, MOST_STEPS - 1, whole=True), 1)):
+        assert asked is not None and asked.step == step
+    first, last = (float(day.toordinal()) for day in (dt.date(1999, 1, 1), dt.date(2020, 12, 31)))
+    assert grid(Type.DATE, first, last, from_low=False) == Quantizer(low=first, high=last, step=Fraction(1), from_low=True)
+    for ends in ((-math.inf, 0), (0, math.inf), (0, 1e101), (-1e101, 0), (0, 1e-95)):
+        assert grid(Type.DOUBLE, *ends) is None
+    assert quantizer(Facts(type=Type.DOUBLE), from_low=True) is None and ANY_NUMBER.finite is False
+    known = Facts(type=Type.DOUBLE, declared=Interval(0, 10), step=TENTH)
+    assert quantizer(known, bounds=Interval(2, 4), from_low=True) == Quantizer(low=2.0, high=4.0, step=TENTH, from_low=True)
