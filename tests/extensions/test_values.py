@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import random
 import re
 import subprocess
@@ -20,8 +21,8 @@ from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 from dpsql.extensions import bounds
 from dpsql.extensions import lipschitz_extension as values
 from dpsql.extensions.ask_solvers import Solver
-from dpsql.extensions.certified import certified
-from dpsql.extensions.linear_program import LinearProgram
+from dpsql.extensions.certified import WHOLE, certified
+from dpsql.extensions.linear_program import LinearProgram, Point
 from dpsql.extensions.merging import reduced
 from dpsql.extensions.owned import Owned, each_once, loads, owned
 from dpsql.extensions.solver_ladder import linear
@@ -106,6 +107,13 @@ def test_merging_keeps_the_value(effort: float) -> None:
         assert small.fixed + rest == pytest.approx(rows.truth(level), abs=NEAR)
         left += not small.solved
     assert left > 20, "some problems are not settled by merging alone"
+
+
+def test_prices_are_rounded_up_so_that_covered_rows_stay_covered() -> None:
+    whole, level = of_sets(list(itertools.combinations(range(5), 3))).owned(), 2
+    small = reduced(whole, loads(whole.owners, whole.weights, whole.entities), level)
+    found = certified(whole, level, small, Point(np.zeros(len(small.weights)), np.full(5, 1 / 3)))
+    assert found.below == found.above == 0 and found.slope == 5 * -(-WHOLE // 3)
 
 
 def test_merging_makes_heavy_problems_small() -> None:

@@ -151,5 +151,25 @@ def test_nothing_else_was_reviewed() -> None:
     assert list(read()) == list(PLANS)
 
 
+@pytest.mark.parametrize(("name", "label"), [
+    ("scan, public", "Scan towns (public)"), ("filter", "Filter x > 1.5"), ("join, left rows kept", "Left join on (id = person) AND TRUE"),
+    ("lookup, own rows", "Look up id in person and id in visit"), ("lookup, rows of one mark", "Keep rows with town in town"),
+    ("lookup by a condition, rows of one mark", "Keep rows without a row where town = town"), ("except all", "Except all of a, b, c"),
+    ("group", "Group count(*), count_distinct(visit), sum(visit), avg(visit), min(town) by person, town"),
+    ("group, no keys", "Group count(town)"), ("truncate", "Keep at most 3 rows of each person"),
+    ("truncate, a number in the order", "Keep at most 1 row of each id"), ("truncate keys", "Keep at most 2 rows of each town"),
+    ("truncate keys, the first by a column", "Keep the first 2 rows of each town by person desc"),
+    ("window", "Window row_number(), rank(), lag(town, 2), max(town), sum(visit) rows between 1 preceding and current row by person "
+               "ordered by town"),
+    ("window, without a key", "Window ntile(3), count(*) rows between unbounded preceding and 1 preceding by (owner)"),
+    ("window, numbers", "Window avg(x) range between unbounded preceding and current row by x ordered by x desc"),
+    ("clip", "Clip each person to an l2 norm of 5"), ("arcs", "Arcs between id and visit"), ("largest", "List the largest x in [0, 10]"),
+    ("largest, negated", "List the largest negated x in [-5, 5] where active"),
+    ("tally", "Tally rows where active; rows with x; x in [-5, 5] where active"), ("ranks", "Rank x in [0, 10] by active"),
+])
+def test_an_operator_is_named_in_words(name: str, label: str) -> None:
+    assert PLANS[name].label() == label
+
+
 if __name__ == "__main__":
     GOLDEN.write_text("\n".join(f"-- {name}\n{text_of(plan)}\n" for name, plan in PLANS.items()))

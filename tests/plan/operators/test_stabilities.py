@@ -25,6 +25,7 @@ from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Count
@@ -404,6 +405,18 @@ def test_what_tells_rows_apart(case: str) -> None:
     assert set(node.unique) == expected
 
 
+def test_rows_are_told_apart_by_the_smallest_key_in_the_order_of_names() -> None:
+    two = Truncate(input=V, rows=1, owner="v_person", order=("v_visit",))
+    assert row_order(two, "nobody") == ("v_person",)
+    assert row_order(V, "v_person") == ("v_visit",)
+    assert row_order(Distinct(input=visits("v", "town")), "v_person") == ("v_town",)
+    assert row_order(N, "n_owner") == ("n_visit", "n_word"), "without a key, all columns"
+    town = both(SELVES, equal(ref(V, "v_town"), ref(W, "w_town")))
+    pairs = Join(left=GroupBy(input=V, keys=("v_person", "v_town"), folds=()), condition=town,
+                 right=Truncate(input=W, rows=1, owner="w_person", order=("w_visit",)))
+    assert row_order(pairs, "nobody") == ("w_person",)
+
+
 def test_a_chain_of_foreign_keys_multiplies_nothing() -> None:
     """A person's visits, with notes on each: as many rows as there are notes."""
     told = Truncate(input=N, rows=5, owner="n_owner", order=("n_visit", "n_word"))
@@ -422,3 +435,17 @@ def test_an_entity_of_a_clipped_sum_needs_no_limit_of_rows() -> None:
 def test_reasons_are_told() -> None:
     for node, below, _ in CASES.values():
         assert node.stability(below, Meets(2)).because
+
+
+@pytest.mark.parametrize(("node", "below", "why"), [
+    (Join(left=V, right=T, condition=LAND), (owned("v_person", 3), PUBLIC), "each row meets at most 7 public rows"),
+    (Join(left=T, right=V, condition=TOWN, keep_left=True), (PUBLIC, owned("v_person", 3)),
+     "each row meets at most one public row, and public rows are kept, which belong to no entity"),
+    (Join(left=V, right=W, condition=SELVES), (owned("v_person", 3), owned("w_person", 4)), "an entity's rows meet only each other"),
+    (FEW, (owned("v_person", 3), owned("w_person", 4)), "each row belongs to the entities of both sides"),
+    (FEW, (Stability(rows=4), Stability(rows=6)), "a row meets at most 5 on the right and 3 on the left"),
+    (FEW, (owned("v_person", 3), Stability(rows=6)), "a row meets at most 5 on the right and 3 on the left"),
+    (MET, (Stability(rows=4), Stability(rows=6)), "how many rows meet is not limited"),
+    (replace(FEW, right=W), (Stability(rows=4), Stability(rows=6)), "how many rows meet is not limited")])
+def test_reasons_of_joins(node: Node, below: tuple[Stability, ...], why: str) -> None:
+    assert node.stability(below, Meets(7)).because == why
