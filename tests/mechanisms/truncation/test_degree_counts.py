@@ -26,6 +26,7 @@ from dpsql.plan.node import InvalidPlan, Printing, Stability
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.plan.operators.summands import Count
+from dpsql.types import Type
 
 ROWS = Given(columns=(("tail", "BIGINT"), ("head", "BIGINT")), nullable=False, owners=("tail", "head"))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]
@@ -195,5 +196,8 @@ def test_arcs_need_two_ends() -> None:
                  Arcs(input=empty, tail="tail", head="head")):
         with pytest.raises(InvalidPlan):
             _ = plan.fields
+    for kind, named in (("BIGINT", Type.BIGINT), ("VARCHAR", Type.VARCHAR), ("DATE", Type.VARCHAR)):
+        given = Given(columns=(("tail", kind), ("head", kind)), nullable=False, owners=("tail", "head"))
+        assert [field.facts.type for field in Arcs(input=given, tail="tail", head="head").fields] == [named, named, Type.BIGINT, Type.BIGINT]
     assert arcs().label() == "Arcs between tail and head" and arcs(mutual=False).label() == "Arcs from tail to head"
     assert arcs().stability((Stability(rows=3),), None).rows is None  # type: ignore[arg-type]

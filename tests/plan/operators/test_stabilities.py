@@ -10,6 +10,7 @@ import pytest
 from support.small_tables import PUBLIC, TRUE, Meets, both, equal, literal, notes, owned, people, ref, towns, visits
 
 from dpsql.plan.certificate import stability
+from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call
 from dpsql.plan.node import Node, NoPublicFacts, Norm, Stability
 from dpsql.plan.operators.clip import Clip
@@ -32,7 +33,7 @@ from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.types import Type
+from dpsql.types import Interval, Type
 
 P, V, N, T, W = people(), visits(), notes(), towns(), visits("w")
 NORM = Norm(order=1, bound=5, columns=("e0_0",))
@@ -330,6 +331,13 @@ def test_a_key_beside_other_conditions_is_still_a_key() -> None:
 ])
 def test_norms(node: Node, norm: Norm | None) -> None:
     assert node.stability((owned("v_person", 3, NORM),), NoPublicFacts()).norm == norm
+
+
+def test_what_is_known_of_sums_of_an_entity() -> None:
+    clip = Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5)
+    norms = Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2)
+    for node, ends in ((GIVEN, Interval(-(2**50), 2**50)), (clip, Interval(-5, 5)), (norms, Interval(0, 2**50))):
+        assert node.fields[-1].facts == Facts(type=Type.BIGINT, nullable=False, physical=ends, declared=ends, whole=True)
 
 
 def test_norms_of_two_inputs() -> None:

@@ -29,6 +29,7 @@ from dpsql.types import ANY_NUMBER, Interval, Type
 
 P, V, T = people(), visits(), towns()
 CAPPED = TruncateKeys(input=V, rows=4, keys=("v_town",), order=("v_visit",))
+KEYLESS = Project(input=V, columns=(("c1", "person", ref(V, "v_person")), ("c2", "town", ref(V, "v_town")), ("c3", "cost", ref(V, "v_cost"))))
 NUMBER = WindowFunction(id="n", name="n", function="row_number")
 BEFORE = WindowFunction(id="b", name="b", function="lag", column="v_visit")
 NEXT = WindowFunction(id="x", name="x", function="lead", column="v_visit")
@@ -69,6 +70,10 @@ MOVES: dict[str, tuple[Window, Stability, tuple[int | None, str | None]]] = {
     "a frame of peers": (window(V, (), replace(TOTAL, frame=Frame(start=0, end=0))), owned("v_person", 3), (None, None)),
     "a frame and a number": (window(V, (), TOTAL, NUMBER), owned("v_person", 3), (None, None)),
     "by what does not tell rows apart": (window(V, ("v_person",), NUMBER, ties=("v_town",)), owned("v_person", 3), (None, None)),
+    "by all columns, without a key": (window(KEYLESS, ("c1",), NUMBER, order=(Term(column="c3"),), ties=("c2", "c3")), owned("c1", 3),
+                                      (3, "c1")),
+    "by all columns, but zeros of two signs tie": (window(KEYLESS, ("c1",), NUMBER, order=(Term(column="c3"),), ties=("c2",)),
+                                                   owned("c1", 3), (None, None)),
     "of public rows": (window(T, (), WindowFunction(id="n", name="n", function="row_number")), PUBLIC, (0, None)),
 }
 
