@@ -99,6 +99,7 @@ def test_a_few_cuts_close_in_on_the_value(monkeypatch: pytest.MonkeyPatch) -> No
         sets = rows.owned()
         program = LinearProgram(sets.owners, sets.weights, np.full(sets.entities, level))
         search = CuttingPlanes(Rows(program), [level] * sets.entities, halves=False, solvers=USUAL)
+        assert (search.least, search.below, [len(part) for part in search.point]) == (0, 0, [0, 0])
         search.narrowed(2, rounds=30)
         assert search.gap <= 2
         assert search.least / 2**cuts.SHARE - 1e-6 <= rows.truth(level) <= search.most / UNITS + 1e-6

@@ -10,6 +10,9 @@ SELECT (CAST(t0."word" AS VARCHAR) COLLATE "C") AS "n_word", CAST(t1."person" AS
 -- scan, public
 SELECT (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "t_town" FROM "towns" AS t0
 
+-- scan, entities of two kinds
+SELECT CAST(t0."visit" AS BIGINT) AS "v_visit", ((CAST(t0."person" AS BIGINT) * 2) + 1) AS "o1", (('1:' || (CAST(t0."town" AS VARCHAR) COLLATE "C")) COLLATE "C") AS "o2" FROM "visits" AS t0 WHERE t0."person" IS NOT NULL AND t0."town" IS NOT NULL
+
 -- constants
 SELECT "c1", "c2" FROM (VALUES (CAST('it''s' AS VARCHAR), CAST('2020-02-29' AS DATE)), (CAST(NULL AS VARCHAR), CAST(NULL AS DATE))) AS t0("c1", "c2")
 

@@ -6,12 +6,14 @@ After a change of printing, `PYTHONPATH=.:tests python tests/plan/operators/test
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from support.small_tables import TRUE, both, equal, literal, notes, people, ref, towns, visits
+from support.small_tables import TRUE, VISITS, both, equal, literal, notes, people, ref, towns, visits
 
+from dpsql.catalog.model import OwnerPath
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call
 from dpsql.plan.node import Field, Node, Printing
@@ -32,6 +34,7 @@ from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
@@ -48,12 +51,15 @@ WHOLE = Quantizer(low=-5.0, high=5.0, step=Fraction(1), from_low=False)
 GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
 ONE = Contributions(input=V, owner="v_person", keys=(), summands=(Count(),))
 TWO = Contributions(input=P, owner="p_id", keys=(), summands=(Moments(column="p_x", grid=TENTHS, degree=1),))
+TWO_KINDS = (OwnerPath(steps=(), column="person", type=Type.BIGINT, kind=1, kinds=2),
+             OwnerPath(steps=(), column="town", type=Type.VARCHAR, kind=1, kinds=2))
 
 PLANS: dict[str, Node] = {
     "scan": P,
     "scan, owner may be NULL": V,
     "scan, owner in a parent": N,
     "scan, public": T,
+    "scan, entities of two kinds": Scan(table=replace(VISITS, owners=TWO_KINDS), columns=(("v_visit", "visit"),), owners=("o1", "o2")),
     "constants": Constants(columns=(Field(id="c1", name="a", facts=Facts(type=Type.VARCHAR)),
                                     Field(id="c2", name="b", facts=Facts(type=Type.DATE))),
                            rows=(("it's", dt.date(2020, 2, 29)), (None, None))),
