@@ -78,6 +78,7 @@ class Student:
 
 def told_size(sensitivity: float, beta: float, epsilon: Fraction, source: Source) -> int:
     """A noisy ln S / beta for a smooth bound S, at a cost of epsilon; see above."""
-    # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta.
-    size = math.floor(math.log(sensitivity) / (beta * CLEAR))
+    # In units a little above beta, so that rounding cannot move the floor by two where ln S moves by beta: however small beta is,
+    # ln S is off by less than `ROUNDING`, and counts less than 2^45 units, whose own rounding is far less than their margin.
+    size = math.floor(math.log(sensitivity) / (beta * CLEAR + ROUNDING))
     return source.laplace([size], 1 / float(epsilon) * (1 + 1e-15))[0]
