@@ -9,7 +9,7 @@ from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Norm, Printing, PublicFacts, Stability, columns_of
-from dpsql.plan.operators.contributions import MOST
+from dpsql.plan.operators.contributions import MOST, TOO_LARGE, added_squares
 from dpsql.types import Interval, Type
 
 
@@ -21,7 +21,8 @@ class Clip(Node):
     zero. In exact arithmetic the latter has norm C(1 - 2^-40) or less; the few roundings of the factor and of the product,
     each a relative 2^-53, cannot make up for the 2^-40, and rounding towards zero only shrinks. So the norm is at most C. The
     factor depends on the entity's own rows alone: with the entity its vector leaves, and no other changes. Norms are summed
-    and compared with C as integers, so that no order of addition and no rounding matters.
+    and compared with C as integers, so that no order of addition and no rounding matters. Where the sum of squares is so large
+    that it is held, nothing of the entity is left.
 
     Source: Wilson et al., PoPETs 2020 (clamping per-user totals); scaling to a norm over groups is theirs for one group and
     the standard projection for many.
@@ -75,7 +76,8 @@ class Clip(Node):
             inner = f"SELECT {kept}, ({size}) AS \"#\" FROM ({below[0]}) AS t0"
         else:
             owner = f"t0.{quote(self.owner)}"  # what is read twice is planned and worked out once
-            norms = f"SELECT {owner} AS \"@\", SUM({size}) AS \"#\" FROM \"##\" AS t0 GROUP BY {owner}"
+            total = f"SUM({size})" if self.order == 1 else added_squares(f"({size})")
+            norms = f"SELECT {owner} AS \"@\", {total} AS \"#\" FROM \"##\" AS t0 GROUP BY {owner}"
             kept = ", ".join(columns_of("t2", self.input).values())
             inner = (f"WITH \"##\" AS MATERIALIZED ({below[0]}) SELECT {kept}, t3.\"#\" AS \"#\" FROM \"##\" AS t2 "
                      f"JOIN ({norms}) AS t3 ON (t2.{quote(self.owner)} = t3.\"@\")")
@@ -93,7 +95,8 @@ class Clip(Node):
             name = f"t1.{quote(field.id)}"
             if field.id in self.columns:
                 factor = f"CAST({self.bound * (1 - 2**-40)!r} AS DOUBLE) / {size}"
-                name = (f"(CASE WHEN t1.\"#\" > CAST({self.bound**self.order} AS HUGEINT) "
+                name = (f"(CASE WHEN t1.\"#\" >= CAST({TOO_LARGE} AS HUGEINT) THEN CAST(0 AS BIGINT) "
+                        f"WHEN t1.\"#\" > CAST({self.bound**self.order} AS HUGEINT) "
                         f"THEN CAST(trunc(CAST({name} AS DOUBLE) * ({factor})) AS BIGINT) ELSE {name} END)")
             parts.append(f"{name} AS {quote(field.id)}")
         return ", ".join(parts)

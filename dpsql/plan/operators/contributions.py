@@ -15,6 +15,19 @@ from dpsql.types import Interval, Type
 MOST = 2**50  # so that squares of contributions can be summed in 128 bits
 
 
+TOO_LARGE = 2**125  # a sum of squares that is held: the norm is larger than any that is worked out of it
+
+
+def added_squares(squares: str) -> str:
+    """The sum of sums of up to 2^14 squares of contributions, held at `TOO_LARGE` or a little above.
+
+    Over many rows it may be beyond 128 bits, so it is added up in two parts, neither of which is: what is above 2^50 in a row is
+    at most 2^64, and there are at most 2^50 rows.
+    """
+    high = f"LEAST(SUM({squares} >> 50), CAST({TOO_LARGE >> 50} AS HUGEINT))"
+    return f"(({high} * CAST({2**50} AS HUGEINT)) + SUM({squares} % CAST({2**50} AS HUGEINT)))"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contributions(Node):
     """One row for each entity and cell: the entity's own integer sums there, held within ±2^50.

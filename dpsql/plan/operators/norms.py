@@ -9,7 +9,7 @@ from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
-from dpsql.plan.operators.contributions import MOST
+from dpsql.plan.operators.contributions import MOST, added_squares
 from dpsql.types import Interval, Type
 
 SIZE = "size"
@@ -61,7 +61,8 @@ class Norms(Node):
         if len(names) == 1 and any(key <= {self.owner} for key in self.input.unique):
             return f"SELECT {owner} AS {quote(self.owner)}, abs({names[0]}) AS {quote(SIZE)} FROM ({below[0]}) AS t0"
         wide = [f"CAST({name} AS HUGEINT)" for name in names]
-        total = f"SUM({' + '.join(f'abs({name})' if self.order == 1 else f'({name} * {name})' for name in wide)})"
+        size = " + ".join(f"abs({name})" if self.order == 1 else f"({name} * {name})" for name in wide)
+        total = f"SUM({size})" if self.order == 1 else added_squares(f"({size})")
         size = f"CAST({total} AS DOUBLE)" if self.order == 1 else f"sqrt(CAST({total} AS DOUBLE))"
         held = f"CAST((CASE WHEN {size} < CAST({MOST} AS DOUBLE) THEN ceil({size}) ELSE CAST({MOST} AS DOUBLE) END) AS BIGINT)"
         return f"SELECT {owner} AS {quote(self.owner)}, {held} AS {quote(SIZE)} FROM ({below[0]}) AS t0 GROUP BY {owner}"

@@ -10,7 +10,7 @@ from support.small_tables import VISITS, scan
 
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.contributions import TOO_LARGE, Contributions, added_squares
 from dpsql.plan.operators.summands import Count
 from dpsql.plan.operators.union import UnionAll
 
@@ -34,3 +34,15 @@ def test_names_inside_do_not_meet(depth: int) -> None:
                  for name in ("visits", "##")]
     assert found[0] == found[1] != []
     assert all(sum(row[2] ** 2 for row in found[0] if row[0] == person) <= 49 for person in range(5))
+
+
+def test_squares_beyond_128_bits_are_added_up_and_leave_nothing() -> None:
+    with duckdb.connect() as connection:
+        def summed(value: int, rows: int) -> int:
+            square = f"(CAST({value} AS HUGEINT) * CAST({value} AS HUGEINT))"
+            squares = f"({' + '.join([square] * 500)})"
+            (found,), = connection.execute(f"SELECT {added_squares(squares)} FROM range({rows})").fetchall()
+            return int(found)
+
+        assert [summed(3, 1), summed(2**50 - 1, 7)] == [500 * 9, 500 * 7 * (2**50 - 1) ** 2]
+        assert TOO_LARGE <= summed(2**50, 360_000) < 2 * TOO_LARGE
