@@ -420,7 +420,7 @@ def is_flag(value: object) -> bool:
 
 
 def is_limit(value: object) -> bool:
-    return type(value) is int and value >= 1
+    return type(value) is int and 1 <= value <= 2**62
 
 
 def _keys(names: Iterable[str], below: Columns) -> Iterator[tuple[str, ColumnShape]]:

@@ -102,7 +102,8 @@ def form_of(hint: Any, what: str) -> Form:
     """The form that the annotation of a field describes; `what` names the field in errors."""
     origin, given = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return {kind: InRange(take, given[1], what) for kind, take in form_of(given[0], what).items()}
+        form = form_of(given[0], what) | ({int: _exact} if given[0] is float else {})
+        return {kind: InRange(take, given[1], what) for kind, take in form.items()}
     if origin in (Union, UnionType):
         return {kind: take for part in reversed(given) for kind, take in form_of(part, what).items()}
     if origin is Literal:
@@ -118,6 +119,13 @@ def form_of(hint: Any, what: str) -> Form:
 
 
 def _as_it_is(value: Any, held: Held) -> Any:
+    return value
+
+
+def _exact(value: int, held: Held) -> int:
+    """Raises ValueError for a whole number that is no float: noise of another scale would be drawn than is paid for."""
+    if abs(value) > 2**53:
+        raise ValueError("a whole number in place of a float has 53 bits at most")
     return value
 
 

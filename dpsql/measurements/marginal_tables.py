@@ -50,6 +50,7 @@ def are_places(places: Places, axes: Sequence[Axis]) -> bool:
 def are_candidates(axes: Sequence[Axis], marginals: Sequence[Places], expected: Sequence[Sequence[int]]) -> Assumptions:
     """What choices among marginals assume of them."""
     yield are_axes(axes), "axes must be different columns of the view"
+    yield all(axis.size for axis in axes), "every axis needs a value"
     yield len(marginals) == len(expected) > 0, "every candidate needs expected counts"
     for places, counts in zip(marginals, expected, strict=True):
         yield are_places(places, axes), f"a candidate is a list of different axes, and has {LARGEST} cells at most"

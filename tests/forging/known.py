@@ -12,21 +12,29 @@ from forging.forger import Forgery, fields_of, made_of
 
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, DistinctWithin, Numbered, Target, Tree
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import TRUE, Case, Cast, Literal, Placeholder, predicate
-from dpsql.plan.node import Field
+from dpsql.plan.expr.functions import HELD
+from dpsql.plan.expr.nodes import TRUE, Call, Case, Cast, Literal, Placeholder, predicate, whole
+from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 
 def forged(value: Any, **fields: Any) -> Any:
     """A frozen value with other fields, of which its class was not told."""
     return made_of(type(value), {**fields_of(value), **fields})
+
+
+def scan_of(plan: Node) -> Scan:
+    """The table that a plan reads."""
+    return plan if isinstance(plan, Scan) else scan_of(plan.inputs[0])
 
 
 def base_of(corpus: Corpus, name: str, fits: Callable[[Any], bool] = lambda request: True) -> Base:
@@ -163,6 +171,59 @@ def never_ending(corpus: Corpus) -> Forgery:
     return Forgery(forged(base.request, noise=forged(base.request.noise, beta=1e-9)), base, "Student.beta: 1e-9")
 
 
+def without_cells(corpus: Corpus) -> Forgery:
+    """A choice among the counts of no cells at all, of which none is the farthest: the statement failed after it was charged."""
+    base = base_of(corpus, "FarthestCount")
+    axes = tuple(forged(axis, values=(), counted=None, rest=None) for axis in base.request.axes)
+    return Forgery(forged(base.request, axes=axes, expected=tuple(() for _ in base.request.marginals)), base, "Axis.values: none, of a count")
+
+
+def of_no_float(corpus: Corpus) -> Forgery:
+    """Noise whose scale is a whole number that no float is: it was paid for as it is, and drawn with the float next to it."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    plan = replace(base.request.plan, summands=(Count(),))
+    return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=2**53 + 1),)), base, "DiscreteLaplace.scale: no float")
+
+
+def too_wide_a_float(corpus: Corpus) -> Forgery:
+    """Noise whose scale is beyond all floats: the statement failed after it was charged."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    plan = replace(base.request.plan, summands=(Count(),))
+    return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=10**400),)), base, "DiscreteLaplace.scale: beyond floats")
+
+
+def unlimited(corpus: Corpus) -> Forgery:
+    """A limit of more rows than 64 bits can count, of rows that are nothing but their owner: the engine lists as many numbers."""
+    base = base_of(corpus, "NoisySums", lambda request: not request.plan.keys)
+    scan = scan_of(base.request.plan)
+    owner = Project(input=scan, columns=(("o", "o", scan.field(scan.owners[0]).ref),))
+    plan = GroupedSums(input=Truncate(input=owner, rows=2**63, owner="o", order=()), keys=(), summands=(Count(),))
+    return Forgery(forged(base.request, plan=plan, noises=(DiscreteLaplace(scale=3.0),)), base, "Truncate.rows: 2^63")
+
+
+def kept_elsewhere(corpus: Corpus) -> Forgery:
+    """Constants beyond the range in which their column says that its rows are: what is held there was said to be no NULL, and is."""
+    base = base_of(corpus, "Balance", lambda request: request.plan.cell is not None)
+    plan = base.request.plan
+    number = Field(id="v9", name="v", facts=Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, 100), kept=Interval(0, 1)))
+    both = Join(left=plan.input, right=Constants(columns=(number,), rows=((50,), (0,))), condition=TRUE)
+    held = Call(function=HELD, args=(number.ref, whole(0), whole(1)), type=Type.BIGINT)
+    columns = [(field.id, field.name, field.ref) for field in plan.input.fields if field.id != plan.cell]
+    view = Project(input=both, columns=(*columns, (plan.cell, "cell", held)))
+    return Forgery(forged(base.request, plan=replace(plan, input=view)), base, "Facts.kept: beyond a constant")
+
+
+def unsmooth(corpus: Corpus) -> Forgery:
+    """An epsilon for which a bound is so smooth that its logarithm is rounded by many times what it may change: how large the noise is
+    was told for hundreds of times the price."""
+    base = base_of(corpus, "Smooth", lambda request: not request.plan.keys)
+    below = base.request.plan.input
+    view = Project(input=below, columns=(*((field.id, field.name, field.ref) for field in below.fields), ("v7", "v", whole(50))))
+    plan = replace(base.request.plan, input=view, column="v7", when=None, grid=Quantizer(low=0.0, high=100.0, step=Fraction(1), from_low=True))
+    changed = {"plan": plan, "epsilon": Fraction(2.7725895540579865e-11), "delta": Fraction(1, 2), "epsilon_size": Fraction(1, 256)}
+    return Forgery(forged(base.request, **changed), base, "Smooth.epsilon: hardly any")
+
+
 def halves(corpus: Corpus) -> Iterator[Forgery]:
     """Numbers of any type in fields that nothing looked at."""
     for name, fields in UNCHECKED.items():
@@ -183,4 +244,6 @@ UNCHECKED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "SmoothSum": {"epsilon_size": lambda size: Fraction(-1, 2), "residual": lambda residual: 1}}
 KNOWN: tuple[Callable[[Corpus], Forgery], ...] = (sums_for_ranks, sums_for_values, crumbled, heavier, beyond, undecided,
                                                     worded, between_floats, without_columns, of_no_values, too_wide,
-                                                    of_no_pattern, of_no_value, listed, halved, never_ending)
+                                                    of_no_pattern, of_no_value, listed, halved, never_ending,
+                                                    without_cells, of_no_float, too_wide_a_float, unlimited, kept_elsewhere)
+HELD_NOW: tuple[Callable[[Corpus], Forgery], ...] = (unsmooth,)

@@ -10,7 +10,7 @@ import pytest
 from forging.corpus import Base, Corpus, parts_of, recorded
 from forging.forger import Forgery
 from forging.forging import FAULTS, Forging, Totals, honest
-from forging.known import KNOWN, halves
+from forging.known import HELD_NOW, KNOWN, halves
 from forging.watched import replaced
 from forging.wire import Wire
 
@@ -68,6 +68,11 @@ def test_forgeries_over_the_wire_are_refused_or_move_no_further_than_they_were_c
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.__name__)
 def test_a_forgery_that_was_once_answered_is_refused(known: Callable[[Corpus], Forgery], forging: Forging) -> None:
     assert forging.verdict(known(forging.corpus), 0).outcome == "refused"
+
+
+@pytest.mark.parametrize("known", HELD_NOW, ids=lambda known: known.__name__)
+def test_a_forgery_that_once_moved_further_is_held(known: Callable[[Corpus], Forgery], forging: Forging) -> None:
+    assert forging.verdict(known(forging.corpus), 0).outcome == "held"
 
 
 def test_numbers_of_other_types_end_in_no_fault(forging: Forging) -> None:
