@@ -102,8 +102,8 @@ def form_of(hint: Any, what: str) -> Form:
     """The form that the annotation of a field describes; `what` names the field in errors."""
     origin, given = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        form = form_of(given[0], what) | ({int: _exact} if given[0] is float else {})
-        return {kind: InRange(take, given[1], what) for kind, take in form.items()}
+        exact: dict[type, Take] = {int: _exact} if given[0] is float else {}
+        return {kind: InRange(take, given[1], what) for kind, take in {**form_of(given[0], what), **exact}.items()}
     if origin in (Union, UnionType):
         return {kind: take for part in reversed(given) for kind, take in form_of(part, what).items()}
     if origin is Literal:
