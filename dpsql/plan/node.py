@@ -187,9 +187,9 @@ class Node:  # without ABCMeta, which makes `isinstance`, asked hundreds of time
 
     @cached_property
     def well_named(self) -> bool:
-        """Whether it has columns, with different names of letters and digits. Engines do not tell names apart by case."""
+        """Whether its columns have different names, of letters and digits. Engines do not tell names apart by case."""
         ids = [field.id.lower() for field in self.fields]
-        return len(set(ids)) == len(ids) > 0 and all(map(IDENTIFIER.fullmatch, ids))
+        return len(set(ids)) == len(ids) and all(map(IDENTIFIER.fullmatch, ids))
 
     @cached_property
     def names(self) -> Mapping[str, str]:
