@@ -123,9 +123,9 @@ def _as_it_is(value: Any, held: Held) -> Any:
 
 
 def _exact(value: int, held: Held) -> int:
-    """Raises ValueError for a whole number that is no float: noise of another scale would be drawn than is paid for."""
+    """Raises ValueError for a whole number that a float may round: the scale of the noise would differ from the one paid for."""
     if abs(value) > 2**53:
-        raise ValueError("a whole number in place of a float has 53 bits at most")
+        raise ValueError("a whole number given for a float must lie between -2^53 and 2^53")
     return value
 
 

@@ -22,7 +22,7 @@ class Clip(Node):
     each a relative 2^-53, cannot make up for the 2^-40, and rounding towards zero only shrinks. So the norm is at most C. The
     factor depends on the entity's own rows alone: with the entity its vector leaves, and no other changes. Norms are summed
     and compared with C as integers, so that no order of addition and no rounding matters. Where the sum of squares is so large
-    that it is held, nothing of the entity is left.
+    that it is cut off, the entity's vector becomes zero.
 
     Source: Wilson et al., PoPETs 2020 (clamping per-user totals); scaling to a norm over groups is theirs for one group and
     the standard projection for many.

@@ -13,13 +13,11 @@ from dpsql.plan.operators.summands import Summand
 from dpsql.types import Interval, Type
 
 MOST = 2**50  # so that squares of contributions can be summed in 128 bits
-
-
-TOO_LARGE = 2**125  # a sum of squares that is held: the norm is larger than any that is worked out of it
+TOO_LARGE = 2**125  # where a sum of squares is cut off
 
 
 def added_squares(squares: str) -> str:
-    """The sum of sums of up to 2^14 squares of contributions, held at `TOO_LARGE` or a little above.
+    """The sum of sums of up to 2^14 squares of contributions, cut off at `TOO_LARGE` or a little above.
 
     Over many rows it may be beyond 128 bits, so it is added up in two parts, neither of which is: what is above 2^50 in a row is
     at most 2^64, and there are at most 2^50 rows.
