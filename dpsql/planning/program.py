@@ -13,6 +13,7 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError, Unsupported
+from dpsql.kernel.taken import taken
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Linear, No, Occurrences, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.named_bounds import Bound
@@ -624,14 +625,14 @@ def _check_choices(choices: Sequence[Sequence[Choice | None]], program: Program,
 
 
 def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool:
-    """Whether the first request of a bound's mechanism is valid: with a tiny price its noise would be wider than can be drawn."""
+    """Whether the kernel takes the first request of a bound's mechanism: with a tiny price its noise is wider than can be drawn."""
     if not isinstance(choice.task, Shared):
         return True
     cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
     request = next(choice.mechanism.run([(choice.task, choice.allotted)], Setting(keys=program.keys, cells=cells)))
     plan, = request.plans  # requests of such mechanisms have one plan
     try:
-        request.cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
+        taken(request).cost(certify(plan, public) if isinstance(plan, GroupedSums) else Certificate(
             below=stability(plan.inputs[0], public), summands=()))
     except ValueError:
         return False
