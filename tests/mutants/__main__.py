@@ -8,8 +8,8 @@ Why a script of our own: of the kept tools, cosmic-ray starts a process for ever
 mutmut leaves out functions with decorators, which are most of our claims (properties), and what runs at import. Here all is imported
 once, and every trial is a copy of that process (`fork`) in which the changed code is put in the place of the old: a third of a second.
 
-A survivor is a question, not yet a gap: the tests that were tried are those that fit into `--steps` seconds of a processor. Ask again
-with more, `--only` the file.
+A survivor is a question, not yet a gap: the tests that were tried are those that fit into `--steps` seconds of a processor, a few
+instances of each. Try those that survived `--again` with more: `--instances 1000 --steps 20`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ NEAR = ("tests/noise", "tests/accounting", "tests/measurements", "tests/extensio
 FURTHER = ("tests/laws", "tests/validation/test_slack_moves.py", "tests/oracle/test_by_hand.py")
 ELSEWHERE = ("processes", "late", "turns", "postgres", "attacks", "evaluation", "suspicious", "any_options")
 """Words in the names of tests that are slow, or run in other processes."""
-ALIKE = 6  # instances of one test function that are tried at most; of those further away, one
+INSTANCES = 6  # of one test function that are tried at most; of those further away, one
 STEPS = (0.5, 5.0)  # seconds of tests for each mutant, and for one that survives these
+ALIVE = ("survived", "not reached", "not tried")
 KEPT = ROOT / ".pytest_cache" / "mutants"
 EXPLAINED = Path(__file__).with_name("survivors.toml")
 
@@ -54,7 +55,7 @@ class Trials:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = {item.nodeid: item for item in some_of(session.items)}
+        items = {item.nodeid: item for item in some_of(session.items, self.given.instances)}
         files = sorted({path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / "dpsql" / room).rglob("*.py")})
         forget()
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ class Trials:
         return True
 
     def run(self, drawn: Sequence[Mutant], choice: Choice) -> None:
-        known = {record_key(record) for record in records(self.given.found)}
+        known = {record_key(record) for record in records(self.given.found) if not (self.given.again and record["ended"] in ALIVE)}
         left = [mutant for mutant in drawn if (mutant.path, mutant.number) not in known]
         workers = []
         for at in range(self.given.workers):
@@ -89,13 +90,13 @@ class Trials:
             os.waitpid(child, 0)
 
 
-def some_of(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+def some_of(items: Sequence[pytest.Item], instances: int) -> Iterator[pytest.Item]:
     """Some instances of each test function, spread over all; the first ones of all functions come first."""
     by_function = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         by_function[item.nodeid.partition("[")[0]].append(item)
-    chosen = [found[:: max(1, -(-len(found) // (ALIKE if name.startswith(NEAR) else 1)))] for name, found in by_function.items()]
-    for at in range(ALIKE):
+    chosen = [found[:: max(1, -(-len(found) // (instances if name.startswith(NEAR) else 1)))] for name, found in by_function.items()]
+    for at in range(max(map(len, chosen), default=0)):
         yield from (found[at] for found in chosen if at < len(found))
 
 
@@ -178,7 +179,9 @@ def note(path: Path, mutant: Mutant, ended: str, by: str, seconds: float) -> Non
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    """What was noted, of each mutant the last."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [*{record_key(record): record for record in map(json.loads, lines)}.values()]
 
 
 def record_key(record: Mapping[str, Any]) -> tuple[str, int]:
@@ -188,14 +191,14 @@ def record_key(record: Mapping[str, Any]) -> tuple[str, int]:
 def report(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The table of rooms, and the survivors without a reason."""
     found = [*found]
-    ends = ("killed", "timed out", "crashed", "survived", "not reached", "not tried")
+    ends = ("killed", "timed out", "crashed", *ALIVE)
     yield f"{'':16}{'mutants':>9}" + "".join(f"{end:>13}" for end in ends)
     for room in (*sorted({record["room"] for record in found}), ""):
         counts = Counter(record["ended"] for record in found if room in ("", record["room"]))
         yield f"{room or 'all':16}{counts.total():9}" + "".join(f"{counts[end]:13}" for end in ends)
     explained = {(one["path"], one["function"], one["original"], one["mutated"])
                  for one in tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["survivor"]} if EXPLAINED.exists() else set()
-    alive = [one for one in found if one["ended"] in ("survived", "not reached", "not tried")]
+    alive = [one for one in found if one["ended"] in ALIVE]
     new = [one for one in alive if (one["path"], one["function"], one["original"], one["mutated"]) not in explained]
     yield f"{len(alive) - len(new)} survivors are explained; {len(new)} are not"
     for one in sorted(new, key=lambda one: (one["path"], one["line"])):
@@ -211,6 +214,8 @@ def main() -> int:
     parser.add_argument("--leave", nargs="*", default=[], help="files, or beginnings of their names, of which none are drawn")
     parser.add_argument("--only", nargs="*", default=[], help="draw mutants of these files alone")
     parser.add_argument("--tests", nargs="*", default=[], help="use these tests instead of all quick ones of the trusted rooms")
+    parser.add_argument("--instances", type=int, default=INSTANCES, help="of each test function that are tried")
+    parser.add_argument("--again", action="store_true", help="try those again that survived")
     parser.add_argument("--found", type=Path, default=KEPT / "found.jsonl", help="where each mutant's end is noted; those noted are not run again")
     parser.add_argument("--report", action="store_true", help="only show what was found")
     given = parser.parse_args()

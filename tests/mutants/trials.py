@@ -24,7 +24,7 @@ from mutants.planted import import_anew, note_lines, plant, unchanged
 
 ANEW = "imported anew"
 LONG = 60  # seconds after which a test of ours hangs
-EACH = 10.0  # seconds of a processor in which as many tests of a file are run as there is time for, to see which lines they reach
+EACH = 30.0  # seconds of a processor in which as many tests of a file are run as there is time for, to see which lines they reach
 
 
 @dataclass
