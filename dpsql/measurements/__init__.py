@@ -33,6 +33,7 @@ from dpsql.measurements.dependent_parents import ChosenParents, ConvexInformatio
 from dpsql.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
 from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
 from dpsql.measurements.flip_distance import (
+    MOST_TESTS,
     DistinctWithin,
     ExtensionWithin,
     FlipDistances,
@@ -78,8 +79,8 @@ VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Targ
 
 
 __all__ = [
-    "BLOCK_ROUNDING", "COARSEST", "LEAST_TAIL", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN", "WIDEST",
-    "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
+    "BLOCK_ROUNDING", "COARSEST", "LEAST_TAIL", "MOST_TESTS", "MOST_VOTES", "OUTSIDE", "ROUNDING", "SUM_GRAIN", "VOTE_GRAIN",
+    "WIDEST", "AboveThresholdOfCounts", "AboveThresholdOfSums", "AboveThresholdOfTests", "Axis", "Balance", "BalancedLevel",
     "Blocked", "Blocks", "Buckets", "ChosenParents", "ComparisonResult", "Comparisons", "ConvexInformation",
     "DegreeHistogram", "DependentParents", "DiscreteGaussian", "DiscreteLaplace", "DistinctWithin", "ExtensionSums",
     "ExtensionWithin", "Failed", "FarCell", "Farthest", "FarthestCount", "FarthestCounts", "FarthestMarginal",

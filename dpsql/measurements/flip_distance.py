@@ -29,6 +29,7 @@ from dpsql.plan.rules.disjoint import Known, disjoint, known
 
 NEVER = 2**50  # a distance that cannot be reached: more entities than exist
 LISTED = 2**9  # of the largest values of a sum: at any useful price, a greater distance leaves no doubt about the answer
+MOST_TESTS = 2**10  # of one request: which of them one row moves together is found pair by pair
 DIFFERENT_CELLS = "cells must be different, each with a value for every key"
 BOTH_ENDS = "no number may violate both ends of an interval"
 FARTHEST_END = SATURATION // 2  # of intervals for listed values, so that no end is near the point where totals are cut off
@@ -240,7 +241,7 @@ class NoisyFlipDistance:
     together: bool = False
 
     def assumptions(self) -> Assumptions:
-        yield self.tests, "a slack needs a test"
+        yield 1 <= len(self.tests) <= MOST_TESTS, f"slacks are those of 1 to {MOST_TESTS} tests"
         yield fits_a_word(self.noise), TOO_WIDE
 
     @property

@@ -625,7 +625,7 @@ def _check_choices(choices: Sequence[Sequence[Choice | None]], program: Program,
 
 
 def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool:
-    """Whether the kernel takes the first request of a bound's mechanism: with a tiny price its noise is wider than can be drawn."""
+    """Whether the kernel takes the first request of a bound's mechanism: a tiny price means noise too wide to be drawn."""
     if not isinstance(choice.task, Shared):
         return True
     cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts

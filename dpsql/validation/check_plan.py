@@ -13,7 +13,7 @@ from dpsql.accounting.reports import amount
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements import Request
+from dpsql.measurements import MOST_TESTS, Request
 from dpsql.plan.node import PublicFacts
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
@@ -122,6 +122,9 @@ def planned(checks: Sequence[PreparedCheck], terms: ValidationTerms, budget: Bud
         for check in checks:
             with located(check.query):
                 within(check.case.asked)
+    if suite != "sparse" and len(together.flips) > MOST_TESTS:
+        raise Unsupported(f"a suite has {MOST_TESTS} checks at most, unless only its failures are paid for", code="validate",
+                          try_="suite = 'sparse', or several suites")
     if suite != "sparse" and terms.failures is not None:
         raise OptionError("failures needs suite = 'sparse'", subject="failures", try_="suite = 'sparse'")
     terms = replace(terms, options=replace(terms.options, price=price))

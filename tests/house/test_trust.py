@@ -175,11 +175,11 @@ ROOMS = {
     "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1216),
     "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 317),
-    "measurements": (below("dpsql.measurements"), 2455),
+    "measurements": (below("dpsql.measurements"), 2457),
     "extensions": (below("dpsql.extensions"), 1064),
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2410),
     "expressions": (below("dpsql.plan.expr"), 809),
-    "all that the kernel can run": (sorted(KERNEL), 12467),
+    "all that the kernel can run": (sorted(KERNEL), 12469),
     "what charges promise": (["dpsql.catalog.promise"], 198),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK, "dpsql.catalog.promise"}), 2374),
     "stores that Spark reads": (SPARK, 915),

@@ -21,7 +21,9 @@ from support import worlds
 from support.laws.family import Family, catalog
 from support.small_tables import equal, literal, ref, visits
 
+from dpsql.kernel.taken import taken
 from dpsql.measurements import (
+    MOST_TESTS,
     AboveThresholdOfTests,
     Axis,
     Block,
@@ -248,6 +250,14 @@ def test_an_entity_moves_no_more_tests_than_are_paid_for(many: int, rows: int) -
     assert most == touched(tests, certificates) == min(many, rows)
     asked = NoisyFlipDistance(tests=tests, noise=DiscreteLaplace(scale=3.0))
     assert asked.cost(*certificates).epsilon == Fraction(most, 3)
+
+
+def test_slacks_are_those_of_some_tests_but_not_of_too_many() -> None:
+    tests, noise = towns_of(1) * (MOST_TESTS + 1), DiscreteLaplace(scale=3.0)
+    assert taken(NoisyFlipDistance(tests=tests[1:], noise=noise))
+    for wrong in ((), tests):
+        with pytest.raises(ValueError, match="tests"):
+            taken(NoisyFlipDistance(tests=wrong, noise=noise))
 
 
 MATRICES = (np.array([[1, 1, 0], [0, 2, 5]], dtype=np.int64), np.eye(3, dtype=np.int64), np.ones((1, 3), dtype=np.int64))

@@ -25,6 +25,7 @@ from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, OperationalError, OptionError, SqlError, Unsupported
 from dpsql.planning.explain import Explanation
+from dpsql.validation import check_plan
 from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, of_json
 from dpsql.validation.report import page
 
@@ -192,6 +193,17 @@ def test_a_whole_suite_costs_its_price_once(connection: Connection, session: Ses
         assert len(made.findings) == len(queries) and made.suite == suite
         charge = session.ledger.entries("person")[-1].charge
         assert len(session.ledger.entries("person")) == i and charge.epsilon == 250_000_000
+
+
+def test_a_suite_of_too_many_checks_is_refused_before_the_charge(connection: Connection, session: Session,
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_plan, "MOST_TESTS", 5)
+    queries = [f"SELECT COUNT(*) FROM people WHERE age < {age}" for age in range(20, 80, 10)]
+    for suite in ("independent", "conjunction"):
+        with pytest.raises(Unsupported, match="a suite has 5 checks at most"):
+            connection.validate(queries, synthetic=frame(), within=20, epsilon=0.25, suite=suite)
+    assert not session.ledger.entries("person")
+    assert len(connection.validate(queries[:5], synthetic=frame(), within=20, epsilon=0.25).findings) == 5
 
 
 def test_failures_that_use_up_a_sparse_suite_leave_the_rest_untested(tmp_path: Path) -> None:
