@@ -17,6 +17,7 @@ import duckdb
 import psycopg
 import pytest
 from support import worlds
+from support.deletions import Source
 from support.wire_servers import served
 
 import dpsql
@@ -470,3 +471,41 @@ def test_a_public_view_over_what_was_protected_is_refused(shown: str, folder: Pa
     (folder / "dpsql.toml").write_text(text)
     with pytest.raises(PolicyError, match=r"tables.shown is a view that reads scores, which the budget person protected when 1 statement"):
         connect(folder)
+
+
+PEOPLE = """
+[entities.person]
+table = "people"
+key = "id"
+[tables.people]
+key = "id"
+columns = { id = {} }
+[budgets.person]
+entity = "person"
+epsilon = 100
+"""
+SCORES = """
+[tables.scores]
+foreign_keys = [{ columns = "person_id", references = "people(id)" }]
+columns = { person_id = {}, score = {} }
+"""
+SHOWN = '[tables.shown]\npublic = true\ncolumns = { score = { type = "BIGINT" } }\n'
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("of", ["scores", "inner_view"])
+def test_a_public_view_of_another_database_over_what_was_protected_is_refused(of: str, kind: str, tmp_path: Path) -> None:
+    made = Source(kind, tmp_path, "CREATE TABLE people (id INTEGER PRIMARY KEY)", "INSERT INTO people VALUES (1), (2)",
+                  "CREATE TABLE scores (person_id INTEGER, score INTEGER)", "INSERT INTO scores VALUES (1, 77)",
+                  "CREATE TABLE plans (score INTEGER)", "CREATE VIEW inner_view AS SELECT score FROM scores",
+                  f"CREATE VIEW shown AS SELECT score FROM {of}")
+    made.declare(PEOPLE + SCORES)
+    made.refresh()
+    Ledger.create(tmp_path / "dpsql.ledger").close()
+    asked(tmp_path)
+    made.declare(PEOPLE + SHOWN)
+    made.refresh()
+    assert "tables.shown is a view that reads scores, which the budget person protected when 1 statement" in str(refused(tmp_path))
+    made.run("DROP VIEW shown", "CREATE VIEW shown AS SELECT score FROM plans")
+    made.refresh()
+    asked(tmp_path, sql="SELECT COUNT(*) FROM shown")

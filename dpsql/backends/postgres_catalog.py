@@ -48,14 +48,15 @@ _READS = f"""WITH RECURSIVE reads(oid) AS (
         SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = reads.oid
         UNION ALL SELECT (m.found)[1]::oid FROM pg_rewrite w, LATERAL regexp_matches(
             w.ev_action::text, ':relid ([1-9][0-9]*)', 'g') m(found) WHERE w.ev_class = reads.oid AND w.ev_type = '1') x(oid))
-  SELECT r.oid::text, COALESCE(c.relkind IN ('r', 'p', 'v', 'm'), false) AND r.oid >= {FIRST_OWN} AND NOT EXISTS (
+  SELECT n.nspname || '.' || c.relname,
+    COALESCE(c.relkind IN ('r', 'p', 'v', 'm'), false) AND r.oid >= {FIRST_OWN} AND NOT EXISTS (
       SELECT FROM pg_rewrite w WHERE w.ev_class = r.oid AND w.ev_type = '1' AND (
         EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
                 AND d.refclassid <> 'pg_class'::regclass)
         OR EXISTS (SELECT FROM regexp_matches(w.ev_action::text, ':(?:funcid|opfuncid|aggfnoid|winfnoid) ([0-9]+)', 'g') m(found)
                    WHERE NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid = (m.found)[1]::oid AND p.oid < {FIRST_OWN}
                                      AND p.provolatile = 'i'))))
-  FROM reads r LEFT JOIN pg_class c ON c.oid = r.oid"""
+  FROM reads r LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace) ON c.oid = r.oid"""
 
 
 def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
@@ -65,11 +66,12 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
-    """The relations that reading a relation reads: itself, its partitions and the tables that inherit from it, and whatever its
-    views read. None where some of that is not known, as it is in another place, in the catalog, or told by a function: by one of
-    the owner's, which may read anything, or one of the server's whose result does not follow from its arguments alone."""
+    """The relations, by schema and name, that reading a relation reads: itself, its partitions and the tables that inherit from
+    it, and whatever its views read. None where some of that is not known, as it is in another place, in the catalog, or told by a
+    function: by one of the owner's, which may read anything, or one of the server's whose result does not follow from its
+    arguments alone."""
     found = rows(_READS.format(_is(name)))
-    return frozenset(str(oid) for oid, _ in found) if found and all(known for _, known in found) else None
+    return frozenset(str(relation) for relation, _ in found) if found and all(known for _, known in found) else None
 
 
 def _is(name: tuple[str, ...]) -> str:

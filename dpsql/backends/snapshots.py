@@ -115,6 +115,13 @@ def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
     return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state)
 
 
+def relations_read(folder: Path, table: SnapshotTable) -> frozenset[str]:
+    """The stored relations that a table had its rows of, by their names in the database. Raises OperationalError as
+    `snapshot_files` does."""
+    snapshot_files(folder, table)
+    return frozenset(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["tables"][table.name]["reads"])
+
+
 def _own(name: str) -> str:
     """The name of the folder of a snapshot. Raises ValueError for any other."""
     if OWN.fullmatch(name) is None:
@@ -170,7 +177,8 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
             return False
         verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
                 for name, file in files.items()])
-        tables = {table.name: {"file": files[table.name], **table.asked()} for one in databases for table in one.tables}
+        tables = {found.table.name: {"file": files[found.table.name], "reads": sorted(found.reads), **found.table.asked()}
+                  for _, found in seen}
         manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
         put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
         return True

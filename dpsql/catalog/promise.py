@@ -240,9 +240,11 @@ def left_out(record: Promise, policy: Policy) -> dict[str, PromisedTable]:
     return {name: table for name, table in record.tables.items() if table.state == PROTECTED and name not in mentioned}
 
 
-def may_be_in(table: PromisedTable, policy: Policy, names: frozenset[str]) -> bool:
-    """Whether a table may be one that is called so in the policy's own database; the names are in lower case."""
-    places = [_place_of_file(policy, TablePolicy(name=name), policy.database or "", (name,)) for name in names]
+def may_be_in(table: PromisedTable, policy: Policy, names: frozenset[str], source: str | None = None) -> bool:
+    """Whether a table may be one that is called so in a database: the one with this URI, or the policy's own. There names are in
+    lower case."""
+    spelled = {tuple(each) for name in names for each in ([name], name.split(".")[-1:], name.split("."))}
+    places = {place for each in spelled for place in _places(policy, TablePolicy(name=each[-1], source=source, relation=each))}
     return any(_may_overlap(here, place) for here in places for place in table.places)
 
 

@@ -21,7 +21,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
-from dpsql.backends.snapshots import SnapshotTable, snapshot_files
+from dpsql.backends.snapshots import SnapshotTable, relations_read, snapshot_files
 from dpsql.backends.source_files import READERS, DataOrigin, FileState, SourceFiles, files_of
 from dpsql.backends.spark import manifest_in_spark
 from dpsql.backends.spark_tables import SparkTable, make_tables
@@ -131,7 +131,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
-    check_views(declared, reader.schema, book)
+    check_views(declared, lambda table: _read_by(declared, table, reader), book)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
@@ -352,6 +352,15 @@ def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
     if in_other_database(policy.tables[table]):
         return snapshot_files(snapshot_folder(policy), snapshot_table(policy, policy.tables[table]))
     return files_of(table, file_named(Path(policy.path).parent / source), policy.tables[table].relation)
+
+
+def _read_by(policy: Policy, table: TablePolicy, reader: Reader) -> frozenset[str]:
+    """The tables of its database that a table reads where it is a view there; none for a table of files."""
+    if in_other_database(table):
+        return relations_read(snapshot_folder(policy), snapshot_table(policy, table))
+    told = {name.lower(): held for name, held in reader.schema().items()} if table.source is None else {}
+    held = told.get(table.name.lower())
+    return held.view or frozenset() if held is not None else frozenset()
 
 
 def in_other_database(table: TablePolicy) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dpsql.catalog.model import Budget, Policy, TableSchema
+from dpsql.catalog.model import Budget, Policy, TablePolicy
 from dpsql.catalog.policy import locate
 from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, left_out, may_be_in, promise_of, replaced
 from dpsql.errors import LedgerError, PolicyError
@@ -111,15 +111,15 @@ def check_promises(policy: Policy, ledger: Ledger) -> None:
         check_promise(policy, budget, ledger)
 
 
-def check_views(policy: Policy, schema: Callable[[], Mapping[str, TableSchema]], ledger: Ledger) -> None:
+def check_views(policy: Policy, reads: Callable[[TablePolicy], frozenset[str]], ledger: Ledger) -> None:
     """Raise PolicyError where a public view reads a table that charges protected and that the policy does not mention any more.
-    `schema` describes the tables of the database, which is asked for only where there is such a table."""
+    `reads` names the tables that a public one reads; it is asked only where there is such a table."""
     missing = [(budget, name, table) for budget, kept in ledger.promised().items()
                for name, table in left_out(read(kept), policy).items()]
-    views = {name.lower(): told.view for name, told in schema().items() if told.view} if missing else {}
-    for public in (table for table in policy.tables.values() if table.public and table.source is None):
+    for public in (table for table in policy.tables.values() if table.public and missing):
+        names = reads(public)
         for budget, name, table in missing:
-            if may_be_in(table, policy, views.get(public.name.lower(), frozenset())):
+            if may_be_in(table, policy, names, public.source):
                 path = ("tables", public.name)
                 raise PolicyError(
                     f"{'.'.join(path)} is a view that reads {name}, which the budget {budget} protected when "

@@ -180,10 +180,10 @@ ROOMS = {
     "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2410),
     "expressions": (below("dpsql.plan.expr"), 809),
     "all that the kernel can run": (sorted(KERNEL), 12469),
-    "what charges promise": (["dpsql.catalog.promise"], 198),
+    "what charges promise": (["dpsql.catalog.promise"], 199),
     "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *SPARK, "dpsql.catalog.promise"}), 2374),
     "stores that Spark reads": (SPARK, 915),
-    "snapshots of other databases": (SNAPSHOTS, 890),
+    "snapshots of other databases": (SNAPSHOTS, 895),
     "the vault of a server": ([f"dpsql.server.{module}" for module in (
         "departure", "doorkeeper", "logins", "one_core", "passwords", "plain_values", "proof_attempts", "serving", "vault",
         "vault_calls")], 1350),
