@@ -29,10 +29,10 @@ from dpsql.plan.node import InvalidPlan
 ALLOWED = Cost(epsilon=None, rho=Fraction(10**900), delta=Fraction(10**9))  # pays for everything that has a price
 REFUSALS = (TypeError, ValueError, Error, InvalidPlan, NotDecomposable, Unbounded)
 ADA = Account(budget="main", analyst="ada")
-LONGEST = 2.0  # seconds of the processor for one forgery
+LONGEST = 15.0  # seconds of the processor for one forgery: a list of a million parts is copied before it is counted
 EVERYWHERE = 8  # of so many forgeries that are answered, one is compared with all neighbours, the others with one
 SECOND = 20  # of so many forgeries, one comes after an honest request of its script
-STOPPED = 4.0  # when it is stopped
+STOPPED = 30.0  # when it is stopped
 
 
 class TooLong(KeyboardInterrupt):
@@ -138,7 +138,7 @@ class Forging:
             return Verdict("slow", f"stopped after {STOPPED:.0f} s")
         spent = time.process_time() - start
         try:
-            with _stopped(10 * STOPPED):
+            with _stopped(STOPPED):
                 verdict = ended if isinstance(ended, Verdict) else _moved(tuple(ended))
         except TooLong:
             verdict = Verdict("unjudged")
