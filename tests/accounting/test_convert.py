@@ -195,6 +195,17 @@ def test_a_report_with_gaussian_noise_is_that_of_rho() -> None:
     assert report_of([Charge(epsilon=0, rho=0, delta=0)], 1e-6) == pytest.approx(0, abs=1e-9)
 
 
+def test_a_report_of_a_pure_charge_and_a_little_rho_is_that_of_the_orders() -> None:
+    """By rho alone it would be above 30."""
+    found = report_of([pure(Fraction(5)).rounded(), concentrated(Fraction(1, 1000)).rounded()], 1e-6)
+    assert found is not None and 5 < found < 6
+
+
+def test_a_report_of_a_large_epsilon_is_that_epsilon() -> None:
+    """No loss distribution is computed for it, and other bounds are a little above it."""
+    assert report_of([pure(Fraction(50)).rounded()], 1e-6) == 50
+
+
 def test_the_report_is_above_what_gaussian_noise_leaks() -> None:
     accountant = pld_privacy_accountant.PLDAccountant()
     for _ in range(10):

@@ -83,6 +83,14 @@ def test_a_pure_charge_costs_what_randomized_response_does(effort: float) -> Non
     check_costs(effort)
 
 
+def test_a_billionth_is_left_for_the_rounding_of_floats(effort: float) -> None:
+    with many_digits():
+        for epsilon in sizes(11, 10 * effort, low=-2):
+            for order, found in zip(ORDERS, pure(epsilon).rounded().renyi, strict=True):
+                if found < min(epsilon * NANO, order * math.ceil(epsilon**2 / 2 * NANO)):
+                    assert found >= renyi_of_pure(epsilon, order) * NANO + 1 - exact(MILLIONTH), (epsilon, order)
+
+
 def test_no_pure_release_costs_more(effort: float) -> None:
     """Laws of several outcomes whose ratios are anywhere between e^-epsilon and e^epsilon, in both directions."""
     draw = random.Random(3)
