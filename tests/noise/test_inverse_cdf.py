@@ -289,17 +289,17 @@ def test_sums_saturate(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_beyond_64_bits_is_added_all_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never seen, as it has a chance of exp(-2^13): a block of which a hundred times the scale of one fits into 64 bits."""
-    monkeypatch.setattr(inverse_cdf, "block", lambda law, begun: 2**18 + 5)
+    monkeypatch.setattr(inverse_cdf, "block", lambda law, begun: 2**18 + 5 if begun == 2**64 - 1 else 1)
     monkeypatch.setattr(inverse_cdf, "_coins", lambda law, first, place: np.ones(len(first), dtype=np.bool_))
     law = law_of(kind, 2.0**50)
-    drawn = iter([np.array([2**64 - 1, 5, 2**64 - 1, 2**64 - 1], dtype=np.uint64), np.array([0, 0, 1, 1], dtype=np.uint64)])
+    drawn = iter([np.array([2**64 - 1, 5, 2**64 - 1, 2**64 - 2], dtype=np.uint64), np.array([0, 0, 1, 1], dtype=np.uint64)])
     monkeypatch.setattr(inverse_cdf, "words", lambda count: next(drawn))
     noise = inverse_cdf._accepted(law, 4).tolist()
-    assert noise == [(2**18 + 5) << 46, 0, -((2**18 + 5) << 46), -((2**18 + 5) << 46)] and noise[0] > 2**63
+    assert noise == [(2**18 + 5) << 46, 0, -((2**18 + 5) << 46), -(1 << 46)] and noise[0] > 2**63
     monkeypatch.setattr(inverse_cdf, "drawn", lambda law, count: np.array(noise, dtype=object))
     values = np.array([-(2**63), 7, 2**63 - 1, -3])
     assert inverse_cdf._added(values, law).tolist() == [
-        min(2**63 - 1, -(2**63) + noise[0]), 7, max(-(2**63), 2**63 - 1 + noise[2]), -(2**63)]
+        min(2**63 - 1, -(2**63) + noise[0]), 7, max(-(2**63), 2**63 - 1 + noise[2]), -3 - 2**46]
 
 
 @pytest.mark.parametrize("kind", KINDS)
