@@ -17,7 +17,7 @@ from bench.bench_cells import VIEW, Cells
 from support.released import released
 from support.requests import cost_of
 
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import FREE, Cost
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.kernel.taken import taken
@@ -264,6 +264,7 @@ def test_the_price_of_a_tree() -> None:
     up = float(rise(2.0, 3))
     assert float(cost.epsilon or 0) == pytest.approx(4 * up + 4 / 5)
     assert float(cost.rho) == pytest.approx(min((4 * (up + 0.5)) ** 2 / 8, (4 * up) ** 2 / 2) + (4 / 5) ** 2 / 2)
+    assert tree_of((8, 8)).cost(Certificate(below=Stability(rows=0), summands=())) == FREE
     gaussian = tree_of((8, 8), 2.0, 3, DiscreteGaussian(sigma=5.0)).cost(certificate(4))
     assert gaussian.epsilon is None and float(gaussian.rho) == pytest.approx(min((4 * (up + 0.5)) ** 2 / 8, (4 * up) ** 2 / 2) + 16 / 50)
 
@@ -275,6 +276,22 @@ def test_trees_without_a_bound_are_refused() -> None:
         tree_of((8, 8)).cost(Certificate(below=Stability(rows=None), summands=(Sensitivity(l1=None, l2=1),)))
     with pytest.raises(ValueError, match="64 bits"):
         cost_of(tree_of((8, 8), leaf=DiscreteLaplace(scale=2.0**60)), certificate(1))
+
+
+def test_cells_of_a_tree_are_numbered_in_62_bits() -> None:
+    """Numbers have as many bits for each axis as the longest one needs: 10 times 6, and 9 times 7."""
+    assert taken(tree_of((1, *[64] * 9))).children == 2**10
+    with pytest.raises(ValueError, match="too many cells"):
+        taken(tree_of((*[2] * 8, 65)))
+    with pytest.raises(ValueError, match="too many halves"):
+        taken(tree_of((2,) * 11))
+
+
+def test_no_depth_of_a_tree_has_a_bias_that_a_word_does_not_hold() -> None:
+    """Four depths: three halvings, and none."""
+    assert taken(tree_of((8, 8), decay=2**60)).decay == 2**60
+    with pytest.raises(ValueError, match="too large"):
+        taken(tree_of((8, 8), decay=2**60 + 1))
 
 
 # -- what samples tell

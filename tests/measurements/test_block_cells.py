@@ -26,7 +26,7 @@ from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import taken
 from dpsql.measurements import Axis, Blocks, block_sums
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.occupied_cells import NOWHERE, Filled, coded, read
+from dpsql.measurements.reading.occupied_cells import NOWHERE, Filled, coded, numbered, read
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.cells import cell_of
 from dpsql.plan.node import Printing
@@ -193,8 +193,16 @@ def test_the_sum_of_all_sizes_is_exact_where_64_bits_do_not_hold_it(sums: tuple[
 def test_noise_is_added_where_64_bits_do_not_hold_the_sum() -> None:
     far = 2**63 - 1
     assert block_sums.with_noise(np.array([1, 2**62 - 1], dtype=np.int64), [far, -2**63]) == (2**63, -2**62 - 1)
+    assert block_sums.with_noise(np.array([1], dtype=np.int64), [far]) == (2**63,)
+    assert block_sums.with_noise(np.array([-1], dtype=np.int64), [-2**63]) == (-2**63 - 1,)
     assert block_sums.with_noise(np.array([2**70, 1], dtype=object), [-3, 4]) == (2**70 - 3, 5)
     assert block_sums.with_noise(np.array([5, -6], dtype=np.int64), [-3, 4]) == (2, -2)
+
+
+def test_cells_that_are_outside_on_any_axis_are_left_out() -> None:
+    codes = np.array([0, 1, 2, 2]), np.array([1, 1, 1, 0])
+    filled = numbered(Filled(sizes=(3, 2), codes=codes, sums=np.array([1, 2, 4, 8]), total=15), [(0, NOWHERE, 1), (NOWHERE, 0)])
+    assert filled.marginal((0, 1)).tolist() == [[1], [4]]
 
 
 def test_large_domains_are_never_made(reader: DuckReader) -> None:

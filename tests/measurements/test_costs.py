@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Generator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,19 +25,26 @@ from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
+from dpsql.kernel.taken import taken
 from dpsql.measurements import (
     ROUNDING,
+    SUM_GRAIN,
     AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
     DiscreteGaussian,
     DiscreteLaplace,
+    Form,
     GaussianThreshold,
     Keys,
     NoisySums,
+    Rising,
     Segment,
     Select,
     Smooth,
     Target,
     TruncatedGeometric,
+    Within,
 )
 from dpsql.plan.certificate import Certificate, Sensitivity, Unbounded, certify
 from dpsql.plan.node import Node, NoPublicFacts, Stability
@@ -148,6 +156,7 @@ def test_variances_are_those_of_the_integer_noises() -> None:
         exact = sum(z * z * weight for z, weight in weights.items()) / sum(weights.values())
         assert DiscreteGaussian(sigma=sigma).variance == pytest.approx(exact, rel=1e-6)
     assert DiscreteLaplace(scale=1e9).variance == pytest.approx(2e18)
+    assert DiscreteLaplace(scale=2.0**60).variance == 2.0**121
 
 
 def test_a_measure_costs_the_sum_over_its_summands(visits: Node) -> None:
@@ -189,7 +198,10 @@ def test_a_selection_costs_twice_what_a_score_moves(people: Node, a: int, b: int
     epsilon = Fraction(2 * rows * max(a, b - a)) / 4
     assert select(people, segment, flip=True).cost(below(rows)) == Cost(epsilon=epsilon, rho=epsilon**2 / 2)
     rounded = epsilon + rows * ROUNDING
-    assert select(people, segment).cost(below(rows)) == Cost(epsilon=rounded, rho=rounded**2 / 8)
+    exponential = Cost(epsilon=rounded, rho=rounded**2 / 8)
+    assert select(people, segment).cost(below(rows)) == exponential
+    by_default = Select(plan=Ranks(input=people, keys=(), column="a", grid=GRID), cells=((),), segments=((segment,),), scale=4.0)
+    assert by_default.cost(below(rows)) == exponential
 
 
 @pytest.mark.parametrize(("a", "b", "low", "high", "moved"), [
@@ -219,8 +231,23 @@ def test_overlapping_segments_are_refused(people: Node, segments: list[tuple[int
     for rows in (0, 1):
         with pytest.raises(ValueError, match="overlap|in order"):
             cost_of(request, below(rows))
-    apart = select(people, Segment(low=6, high=9, target=HALF), Segment(low=0, high=5, target=HALF))
-    assert apart.cost(below(1)).epsilon == Fraction(2 * 1) / 4 + ROUNDING
+    apart = select(people, *(Segment(low=low, high=high, target=HALF) for low, high in ((6, 9), (0, 5), (10, 10))))
+    assert cost_of(apart, below(1)).epsilon == Fraction(2 * 1) / 4 + ROUNDING
+
+
+def test_a_segment_has_fewer_than_2_to_the_62_values_and_one_or_more() -> None:
+    for high in (2**62 - 1, 0):
+        assert taken(Segment(low=0, high=high, target=HALF)).high == high
+    for high in (2**62, -1):
+        with pytest.raises(ValueError, match="in order"):
+            taken(Segment(low=0, high=high, target=HALF))
+
+
+def test_segments_are_listed_for_every_cell(people: Node) -> None:
+    by_sex, whole = Ranks(input=people, keys=("s",), column="a", grid=GRID), (Segment(low=0, high=100, target=HALF),)
+    for segments in ((whole,), (whole,) * 3, ((), ())):
+        with pytest.raises(ValueError, match="for every cell"):
+            cost_of(Select(plan=by_sex, cells=(("f",), ("m",)), segments=segments, scale=4.0), below(1))
 
 
 def test_selecting_among_public_rows_is_free(people: Node) -> None:
@@ -310,6 +337,38 @@ def test_a_ladder_of_anything_but_limited_rows_is_refused(people: Node, visits: 
         with pytest.raises(ValueError, match="one count|one key"):
             ladder(plan)
     assert ladder(tally(clinics, "b")) == FREE
+
+
+def thresholds(plan: GroupedSums, *summands: int) -> AboveThresholdOfSums:
+    return AboveThresholdOfSums(plan=plan, steps=tuple(Rising(at=at, threshold=Fraction(3)) for at in summands),
+                                scale_limit=2.0 * SUM_GRAIN, scale_query=4.0 * SUM_GRAIN)
+
+
+def test_thresholds_of_sums_cost_more_where_an_entity_may_raise_some_and_lower_others(people: Node, clinics: Node) -> None:
+    rising = GroupedSums(input=people, keys=(), summands=(Count(), GridSum(column="a", grid=GRID)))
+    signed = Quantizer(low=-5, high=20, step=Fraction(1), from_low=False)
+    either = GroupedSums(input=people, keys=(), summands=(Count(), GridSum(column="a", grid=signed)))
+    assert thresholds(rising, 0, 1).cost(certified(rising)) == pure(Fraction(1, 2) + Fraction(1, 4))
+    assert thresholds(either, 0, 1).cost(certified(either)) == pure(Fraction(1, 2) + Fraction(2, 4))
+    # an entity that adds rows and takes others away
+    assert thresholds(rising, 0).cost(Certificate(below=Stability(rows=1), summands=())) == pure(Fraction(1, 2) + Fraction(2, 4))
+    public = GroupedSums(input=clinics, keys=(), summands=(Count(),))
+    assert thresholds(public, 0).cost(certified(public)) == FREE
+
+
+def test_every_threshold_is_of_one_of_the_sums(people: Node) -> None:
+    plan = GroupedSums(input=people, keys=(), summands=(Count(), Count(column="a")))
+    for summands in ((0, 2), (2, 1), (2,)):
+        with pytest.raises(ValueError, match="one of the sums"):
+            cost_of(thresholds(plan, *summands), certified(plan))
+
+
+def test_a_test_that_computes_one_end_of_its_interval_is_not_compared_side_by_side(people: Node) -> None:
+    plan = GroupedSums(input=people, keys=(), summands=(GridSum(column="a", grid=GRID),))
+    plain = Within(plan=plan, cells=((),), forms=(Form(at=0, sign=1, constants=(-2,)), Form(at=0, sign=-1, constants=(10,))))
+    for tests in ((replace(plain, exact=True), plain), (plain, replace(plain, exact=True)), (replace(plain, exact=True),)):
+        with pytest.raises(ValueError, match="exact test"):
+            cost_of(AboveThresholdOfTests(tests=tests, most=1, limits=(0,), scale_limit=2.0, scale_query=2.0), *[certified(plan)] * len(tests))
 
 
 # -- keys

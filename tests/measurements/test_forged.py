@@ -121,7 +121,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "blocks: an axis twice": lambda: forged(BLOCKS, blocks=(Block(axes=(0, 0), factors=(Identity(3), Identity(3)), scale=1.0),)),
     "blocks: an axis from behind": lambda: forged(BLOCKS, blocks=(Block(axes=(-2,), factors=(Identity(3),), scale=1.0),)),
     "blocks: no noise": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=0.0),)),
-    "blocks: wide noise": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=WIDEST * 1.01),)),
+    "blocks: wide noise": lambda: forged(BLOCKS, blocks=(BLOCKS.blocks[1], forged(BLOCKS.blocks[0], scale=WIDEST * 1.01))),
     "blocks: noise that is true": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=True),)),
     "blocks: noise of NaN": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=NAN),)),
     "blocks: halves": lambda: forged(BLOCKS, blocks=(Block(axes=(0,), factors=(Dense(np.full((1, 3), 0.5)),), scale=1.0),)),
@@ -298,6 +298,6 @@ def test_what_would_take_long_has_no_cost() -> None:
     read = Constants(columns=(Field(id="n", name="n", facts=Facts(type=Type.BIGINT)),), rows=((1,),))
     rungs = GroupedSums(input=read, keys=("n",), summands=(Count(),))
     ladder = AboveThresholdOfCounts(plan=rungs, limits=(1,) * 2**16, scale_limit=2.0, scale_query=2.0)
-    assert ladder.cost(certificate()).epsilon == Fraction(1)
+    assert taken(ladder).cost(certificate()).epsilon == Fraction(1)
     with pytest.raises(ValueError, match="rungs at most"):
         taken(replace(ladder, limits=(1,) * (2**16 + 1)))

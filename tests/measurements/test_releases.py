@@ -29,29 +29,41 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.taken import taken
 from dpsql.measurements import (
+    SUM_GRAIN,
     AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
     DiscreteGaussian,
     DiscreteLaplace,
+    Failed,
+    FlipDistances,
+    Form,
     FrequentKeys,
     GaussianThreshold,
     Keys,
     MeasuredSums,
+    NoisyFlipDistance,
     NoisySums,
+    Rising,
     Rung,
     Segment,
     Select,
     Smooth,
+    Stopped,
     Target,
     TruncatedGeometric,
+    Vote,
+    Within,
     select,
     smooth_quantile,
 )
 from dpsql.measurements.reading import sorted_values
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.occupied_cells import sums_in
+from dpsql.measurements.reading.occupied_cells import NOWHERE, coded, sums_in
 from dpsql.measurements.reading.request import Last
 from dpsql.measurements.reading.sorted_values import Ranked, read
 from dpsql.noise import choice
+from dpsql.noise.smooth import told_size
 from dpsql.noise.source import Secure
 from dpsql.plan.cells import Cells, Grid
 from dpsql.plan.certificate import Certificate
@@ -63,7 +75,7 @@ from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
@@ -312,6 +324,8 @@ def test_fine_fractions_do_not_overflow(fraction: Fraction) -> None:
 def test_large_penalties_do_not_overflow(below: int, above: int) -> None:
     segment, rows = Segment(low=0, high=9, target=Target(fraction=Fraction(1, 2)), below=below, above=above), 2**40
     assert select.distances(np.array([0, rows]), np.array([rows, 0]), rows, segment).tolist() == [above * rows, below * rows]
+    far = replace(segment, target=Target(fraction=Fraction(1, 2), offset=-2**60))
+    assert select.distances(np.array([0, 3]), np.array([3, 0]), 3, far).tolist() == [below * (2**61 - 3), below * (2**61 + 3)]
 
 
 def test_points_that_are_left_out_are_too_far(effort: float) -> None:
@@ -346,6 +360,21 @@ def test_blocks_of_candidates_are_drawn_with_their_weight(monkeypatch: pytest.Mo
         monkeypatch.setattr(choice, "ONE_STEP", 10**9)
         assert found == pytest.approx(distribution(rows, segment, scale), rel=1e-9, abs=1e-14)
         monkeypatch.setattr(choice, "ONE_STEP", 1)
+
+
+def test_the_rounding_of_blocks_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of blocks are sums of floats, of at most 2^13 terms each: here as many, and against fifty digits."""
+    monkeypatch.setattr(math, "isqrt", lambda number: 10**6)
+    scores, source = np.random.default_rng(5).choice(np.random.default_rng(6).uniform(-9, 0, 99), 2**14 + 1), Every()
+    first = source.exponential
+    monkeypatch.setattr(source, "exponential", lambda scores, scale: first(scores, scale) if len(scores) == 3 else 0)
+    assert next(iter(source.outcomes(lambda: choice.exponential(scores, 1.5, source))))[0] == 0  # type: ignore[arg-type]
+    off = []
+    with localcontext(prec=50):
+        for told, block in zip(source.scores, np.split(scores, [2**13, 2**14]), strict=True):
+            weight = sum((Decimal(score) / Decimal(1.5)).exp() * times for score, times in Counter(block.tolist()).items())
+            off.append(abs(Decimal(told) / Decimal(1.5) - Decimal(weight).ln()))
+        assert 0 < 4 * max(off) <= Decimal(float(choice.BLOCK_ROUNDING))
 
 
 def test_a_second_look_at_the_same_values_reads_nothing(people: Scan) -> None:
@@ -531,11 +560,11 @@ def request_smooth(people: Scan, **changes: Any) -> Smooth:
 
 
 def test_a_smooth_look_adds_the_noise_of_its_proof(people: Scan) -> None:
-    rows, noise, request = [10, 20, 20, 30, 50], Nothing(), request_smooth(people)
+    rows, noise, request = [10, 20, 20, 30, 50], Nothing(), request_smooth(people, epsilon=Fraction(1, 4))
     found = released(request, Stub(sorted(Counter(rows).items()), noise), rows=2)  # type: ignore[arg-type]
     bound = smoothed(rows, Fraction(1, 2), 100, 2, request.beta)
     assert found.values == (20,)
-    assert noise.asked == [("laplace", pytest.approx(2 * bound)), ("laplace", pytest.approx(10))]
+    assert noise.asked == [("laplace", pytest.approx(8 * bound)), ("laplace", pytest.approx(10))]
     assert noise.asked[1][1] >= 10
     assert found.sizes[0] == pytest.approx(math.log(bound) / request.beta, abs=1)
 
@@ -548,6 +577,15 @@ def test_the_told_size_moves_by_one_at_most(people: Scan, effort: float) -> None
         sizes = [released(request, Stub(sorted(Counter(found).items()), Nothing()), rows=1).sizes[0]  # type: ignore[arg-type]
                  for found in (rows, fewer)]
         assert abs(sizes[0] - sizes[1]) <= 1
+
+
+def test_the_told_size_moves_by_one_at_most_however_smooth_a_bound_is() -> None:
+    draw = random.Random(41)
+    for beta in (1e-9, 1e-5, 0.1):
+        for _ in range(500):
+            bound = math.exp(draw.uniform(-6, 30))
+            one, other = (told_size(size, beta, Fraction(1), Nothing()) for size in (bound, bound * math.exp(beta)))  # type: ignore[arg-type]
+            assert 0 <= other - one <= 1
 
 
 def test_rows_that_are_told_apart_have_a_longer_range(people: Scan) -> None:
@@ -722,6 +760,67 @@ def test_a_ladder_stops_as_often_as_it_should(people: Scan, effort: float) -> No
         assert not too_few(found[rung], n, chance) and not too_many(found[rung], n, chance)
 
 
+# -- thresholds of sums and of tests, and votes
+
+
+def summed(people: Scan, low: int, high: int) -> GroupedSums:
+    """A count, and a sum of whole numbers."""
+    grid = Quantizer(low=low, high=high, step=Fraction(1), from_low=False)
+    return GroupedSums(input=people, keys=(), summands=(Count(), GridSum(column="a", grid=grid)))
+
+
+def test_the_first_sum_that_reaches_its_threshold_is_told(people: Scan) -> None:
+    """An entity adds 2 to the count of 7, and 20 to the sum of 45: gaps are in units of these."""
+    steps = Rising(at=0, threshold=Fraction(8)), Rising(at=1, threshold=Fraction(46)), Rising(at=0, threshold=Fraction(7))
+    gaps = SUM_GRAIN * 8 // 2 - SUM_GRAIN * 7 // 2, SUM_GRAIN * 46 // 20 - SUM_GRAIN * 45 // 20, 0
+    request = AboveThresholdOfSums(plan=summed(people, 0, 10), steps=steps, scale_limit=2.0, scale_query=3.0)
+    for step, off in itertools.product(range(3), (0, 1)):
+        source, stopped = Scripted(5, *[5] * step, 5 - gaps[step] + off, *[9**9] * 2), None if off else step
+        found = released(request, Stub([(7, 45)], source), rows=2)  # type: ignore[arg-type]
+        assert found == Stopped(step=stopped) and source.scales[:3] == [2.0, 3.0, 3.0][: len(source.scales)]
+
+
+def test_a_sum_of_zeros_has_a_threshold_too(people: Scan) -> None:
+    request = AboveThresholdOfSums(plan=summed(people, 0, 0), steps=(Rising(at=1, threshold=Fraction(1)),), scale_limit=2.0, scale_query=3.0)
+    assert released(request, Stub([(7, 0)], Nothing()), rows=2) == Stopped(step=None)  # type: ignore[arg-type]
+
+
+ONE_ROW = Certificate(below=Stability(rows=1), summands=())
+
+
+def tests_of(people: Scan) -> tuple[Within, ...]:
+    """Whether a count is from 4 to 9, at most 4, and 7 or more."""
+    return tuple(Within(plan=counted(people), cells=((),), forms=(
+        Form(at=0, sign=1, constants=(1 - low,)), Form(at=0, sign=-1, constants=(high + 1,)))) for low, high in ((4, 9), (0, 4), (7, 99)))
+
+
+def test_tests_fail_whose_slack_is_small(people: Scan) -> None:
+    """A count of 7; with noise for sides that rows lower, for whole tests, and for sides that they raise."""
+    for split, shared, failed in (
+            (False, (9, 0, 9), (False, True, True)), (False, (0, 1, 0), (False, True, False)), (False, (0, 4, 0), (False, False, False)),
+            (True, (0, 9, 0), (False, True, True)), (True, (4, 0, 0), (False, False, True)), (True, (0, 0, 2), (False, True, False))):
+        request = AboveThresholdOfTests(tests=tests_of(people), most=5, limits=(1,), scale_limit=2.0, scale_query=3.0, split=split)
+        found = request.release(Stub([(7, 0)], Scripted(*shared, *[0] * 6)), *[ONE_ROW] * 3)  # type: ignore[arg-type]
+        assert found == Failed(failed=failed)
+
+
+def test_the_least_slack_is_told_where_tests_are_taken_together(people: Scan) -> None:
+    request = NoisyFlipDistance(tests=tests_of(people), noise=DiscreteLaplace(scale=2.0))
+    for together, slacks in ((False, (3, -2, 1)), (True, (-2,))):
+        found = replace(request, together=together).release(Stub([(7, 0)], Nothing()), *[ONE_ROW] * 3)  # type: ignore[arg-type]
+        assert found == FlipDistances(slacks=slacks)
+
+
+def test_a_vote_has_the_log_odds_of_its_score(people: Scan) -> None:
+    plain = Vote(plan=counted(people), low=Fraction(3), high=Fraction(10), most=Fraction(2), scale=1.5)
+    for vote, count, score in (*((plain, *pair) for pair in ((5, 2), (4, 1), (9, 1), (10, 0), (11, -1), (99, -2), (0, -2))),
+                               *((replace(plain, blunt=True), *pair) for pair in ((5, 0.5), (3, -0.5), (10, -0.5), (99, -0.5)))):
+        source = Every()
+        chances = dict(source.outcomes(lambda: released(vote, Stub([(count, 0)], source), rows=3).yes))  # type: ignore[arg-type]  # noqa: B023
+        assert math.log(chances[True] / chances[False]) == pytest.approx(score / (3 * 1.5), abs=1e-6)
+    assert taken(replace(plain, low=Fraction(7), high=Fraction(7))).high == 7
+
+
 # -- sums
 
 
@@ -741,6 +840,11 @@ def test_nan_is_a_key_like_any_other() -> None:
     assert sums_in(found, 1, ((1.0,), (math.nan,))) == sums_in(found, 1, Grid(((1.0, math.nan),))) == [[4, 3]]
 
 
+def test_values_of_another_type_are_those_that_are_equal() -> None:
+    for values, codes in (([2.0**53, 2.0], [NOWHERE, 1]), (["2", None], [NOWHERE, 2]), ([Decimal(2), Decimal("2.5")], [1, NOWHERE])):
+        assert coded(as_columns([(value, 1) for value in values])[0], (2**53 + 1, 2, None)).tolist() == codes
+
+
 def test_only_integers_leave() -> None:
     for value in (1.5, "7", None, Decimal(3)):
         with pytest.raises(TypeError):
@@ -751,6 +855,7 @@ def test_no_rows_are_zeros() -> None:
     none = [np.ma.asarray(np.array([], dtype=kind)) for kind in (object, np.int64, np.int64)]
     assert sums_in(none, 1, (("a",), ("b",))) == sums_in(none, 1, Grid((("a", "b"),))) == [[0, 0], [0, 0]]
     assert sums_in(none, 1, ()) == sums_in(none, 1, Grid(((),))) == [[], []]
+    assert sums_in(as_columns([(3, 4)]), 0, ()) == [[], []], "rows, and no cells"
 
 
 def test_cells_of_a_grid_are_those_of_its_list() -> None:
