@@ -42,7 +42,7 @@ def tree_cost(rows: Fraction | int, scale: float, decay: int) -> Cost:
     """The cost of a tree where an entity adds or removes up to `rows` rows."""
     up = rise(scale, decay)
     width = up + 1 / Fraction(scale)
-    return Cost(epsilon=rows * up, rho=min((rows * width) ** 2 / 8, (rows * up) ** 2 / 2))
+    return Cost(epsilon=rows * up, rho=(rows * width) ** 2 / 8)
 
 
 def are_split(counts: NDArray[np.int64], depth: int, decay: int, scale: float, source: Source) -> NDArray[np.bool_]:
