@@ -14,7 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
-from dpsql.accounting.cost import FREE, Cost
+from dpsql.accounting.cost import Cost
 from dpsql.field_types import Assumptions, NumberRange, Scale
 from dpsql.measurements.block_sums import LARGEST, Axis, OfCells, occupied
 from dpsql.measurements.listed import are_axes
@@ -78,8 +78,6 @@ class Opening:
 
     def cost(self, certificate: Certificate) -> Cost:
         moved = certificate.l1
-        if moved == 0:
-            return FREE
         shifted = moved if certificate.below.owners else 2 * moved
         each = sparse_cost(shifted, shifted, self.scale_limit, self.scale_query)
         each += self.noise.cost(Sensitivity(l1=moved, l2=moved))

@@ -13,6 +13,7 @@ import pytest
 from bench.bench_cells import VIEW, Cells
 from support.requests import cost_of
 
+from dpsql.accounting.cost import FREE
 from dpsql.audit.exact import Exact
 from dpsql.kernel.taken import taken
 from dpsql.measurements import Axis, Comparisons, DiscreteGaussian, DiscreteLaplace, Opening
@@ -119,6 +120,7 @@ def test_the_price_is_that_of_every_update() -> None:
     assert OPENING.cost(certificate(3, adds=False)).rho == 5 * ((6 * each) ** 2 / 2 + Fraction(9, 32))
     laplace = Opening(view=VIEW, updates=5, scale_limit=3.0, scale_query=6.0, noise=DiscreteLaplace(scale=4.0))
     assert laplace.cost(certificate()).epsilon == 5 * (each + Fraction(1, 4))
+    assert OPENING.cost(certificate(0)) == laplace.cost(certificate(0)) == FREE
 
 
 @pytest.mark.parametrize("given", [{"updates": 0}, {"updates": MOST_UPDATES + 1}, {"updates": True}, {"scale_limit": 0.0},
