@@ -70,6 +70,9 @@ def test_a_cost_covers_itself_and_its_parts(cost: Cost) -> None:
     # a rho charged below that of the epsilon must hold the rho spent
     (Cost(epsilon=Fraction(2), rho=Fraction(1, 2)), Cost(epsilon=Fraction(2), rho=Fraction(1, 2)), True),
     (Cost(epsilon=Fraction(2), rho=Fraction(1, 2)), pure(Fraction(2)), False),
+    (Cost(epsilon=Fraction(4), rho=Fraction(5)), pure(Fraction(4)), False),
+    (Cost(epsilon=Fraction(1, 2), rho=Fraction(1, 10)), pure(Fraction(1, 2)), False),
+    (pure(Fraction(1)), Cost(epsilon=Fraction(1), rho=Fraction(3, 4)), True),  # an epsilon of 1 is a rho of 1/2
 ])
 def test_covering(charged: Cost, spent: Cost, fits: bool) -> None:
     assert charged.covers(spent) is fits
