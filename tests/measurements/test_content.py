@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from support import worlds
@@ -16,17 +17,21 @@ from support.laws.family import ENTITIES, Family, catalog, shown
 from support.laws.random_plans import Builder
 from support.laws.texts import TEXTS
 
-from dpsql.measurements.reading.content import Content, Learned, printed
+from dpsql.backends.reader import PARTS
+from dpsql.measurements.reading.content import Content, Learned, _pays, printed
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import InvalidPlan, Node, Printing
 from dpsql.plan.operators.contributions import Contributions
+from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.types import Type
+from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.stored import StoredTable, shape_of
+from dpsql.types import ANY_NUMBER, Interval, Type
 
 SALTED = Printing(salt=2**40 + 5)
 NOTHING = Learned(most={}, ends={})
@@ -92,12 +97,10 @@ def test_printing_reads_nothing(families: list[Family], monkeypatch: pytest.Monk
 
 
 class Files:
-    """Files in which an entity has so many rows, and which say what they are, or do not."""
+    """Files in which an entity has so many rows, and which say what they are, or do not; some tables may be in a store."""
 
-    stored: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-
-    def __init__(self, content: str, most: int) -> None:
-        self.content, self.most = content, most
+    def __init__(self, content: str = "", most: int = 0, stored: Mapping[str, StoredTable] = MappingProxyType({})) -> None:
+        self.content, self.most, self.stored = content, most, stored
 
     def rows(self, sql: str) -> list[tuple[int]]:
         return [(self.most,)]
@@ -116,6 +119,46 @@ def test_answers_are_remembered_only_of_the_same_files() -> None:
 
     assert [most_rows("", 3), most_rows("", 4)] == [3, 4] and not answers
     assert [most_rows("a", 5), most_rows("a", 6), most_rows("b", 7), most_rows("", 8)] == [5, 5, 7, 8] and len(answers) == 2
+
+
+VISITS = Scan(table=catalog("person").tables["visits"], columns=(("v", "visit_id"), ("c", "clinic"), ("p", "person_id")), owners=("p",))
+
+
+def in_store(**facts: Any) -> Mapping[str, StoredTable]:
+    return {"visits": StoredTable(shape=shape_of(VISITS.table), buckets=3, **facts)}
+
+
+def test_sums_that_are_split_by_entity_are_put_together_of_those_of_the_buckets() -> None:
+    content = Content(Files(stored=in_store()))  # type: ignore[arg-type]
+    by_clinic = GroupedSums(input=VISITS, keys=("c",), summands=(Count(),))
+    for plan, combined, keys in ((by_clinic, by_clinic.combine_sql(PARTS), ('"c"',)), (replace(by_clinic, keys=()), None, ())):
+        text, (parts,) = content.query(plan, SALTED, lambda plan: [plan.inputs[0]])
+        assert text == plan.merge_sql(PARTS) and (parts.combined, parts.keys) == (combined, keys)
+        assert len({*parts.statements}) == 3 and all(f"bucket {at}" in told for at, told in enumerate(parts.statements))
+        assert content.query(plan, SALTED, lambda plan: [])[1] == ()
+
+
+def test_rows_that_have_places_in_a_bucket_are_limited_by_these() -> None:
+    for order, placed in ((("visit_id",), True), (("year",), False)):
+        content = Content(Files(stored=in_store(order=order, most=9)))  # type: ignore[arg-type]
+        plan = GroupedSums(input=Truncate(input=VISITS, rows=3, owner="p", order=("v",)), keys=(), summands=(Count(),))
+        _, (parts,) = content.query(plan, SALTED, lambda plan: [plan.inputs[0]])
+        assert all(("place of the row" in told) == placed for told in parts.statements)
+
+
+def test_what_a_store_says_of_a_table_is_not_looked_up() -> None:
+    held = in_store(most=7, ends={"cost": (1.0, 5.0), "year": None})
+    content = Content(Files(most=9, stored=held))  # type: ignore[arg-type]
+    assert content.most_rows(VISITS) == 7
+    assert [content.ends(VISITS.table, column) for column in ("cost", "year", "visit_id")] == [Interval(1.0, 5.0), ANY_NUMBER, ANY_NUMBER]
+    other = Content(Files(most=9, stored={"visits": replace(held["visits"], shape="of another table")}))  # type: ignore[arg-type]
+    assert other.most_rows(VISITS) == 9
+
+
+def test_parts_are_read_in_buckets_that_are_elsewhere_where_these_hold_fewer_rows_or_all_there_are() -> None:
+    fewer = Distinct(input=VISITS)
+    for facts, pays in (({}, (False, False)), ({"at_once": False}, (False, True)), ({"at_once": False, "alone": True}, (True, True))):
+        assert tuple(_pays(part, in_store(**facts)) for part in (VISITS, fewer)) == pays
 
 
 def test_a_count_looks_up_no_range(families: list[Family]) -> None:

@@ -29,6 +29,7 @@ from dpsql.kernel.taken import taken
 from dpsql.measurements import (
     ROUNDING,
     SUM_GRAIN,
+    WIDEST,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
     AboveThresholdOfTests,
@@ -361,6 +362,16 @@ def test_every_threshold_is_of_one_of_the_sums(people: Node) -> None:
     for summands in ((0, 2), (2, 1), (2,)):
         with pytest.raises(ValueError, match="one of the sums"):
             cost_of(thresholds(plan, *summands), certified(plan))
+
+
+def test_the_widest_noise_of_a_comparison_fits_into_64_bits(people: Node) -> None:
+    plain = Within(plan=tally(people), cells=((),), forms=(Form(at=0, sign=1, constants=(-2,)),))
+    request = AboveThresholdOfTests(tests=(plain,), most=1, limits=(0,) * 20, scale_limit=2.0, scale_query=WIDEST / 2**19)
+    assert taken(request) == request
+    with pytest.raises(ValueError, match="64 bits"):
+        taken(replace(request, scale_query=WIDEST / 2**19 * 1.01))
+    with pytest.raises(ValueError, match="1 to 20 limits"):
+        taken(replace(request, limits=(0,) * 21, scale_query=2.0))
 
 
 def test_a_test_that_computes_one_end_of_its_interval_is_not_compared_side_by_side(people: Node) -> None:

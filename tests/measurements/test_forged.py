@@ -26,12 +26,14 @@ from dpsql.measurements import (
     DiscreteLaplace,
     FarthestCount,
     FarthestMarginal,
+    NoisySums,
     Numbered,
     Partition,
     ProductDistance,
     Tree,
 )
 from dpsql.measurements.buckets import height
+from dpsql.plan.cells import Grid
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Stability
@@ -295,7 +297,11 @@ def test_what_would_take_long_has_no_cost() -> None:
         taken(replace(BLOCKS, axes=cells, blocks=(every,)))
     with pytest.raises(ValueError, match="too many cells"):
         taken(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), factors=every.factors[:2]),) * 41))
-    read = Constants(columns=(Field(id="n", name="n", facts=Facts(type=Type.BIGINT)),), rows=((1,),))
+    read = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT)) for name in "nm"), rows=((1, 1),))
+    sums = NoisySums(plan=GroupedSums(input=read, keys=("n", "m"), summands=(Count(),) * 2), noises=(DiscreteLaplace(scale=2.0),) * 2,
+                     cells=Grid((tuple(range(2000)), tuple(range(3000)))))
+    with pytest.raises(ValueError, match="too many sums"):
+        taken(sums)
     rungs = GroupedSums(input=read, keys=("n",), summands=(Count(),))
     ladder = AboveThresholdOfCounts(plan=rungs, limits=(1,) * 2**16, scale_limit=2.0, scale_query=2.0)
     assert taken(ladder).cost(certificate()).epsilon == Fraction(1)

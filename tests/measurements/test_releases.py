@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import duckdb
 import numpy as np
 import pytest
+from bench.bench_cells import VIEW
 from support.chances import too_few, too_many
 from support.columns_read import as_columns
 from support.released import released
@@ -55,6 +56,7 @@ from dpsql.measurements import (
     Vote,
     Within,
     select,
+    slack_of,
     smooth_quantile,
 )
 from dpsql.measurements.reading import sorted_values
@@ -292,7 +294,8 @@ def test_what_is_too_far_is_drawn_as_one_and_hardly_ever() -> None:
     chances = dict(source.outcomes(lambda: select.drawn(values, segment, 0.5, Stub([], source))))  # type: ignore[arg-type]
     assert chances[2**39] == pytest.approx(1)
     assert sum(chance for value, chance in chances.items() if value != 2**39) < 2.0**-60
-    assert len(source.scores) == 2, "all that is far away is one candidate"
+    cap = select.cap_of(segment, 0.5)
+    assert source.scores == pytest.approx([0, -cap + 0.5 * math.log(2**40 - 1)]), "all that is far away is one candidate"
 
 
 def test_every_place_of_what_is_far_can_be_drawn() -> None:
@@ -444,11 +447,11 @@ def test_values_are_drawn_in_the_way_that_is_paid_for(flip: bool, people: Scan, 
 
 def test_too_fine_a_grid_is_not_flipped(people: Scan) -> None:
     plan = Ranks(input=people, keys=(), column="a", grid=AGES)
-    wide = Segment(low=0, high=2**17, target=Target(fraction=Fraction(1, 2)))
+    wide = Segment(low=-3, high=2**17 - 3, target=Target(fraction=Fraction(1, 2)))
     request = Select(plan=plan, cells=((),), segments=((wide,),), scale=1.0, flip=True)
     with pytest.raises(ValueError, match="too many"):
         taken(request)
-    assert taken(replace(request, segments=((replace(wide, high=2**17 - 1),),))).flip
+    assert taken(replace(request, segments=((replace(wide, high=2**17 - 4),),))).flip
 
 
 # -- smooth sensitivity
@@ -763,7 +766,7 @@ def test_a_ladder_stops_as_often_as_it_should(people: Scan, effort: float) -> No
 # -- thresholds of sums and of tests, and votes
 
 
-def summed(people: Scan, low: int, high: int) -> GroupedSums:
+def summed(people: Node, low: int, high: int) -> GroupedSums:
     """A count, and a sum of whole numbers."""
     grid = Quantizer(low=low, high=high, step=Fraction(1), from_low=False)
     return GroupedSums(input=people, keys=(), summands=(Count(), GridSum(column="a", grid=grid)))
@@ -809,6 +812,38 @@ def test_the_least_slack_is_told_where_tests_are_taken_together(people: Scan) ->
     for together, slacks in ((False, (3, -2, 1)), (True, (-2,))):
         found = replace(request, together=together).release(Stub([(7, 0)], Nothing()), *[ONE_ROW] * 3)  # type: ignore[arg-type]
         assert found == FlipDistances(slacks=slacks)
+
+
+def flip_distance(rows: Sequence[int], grid: range, first: int, last: int) -> int:
+    """How many rows have to go or come until a sum enters the interval or leaves it; 60 where more do."""
+    found, inside = 60, first <= sum(rows) <= last
+    for gone in itertools.product((False, True), repeat=len(rows)):
+        left = sum(itertools.compress(rows, (not here for here in gone)))
+        for come in range(60 - sum(gone)):
+            low, high = left + come * grid[0], left + come * grid[-1]
+            if (low < first or high > last) if inside else low <= last and high >= first:
+                found = min(found, sum(gone) + come)
+                break
+    return found
+
+
+@pytest.mark.parametrize("grid", [range(6), range(-2, 4), range(1, 5), range(-4, 0), range(-3, 1)], ids=str)
+def test_the_exact_slack_of_a_sum_is_its_flip_distance(grid: range) -> None:
+    draw, seen = random.Random(str(grid)), Counter[bool]()
+    plan = summed(VIEW, grid[0], grid[-1])
+    for _ in range(80):
+        first = draw.randint(-30, 30)
+        last, rows = first + draw.randint(6, 30), [draw.choice(grid) for _ in range(draw.randint(0, 5))]
+        test = Within(plan=plan, cells=((),), exact=True, forms=(
+            Form(at=1, sign=-1, constants=(last + 1,)), Form(at=1, sign=1, constants=(1 - first,))))
+        assert taken(test) == test
+        slack = slack_of(test.sides([[len(rows)], [sum(rows)]], lambda listed: sorted(  # noqa: B023
+            (value * listed.sign for value in rows if value * listed.sign > 0), reverse=True)), 1)  # noqa: B023
+        assert (slack >= 1) == (first <= sum(rows) <= last)
+        distance = flip_distance(rows, grid, first, last)
+        assert min(slack if slack >= 1 else 1 - slack, 60) == distance, (rows, first, last)
+        seen[distance < 60] += 1
+    assert min(seen.values()) > 5
 
 
 def test_a_vote_has_the_log_odds_of_its_score(people: Scan) -> None:

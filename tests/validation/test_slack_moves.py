@@ -117,7 +117,7 @@ def test_the_slack_of_an_extension_moves_by_one_with_each_entity() -> None:
         last = draw.choice([first - 1, first, first + draw.randint(0, 4 * farthest)])
         test = dataclasses.replace(HELD, plan=OwnerSets(input=NOWHERE, owners=tuple("pqr"[:width]), summand=Count()), level=level, first=first, last=last)
         assert taken(test) == test
-        held = draw.randint(-4 * farthest, 8 * farthest)
+        held = draw.choice([draw.randint(-4 * farthest, 8 * farthest), first - 1, first, last, last + 1])
         other = held + draw.randint(-farthest, farthest)
         here, there = (slack_of(test.sides(units), 1) for units in (held, other))
         assert (here >= 1) == (first <= held <= last)
