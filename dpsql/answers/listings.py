@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.answers.spending import Spending, percent
 from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.catalog.price import short
-from dpsql.kernel.ledger import Entry, Failure
 from dpsql.plan.expr.nodes import Value
 from dpsql.sql.binding.sources import unknown_table
 from dpsql.types import Span, Type
+
+if TYPE_CHECKING:
+    from dpsql.kernel.ledger import Entry, Failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
