@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.extensions.given import Given
+from support.released import released
 
 from dpsql.extensions import bounded_degrees
+from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.bounded_degrees import ArcList, projected
 from dpsql.extensions.linear_program import Network
-from dpsql.plan.operators.arcs import moves
+from dpsql.measurements import DegreeHistogram, DiscreteLaplace
+from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.solvers.usual import USUAL
 
 Edge = tuple[int, int, int]
@@ -164,6 +168,17 @@ def test_without_rows_there_are_no_degrees() -> None:
             assert way(arcs([], 0, mutual=mutual), 3).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("way, most, counts", [("projection", 1, [4]), ("flow", 1, [6]), ("projection", 2, [4, 2]), ("flow", 2, [4, 2])])
+def test_a_histogram_is_released_as_differences_of_noisy_sums(way: Any, most: int, counts: list[int]) -> None:
+    """Of a chain of three edges, the middle one first, and an edge apart."""
+    read = [np.array(column) for column in ((1, 0, 2, 4), (2, 1, 3, 5), (10, 20, 30, 40), (1, 1, 1, 1))]  # tails, heads, order, sizes
+    noise = SimpleNamespace(laplace=lambda values, scale: [value + 10 * i**2 for i, value in enumerate(values)])
+    plan = Arcs(input=Given(columns=(("a", "BIGINT"), ("b", "BIGINT")), nullable=False), tail="a", head="b", mutual=True)
+    request = DegreeHistogram(plan=plan, most=most, way=way, noise=DiscreteLaplace(scale=1.0))
+    found = released(request, SimpleNamespace(arrays=lambda plan: read, noise=noise, solvers=USUAL))
+    assert found.counts == tuple(count + 10 * (2 * i + 1) for i, count in enumerate(counts))
+
+
 # -- faults
 
 
@@ -198,6 +213,16 @@ def test_faults_move_further_and_are_found(fault: Way) -> None:
             found.without_each(tuple(draw.sample(edges, len(edges))), [people])
             furthest = max(furthest, found.furthest)
     assert furthest > 1
+
+
+@pytest.mark.parametrize("room, left, right", [
+    (2, [True, True], [True, True]), (2, [True, False], [True, False]), (2, [True, False], [False, False]), (2, [False, False], [False, False]),
+    (2, [True, True], [False, False]), (1, [True, True], [-1, 0]), (1, [1, 1], [True, False]), (2, [True], [True, False]), (2, [True, True], [True])])
+def test_a_cut_that_is_wrong_is_not_believed(room: int, left: list[Any], right: list[Any]) -> None:
+    """Of a flow with an open arc from the left node with spare capacity to a full right node, which the other left node shares."""
+    part = Network(np.array([0, 1, 1]), np.array([0, 0, 1]), np.array([2, 1, 1]), np.array([0, 1]), np.array([2, room]))
+    found = bounded_degrees._reached(part, np.array([1, 1, 1]), 3, Solvers(cuts=lambda *given: (left, right)))
+    assert [side.tolist() for side in found] == [[True, True], [True, False]]
 
 
 @pytest.mark.parametrize("spoil", [lambda flow: flow * 0, lambda flow: -flow, lambda flow: flow * 2, lambda flow: flow // 2,

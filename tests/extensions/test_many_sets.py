@@ -11,9 +11,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from extensions.test_totality import broken, nothing
+from extensions.test_totality import broken, nothing, oracle
 from support.extensions import hypergraphs
 from support.extensions.given import Given
+from support.extensions.hypergraphs import of_sets
 from support.policies import policy_of
 
 import dpsql
@@ -23,18 +24,20 @@ from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.certified import WHOLE as UNITS
 from dpsql.extensions.cuts import CuttingPlanes
 from dpsql.extensions.linear_program import LinearProgram
+from dpsql.extensions.owned import Owned
+from dpsql.extensions.packing import Packing, exact
 from dpsql.extensions.removal_distance import RemovalDistances
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.publics import Publics
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.request import Context
 from dpsql.measurements.several import many_removals, sets
-from dpsql.measurements.several.many_removals import Leavers, ManyRemovals
+from dpsql.measurements.several.many_removals import PRICE, Leavers, ManyRemovals
 from dpsql.measurements.several.many_sets import EITHER, Listed, Streamed
 from dpsql.measurements.several.sets import columns_of, in_cells, read
 from dpsql.noise.source import Secure
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.owner_sets import NEAR, OwnerSets, slack
+from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.cutting import Rows
@@ -79,6 +82,22 @@ def test_sums_are_held_between_the_same_bounds_whatever_room_there_is(seed: int,
         assert abs(found.value(j) - expected.value(j)) <= allowed, level
 
 
+def test_cells_are_told_apart_however_many_sets_there_are() -> None:
+    """One of them is empty, and nobody is above the second level."""
+    rows = ((1, 2, 9, 0), (2, 3, 9, 0), (1, 3, 8, 0), (1, 2, 7, 1), (1, 4, 0, 1))
+    given = Given(columns=(*((name, "BIGINT") for name in ("o0", "o1", "v", "c")),), rows=rows, nullable=False)
+    plan = OwnerSets(input=given, owners=("o0", "o1"), summand=WHOLE, cell="c")
+    found = [Streamed(Listed(plan, cell, context()), (2, 20), 9) for cell in range(3)]
+    assert [[one.value(0), one.value(1)] for one in found] == [[UNIT * 3, UNIT * 26], [UNIT * 2, UNIT * 7], [0, 0]]
+
+
+def test_an_estimate_that_is_too_low_leaves_out_no_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many sets as are read at most are perhaps not all."""
+    monkeypatch.setattr(Listed, "about", lambda *asked: 1)
+    plan = plan_of([(2 * at, 2 * at + 1, 9) for at in range(10)], WHOLE)
+    assert Streamed(Listed(plan, None, context()), (4,), 4).value(0) == UNIT * 40
+
+
 @pytest.mark.slow
 def test_where_everybody_meets_everybody_a_few_sets_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Low levels are reached by any sample of the sets, and high ones bind nobody."""
@@ -101,8 +120,32 @@ def test_a_few_cuts_close_in_on_the_value(monkeypatch: pytest.MonkeyPatch) -> No
         search = CuttingPlanes(Rows(program), [level] * sets.entities, halves=False, solvers=USUAL)
         assert (search.least, search.below, [len(part) for part in search.point]) == (0, 0, [0, 0])
         search.narrowed(2, rounds=30)
-        assert search.gap <= 2
+        assert search.gap <= 2 and len(search.listed.weights) <= listed
         assert search.least / 2**cuts.SHARE - 1e-6 <= rows.truth(level) <= search.most / UNITS + 1e-6
+
+
+def searched(sets: Owned, level: int, solvers: Solvers) -> CuttingPlanes:
+    program = LinearProgram(sets.owners, sets.weights, np.full(sets.entities, level))
+    return CuttingPlanes(Rows(program), [level] * sets.entities, halves=False, solvers=solvers)
+
+
+def test_cuts_of_the_largest_weights_are_exact() -> None:
+    rows, level = of_sets([(i, i + 1, i + 2) for i in range(0, 12, 2)], [2**36 - i for i in range(6)]), 2**35
+    search, truth = searched(rows.owned(), level, USUAL), oracle(rows, level)
+    search.narrowed(level)
+    assert int(UNIT * truth) <= search.units <= UNIT * truth + level and search.least <= truth * 2**cuts.SHARE
+
+
+def test_a_better_answer_follows_where_the_first_gives_nothing_new() -> None:
+    """Right prices without a point close no gap: else they would be asked for without end."""
+    def prices(packing: Packing) -> list[Any]:
+        x, y = exact(packing)
+        return [(np.zeros(len(x)), np.array(y, dtype=float))]
+
+    rows = of_sets([*itertools.combinations(range(5), 3), (5, 6, 7)])
+    search = searched(rows.owned(), 2, Solvers(packings=prices))
+    search.narrowed(2, rounds=5)
+    assert search.gap <= 2
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,6 +177,22 @@ def test_removals_at_a_level_bound_those_at_lower_levels_from_below() -> None:
     found = ManyRemovals([Listed(plan, None, context(), EITHER)], (1, 4, 16))
     lowest, highest = found.value(0), found.value(2)
     assert found.low[0] == found.high[0] == lowest >= found.low[1] == highest - NEAR > 0
+
+
+def test_before_any_search_removals_are_bounded_by_loads() -> None:
+    """Of those above the level, all but the level leaves. Nobody need leave where nobody is above it."""
+    plan = plan_of([(1, 2, 9), (1, 3, 3), (4, 4, 2)], WHOLE)
+    found = ManyRemovals([Listed(plan, None, context(), EITHER)], (3, 9, 12))
+    assert found.low == [0, 0, 0] and found.high == [91 + NEAR, UNIT // 4 + NEAR, 0]  # 3/4 and 2/3; 1/4
+
+
+def test_any_prices_of_cuts_bound_removals_from_below() -> None:
+    """At level 80 each of three loads of 360 loses 7/9, when 7/18 of each entity leaves: two are in each set of 180."""
+    cell = Listed(plan_of([(1, 2, 90), (2, 3, 90), (1, 3, 90)] * 2, WHOLE), None, context(), EITHER)
+    search = Leavers([cell], sorted(cell.loads), 80)
+    search._learn([0] * 3)
+    bounds = [search._below([PRICE // part] * 3) for part in (2000, 720, 500, 360)]
+    assert max(bounds) == bounds[1] and 0 <= Fraction(7, 6) - Fraction(bounds[1], PRICE) < Fraction(1, 2**80)
 
 
 def test_a_solution_gives_new_cuts_once() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.extensions.hypergraphs import Rows, random_rows
 
-from dpsql.extensions.owned import NOBODY, Owned, loads, owned, signed
+from dpsql.extensions.owned import NOBODY, Owned, arranged, loads, owned, signed
 
 
 def listed(rows: Owned) -> dict[frozenset[int], int]:
@@ -90,6 +90,13 @@ def test_many_owners_whose_codes_do_not_fit_into_one_number() -> None:
     assert loads(found.owners, found.weights, found.entities).sum() == sum(len(set(row)) for row in np.stack(names, 1).tolist())
 
 
+def test_codes_that_just_exceed_one_number_are_in_order() -> None:
+    many = 2**21  # its third power is one more than a word holds
+    order, new = arranged(np.array([[many - 1, many - 2, many - 3], [0, NOBODY, NOBODY]], dtype=np.int32), many)
+    assert order.tolist() == [1, 0] and new.all()
+
+
 def test_loads_are_exact_where_floats_are_not() -> None:
     heavy = owned([np.array([1, 2]), np.array([2, 3])], np.array([2**60, 1]))
     assert loads(heavy.owners, heavy.weights, 3).tolist() == [2**60, 2**60 + 1, 1]
+    assert loads(np.zeros((3, 1), dtype=np.int32), np.full(3, 2**53 - 1), 1).tolist() == [3 * (2**53 - 1)]

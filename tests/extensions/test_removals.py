@@ -185,6 +185,14 @@ def test_whatever_a_solver_gives_becomes_a_solution_and_a_bound(effort: float) -
                     assert at_zero - slope * other <= there + 1e-6
 
 
+def test_a_limit_at_the_lower_bound_is_looked_into() -> None:
+    """Or draws at which a level is just taken would be lost, and others had too large a chance."""
+    given = Cells(of_sets([[1]], [10]), (0,))
+    removals = RemovalDistances(given.sets(), [5, 10], USUAL)
+    assert removals.low[0] == UNIT // 2 < removals.high[0]
+    assert removals.at_most(0, UNIT // 2)
+
+
 def test_bounds_hold_before_and_after_every_step(effort: float) -> None:
     """What is known of a level is true whichever others were worked out, in whatever order."""
     draw, levels, saved = random.Random(10), (1, 2, 4, 8, 16, 32, 64, 128, 256), 0

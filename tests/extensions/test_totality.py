@@ -349,6 +349,14 @@ def test_fractions_end_where_every_step_is_degenerate() -> None:
     assert sum(cost * one for cost, one in zip(program.costs, x, strict=True)) == y[2]
 
 
+def test_sizes_above_a_capacity_are_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where floats err by more than the margin, the rows of what is still above its capacity are dropped."""
+    owners, sizes, room = np.array([[0, -1], [1, 0], [2, 1]], dtype=np.int32), np.full(3, 2**40), np.array([2**40, 2**41, 2**40])
+    assert certificate.fitted(owners, sizes, room).tolist() == [2**39 - 1, 2**39 - 1, 2**40]
+    monkeypatch.setattr(certificate, "MARGIN", -0.5)
+    assert certificate.fitted(owners, sizes, room).tolist() == [0, 0, 2**40]
+
+
 # -- sums beyond a word
 
 

@@ -26,7 +26,7 @@ from dpsql.answers.answer import Answer
 from dpsql.backends.duckdb import DuckReader
 from dpsql.engine.answering import answer
 from dpsql.extensions import ask_solvers
-from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.extensions.ask_solvers import MOST_ANSWERS, NO_SOLVERS, Solvers, each_heard
 from dpsql.extensions.bounded_degrees import extended
 from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.removal_distance import RemovalDistances
@@ -293,6 +293,12 @@ def test_who_sits_at_the_keyboard_may_stop_a_solver() -> None:
     made = arcs([(0, 1, 3)], 2, mutual=False)
     with pytest.raises(KeyboardInterrupt):
         extended(made, 2, strange(stopped))
+
+
+def test_answers_are_heard_up_to_the_first_that_fails() -> None:
+    assert [*each_heard(int, lambda: iter(["1", "2", "x", "4"]))] == [1, 2]
+    assert [*each_heard(int, itertools.count)] == [*range(MOST_ANSWERS)]
+    assert [*each_heard(int, raising(RuntimeError)(print))] == []
 
 
 def test_answers_without_end_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,6 +264,15 @@ def test_sorting_within_rows_leaves_no_gap() -> None:
 def test_upper_bound_takes_rows_of_few_owners_first() -> None:
     assert bounds.upper([0, 5, 10], 11) == UNIT * 5 + UNIT * 3
     assert bounds.upper([0, 5, 10], 1000) == UNIT * 15
+    assert bounds.by_size(np.array([[4, 1], [3, -1], [2, 0]]), np.array([7, 5, 3])) == [0, 5, 10]
+
+
+def test_lower_bound_adds_whole_rows_exactly_and_parts_less_what_floats_round() -> None:
+    assert bounds.lower(np.array([3, 1]), np.array([1.0, 0.5])) == UNIT * 3 + UNIT // 2 - 1
+
+
+def test_upper_bound_of_high_levels_does_not_wrap() -> None:
+    assert bounds.covered(np.full(9, 5), 2**61) == UNIT * 45
 
 
 # -- published graphs

@@ -303,6 +303,16 @@ def test_a_balanced_sum_is_the_sum_held_to_its_level_plus_the_noise_of_that_leve
         assert found.totals == (positive - negative,)
 
 
+def test_noise_is_added_to_a_sum() -> None:
+    class Five(Quiet):
+        def laplace(self, values: Sequence[int], scale: float) -> list[int]:
+            return [value + 5 for value in values] if scale == 1.0 else super().laplace(values, scale)
+
+    request = Balance(plan=shares(1), levels=(4,), log_priors=(0,), scale=500.0, noises=(DiscreteLaplace(scale=1.0),))
+    found = released(request, Stub(Rows(((1,), (2,)), (3, 9)), Five(1)))  # type: ignore[arg-type]
+    assert found == ExtensionSums(totals=(7 * UNIT + 5,), levels=((0,),))
+
+
 class Cells(Stub):
     """A context whose database holds rows in several cells, and some in none."""
 

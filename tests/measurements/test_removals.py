@@ -81,6 +81,16 @@ def test_the_first_place_is_found_by_halves(effort: float) -> None:
     assert len(places) > 4
 
 
+def test_the_first_place_is_the_lowest_where_nobody_is_above_it() -> None:
+    assert first(lazy(Rows(((1,), (2,)), (1, 1)))) == 0
+
+
+def test_rows_of_the_cells_that_are_asked_for_are_read() -> None:
+    columns = [np.array([1, 2, 0, -1]), np.array([7, 8, 9, 9]), np.array([4, 5, 6, 6])]
+    kept = in_cells(columns, replace(shares(1), cell="c"), 2)
+    assert sorted(zip(kept.cells.tolist(), kept.weights.tolist(), strict=True)) == [(0, 6), (1, 4)]
+
+
 def test_no_place_moves_by_more_than_one(effort: float) -> None:
     draw, moves = random.Random(3), Counter[int]()
     for _ in range(int(15 * effort)):
