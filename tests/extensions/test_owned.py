@@ -23,6 +23,7 @@ def test_rows_of_one_set_are_one_row_in_whatever_order_they_name_it() -> None:
     rows = owned([np.array([7, 3, 9]), np.array([3, 7, 3])], np.array([1, 10, 100]))
     assert listed(rows) == {frozenset({0, 1}): 11, frozenset({0, 2}): 100}
     assert rows.entities == 3 and rows.total == 111
+    assert Owned(rows.weights, rows.owners, 3).capacities(5).tolist() == rows.capacities(5).tolist() == [5, 5, 5]
 
 
 def test_an_owner_named_twice_in_a_row_counts_once() -> None:

@@ -134,6 +134,12 @@ def test_weights_count_by_their_size() -> None:
         assert value(signed, level) == value(plain, level)
 
 
+def test_many_cells_of_few_entities_are_not_taken_for_one_another() -> None:
+    """Where the numbers of nineteen owners and of the cell do not fit into one word."""
+    row = (*range(7), *(None,) * 12)
+    assert value(Cells(Rows((row, row), (10, 10)), (0, 128)), 5) == UNIT // 2
+
+
 def test_very_large_weights_are_added_up_exactly() -> None:
     given = Cells(of_sets([[i, i + 1, i + 2] for i in range(0, 60, 2)], [2**36 - i for i in range(30)]), (0,) * 30)
     for level in (2**30, 2**35, 2**36):

@@ -18,7 +18,7 @@ from measurements.test_removals import Told
 from support.extensions.doors import BY_FRACTIONS, by, leaving_by
 from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
-from dpsql.extensions import ask_solvers
+from dpsql.extensions import ask_solvers, packing
 from dpsql.extensions import certified as certificate
 from dpsql.extensions.linear_program import LinearProgram, Point
 from dpsql.extensions.lipschitz_extension import LipschitzExtension
@@ -341,12 +341,20 @@ def test_fractions_are_exact_for_programs_of_some_size() -> None:
     assert found.units - found.least <= 1
 
 
-def test_fractions_end_where_every_step_is_degenerate() -> None:
-    """Beale's program, on which the plain rule goes round in circles."""
-    program = Packing(costs=[3, -80, 2, -24], limits=[0, 0, 1], most=None, lines=np.array([0, 0, 0, 0, 1, 1, 1, 1, 2]),
-                      columns=np.array([0, 1, 2, 3, 0, 1, 2, 3, 2]), entries=[1, -32, -4, 36, 1, -24, -1, 6, 1])
-    x, y = exact(program)
-    assert sum(cost * one for cost, one in zip(program.costs, x, strict=True)) == y[2]
+def test_fractions_end_where_every_step_is_degenerate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chvátal's program, on which the plain rule goes round in circles; variables and slacks have limits far away."""
+    steps = []
+
+    def step() -> None:
+        steps.append(1)
+        assert len(steps) < 50
+
+    monkeypatch.setattr(packing, "go_on", step)
+    halves = [[1, -11, -5, 18], [1, -3, -1, 2], [-1, 11, 5, -18], [-1, 3, 1, -2]]
+    program = Packing(costs=[10, -57, -9, -24], limits=[0, 0, 9, 9], most=[1] * 4, lines=np.repeat(np.arange(4), 4), columns=np.tile(np.arange(4), 4),
+                      entries=[Fraction(entry, 2) for line in halves for entry in line])  # type: ignore[misc]
+    x, _ = exact(program)
+    assert x == [1, 0, 1, 0] and steps
 
 
 def test_sizes_above_a_capacity_are_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
