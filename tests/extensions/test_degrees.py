@@ -215,6 +215,13 @@ def test_faults_move_further_and_are_found(fault: Way) -> None:
     assert furthest > 1
 
 
+def test_a_path_goes_back_only_along_arcs_in_use() -> None:
+    """The last node on the left finds room where another one gives way, and not along an arc that carries nothing."""
+    tails, heads, one = np.array([1, 0, 0, 1, 1, 2]), np.array([0, 0, 1, 2, 3, 0]), np.ones(6, dtype=np.int64)
+    part = Network(tails, heads, one, np.zeros(3, dtype=np.int64), one[:4])
+    assert bounded_degrees._largest(part, 1).tolist() == [0, 0, 1, 1, 0, 1]
+
+
 @pytest.mark.parametrize("room, left, right", [
     (2, [True, True], [True, True]), (2, [True, False], [True, False]), (2, [True, False], [False, False]), (2, [False, False], [False, False]),
     (2, [True, True], [False, False]), (1, [True, True], [-1, 0]), (1, [1, 1], [True, False]), (2, [True], [True, False]), (2, [True, True], [True])])

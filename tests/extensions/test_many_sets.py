@@ -91,6 +91,23 @@ def test_cells_are_told_apart_however_many_sets_there_are() -> None:
     assert [[one.value(0), one.value(1)] for one in found] == [[UNIT * 3, UNIT * 26], [UNIT * 2, UNIT * 7], [0, 0]]
 
 
+@pytest.mark.parametrize("people, width, level, truth", [(4, 2, 1, Fraction(2)), (5, 3, 2, Fraction(10, 3))])
+def test_sums_over_pairs_alone_are_multiples_of_one_half(people: int, width: int, level: int, truth: Fraction,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a third of each set is taken, which no binary fraction is."""
+    monkeypatch.setattr(cuts, "MOST_LISTED", 0)
+    plan = plan_of([(*names, 1) for names in itertools.combinations(range(people), width)], Count())
+    found = Streamed(Listed(plan, None, context()), (level,), 0).value(0)
+    assert int(UNIT * truth) <= found <= UNIT * truth + slack(level, width)
+
+
+@pytest.mark.parametrize("many", [5, 6])
+def test_as_many_sets_as_there_is_room_for_are_read(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "MOST_ROWS", 5)
+    columns = columns_of(plan_of([(at, at + 1, 1) for at in range(many)], Count()), context())
+    assert (columns is None) is (many > 5)
+
+
 @pytest.mark.parametrize("sign, loads", [(1, {1: 4, 2: 4}), (-1, {1: 3, 3: 3}), (EITHER, {1: 7, 2: 4, 3: 3})])
 def test_the_rows_of_a_set_are_added_up_before_its_sign_is_known(sign: int, loads: dict[int, int]) -> None:
     plan = plan_of([(1, 2, 9), (2, 1, -5), (1, 3, -4), (3, 1, 1), (4, 1, 2), (1, 4, -2)], SIGNED)

@@ -97,6 +97,11 @@ def test_codes_that_just_exceed_one_number_are_in_order() -> None:
     assert order.tolist() == [1, 0] and new.all()
 
 
+def test_a_row_of_the_last_code_is_not_taken_for_one_of_nobody_in_the_next_cell() -> None:
+    order, new = arranged(np.array([[1, NOBODY], [0, 2]], dtype=np.int32), 3)
+    assert order.tolist() == [1, 0] and new.all()
+
+
 def test_loads_are_exact_where_floats_are_not() -> None:
     heavy = owned([np.array([1, 2]), np.array([2, 3])], np.array([2**60, 1]))
     assert loads(heavy.owners, heavy.weights, 3).tolist() == [2**60, 2**60 + 1, 1]

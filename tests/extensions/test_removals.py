@@ -17,7 +17,7 @@ from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.certified import WHOLE
 from dpsql.extensions.owned import loads
 from dpsql.extensions.removal_distance import RemovalDistances, enough, line, sets_of
-from dpsql.extensions.removal_program import RemovalSolution, Sets, removal_program
+from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution, Sets, removal_program
 from dpsql.plan.operators.owner_sets import NEAR, UNIT
 from dpsql.solvers import highs, portable
 from dpsql.solvers.usual import USUAL
@@ -189,6 +189,14 @@ def test_whatever_a_solver_gives_becomes_a_solution_and_a_bound(effort: float) -
                 for other in (level // 2 + 1, 2 * level):
                     there = highs.leaving_by_simplex(removal_program(rows, totals, other), 0.0).entities.sum() if (totals > other).any() else 0
                     assert at_zero - slope * other <= there + 1e-6
+
+
+def test_right_prices_do_not_make_up_for_too_many_who_leave() -> None:
+    """Half of one of two entities need leave; a solver says nine tenths."""
+    def door(crowd: RemovalProgram, error: float) -> RemovalSolution:
+        return RemovalSolution(entities=np.full(2, 0.45), rows=np.ones(1), shares=np.full(2, 0.25))
+
+    assert value(Cells(of_sets([[1, 2]], [10]), (0,)), 5, leaving_by(door)) <= UNIT // 2 + NEAR
 
 
 def test_a_limit_at_the_lower_bound_is_looked_into() -> None:

@@ -116,6 +116,21 @@ def test_prices_are_rounded_up_so_that_covered_rows_stay_covered() -> None:
     assert found.below == found.above == 0 and found.slope == 5 * -(-WHOLE // 3)
 
 
+@pytest.mark.parametrize("people, width, level, share, least", [(3, 2, 1, 0.49999, UNIT * 3 // 2), (5, 3, 2, 1 / 3, int(UNIT * Fraction(10, 3)))])
+def test_a_point_is_rounded_up_to_one_half_where_rows_have_two_owners(people: int, width: int, level: int, share: float, least: int) -> None:
+    whole = of_sets(list(itertools.combinations(range(people), width))).owned()
+    small = reduced(whole, loads(whole.owners, whole.weights, whole.entities), level)
+    found = certified(whole, level, small, Point(np.full(len(small.weights), share), np.full(people, 1 / width)))
+    assert found.least == least
+
+
+def test_weights_that_are_cut_to_a_level_count_in_full_beyond_it() -> None:
+    whole = of_sets([(1, 2, 3)], [9]).owned()
+    small = reduced(whole, loads(whole.owners, whole.weights, whole.entities), 4)
+    found = certified(whole, 4, small, Point(np.zeros(1), np.zeros(3)))
+    assert (found.units, found.at_most(3, 4), found.at_most(9, 4)) == (UNIT * 4, UNIT * 4, UNIT * 9)
+
+
 def test_merging_makes_heavy_problems_small() -> None:
     hubs = [(0, i) for i in range(10, 60)] + [(1, i) for i in range(10, 60)] + [(0, 1)] * 30
     whole = of_sets(hubs).owned()
