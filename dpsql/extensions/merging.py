@@ -36,11 +36,6 @@ class ReducedRows:
     def solved(self) -> bool:
         return not len(self.weights)
 
-    @property
-    def widest(self) -> int:
-        """The most entities of one row."""
-        return int((self.owners != NOBODY).sum(axis=1).max(initial=0))
-
 
 def reduced(rows: Owned, totals: Integers, level: int) -> ReducedRows:
     """The part of max { sum x_r : 0 <= x_r <= w_r, sum of x_r over rows r of e <= c_e for every e } that needs a solver.

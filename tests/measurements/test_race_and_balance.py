@@ -157,6 +157,14 @@ def test_levels_without_a_proof_are_refused(levels: tuple[int, ...]) -> None:
             cost_of(request, owned_by("a"))
 
 
+def test_a_thousand_levels_and_no_more_are_taken() -> None:
+    request = Race(plan=shares(1), levels=tuple(range(1, 1025)), noises=(DiscreteLaplace(scale=1.0),) * 1024, penalties=(0,) * 1024)
+    assert cost_of(request, owned_by("a")).epsilon == UNIT * sum(request.levels)
+    longer = replace(request, levels=(*request.levels, 1025), noises=(*request.noises, request.noises[0]), penalties=(0,) * 1025)
+    with pytest.raises(ValueError, match="1024 levels"):
+        cost_of(longer, owned_by("a"))
+
+
 def test_noise_that_could_be_cut_off_before_it_is_added_is_refused() -> None:
     """Noise is drawn by itself: held within 64 bits it would show the sum that it is added to."""
     for noise in (DiscreteLaplace(scale=2.0**56), DiscreteGaussian(sigma=2.0**56)):
