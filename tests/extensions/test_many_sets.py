@@ -108,7 +108,7 @@ def test_as_many_sets_as_there_is_room_for_are_read(many: int, monkeypatch: pyte
     assert (columns is None) is (many > 5)
 
 
-@pytest.mark.parametrize("sign, loads", [(1, {1: 4, 2: 4}), (-1, {1: 3, 3: 3}), (EITHER, {1: 7, 2: 4, 3: 3})])
+@pytest.mark.parametrize("sign, loads", [(1, {1: 4, 2: 4}), (-1, {1: 3, 3: 3}), (EITHER, {1: 7, 2: 4, 3: 3})], ids=["above", "below", "either"])
 def test_the_rows_of_a_set_are_added_up_before_its_sign_is_known(sign: int, loads: dict[int, int]) -> None:
     plan = plan_of([(1, 2, 9), (2, 1, -5), (1, 3, -4), (3, 1, 1), (4, 1, 2), (1, 4, -2)], SIGNED)
     assert Listed(plan, None, context(), sign).loads == loads
