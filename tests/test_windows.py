@@ -73,3 +73,14 @@ def test_what_one_row_could_move_for_everybody_is_refused(text: str, session: Se
         answer(text, session)
     assert caught.value.code == "shared-window" and "PARTITION BY" in caught.value.try_
     assert session.ledger.spent("person") == before
+
+
+@pytest.mark.parametrize(("column", "condition", "count"), [
+    ("NTILE(2) OVER (PARTITION BY person_id ORDER BY seen)", "q >= 2", 35),
+    ("LAG(k, 1, 0) OVER (PARTITION BY person_id ORDER BY seen)", "q <= 1", 79)])
+def test_a_limit_of_what_a_window_function_makes_up(column: str, condition: str, count: int, session: Session) -> None:
+    """The ends of such a column are not those of a table's, so they do not tell how many rows of a person there are."""
+    numbered = "SELECT person_id, seen, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seen) AS k FROM visits"
+    made = rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT person_id, q FROM (SELECT person_id, {column} AS q FROM ({numbered}) AS n) AS t) AS u "
+                f"WHERE {condition}", session)
+    assert made.rows == ((count,),)

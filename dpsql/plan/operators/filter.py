@@ -13,12 +13,12 @@ from dpsql.plan.expr.printing import show, to_sql
 from dpsql.plan.expr.upper_limits import WholeRange, limit_of
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known, least
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.numbers import NUMBER, Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import ENDS, SHIFTS, Window
+from dpsql.plan.operators.window import ENDS, SHIFTS, Window, WindowFunction
 from dpsql.types import Interval, Type
 
 MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
@@ -109,9 +109,11 @@ def _compared(known: Facts, low: float, high: float) -> Facts:
 
 def has_ends(node: Node, column: str) -> bool:
     """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
-    expression, which it does not derive."""
+    expression or of a number of parts, which it does not derive."""
     match node:
-        case Scan() | Numbers():
+        case Scan():
+            return True
+        case Numbers() if column == NUMBER:
             return True
         case Project():
             expr = next(expr for name, _, expr in node.columns if name == column)
@@ -122,9 +124,11 @@ def has_ends(node: Node, column: str) -> bool:
         case GroupBy() | Window():
             parts: tuple[Fold, ...] = node.folds if isinstance(node, GroupBy) else node.functions
             made = next((part for part in parts if part.id == column), None)
+            if made is not None and made.function in (*SHIFTS, *ENDS, "min", "max"):
+                shown = (made.column, made.otherwise if isinstance(made, WindowFunction) else None)
+                return all(has_ends(node.input, name) for name in shown if name is not None)
             if made is not None:
-                passed = made.function in (*SHIFTS, *ENDS, "min", "max") and made.column is not None
-                return has_ends(node.input, made.column or "") if passed else made.function not in ("sum", "avg")
+                return made.function not in ("sum", "avg", "ntile")
     return any(has_ends(below, column) for below in node.inputs if column in below.env)
 
 

@@ -211,13 +211,13 @@ class Join(Node):
         ours = tuple(owner for owner in left.owners if not any((owner, theirs) in self.equated for theirs in right.owners))
         theirs = tuple(owner for owner in right.owners if not any((ours, owner) in self.equated for ours in left.owners))
         if self.keep_left and self.keep_right:
-            return () if ours or theirs else self._merged_owners(left, right)
+            return self._merged_owners(left, right)
         if self.keep_right:
             return () if ours else right.owners
         return () if theirs and self.keep_left else (*left.owners, *theirs)
 
     def _merged_owners(self, left: Stability, right: Stability) -> tuple[str, ...]:
-        """The merged columns that name every owner of both sides; none where one is not among them."""
+        """The merged columns of owners, if every owner of both sides is in one of them; none otherwise."""
         made = [merged for merged in self.merged if merged.left in left.owners and merged.right in right.owners]
         whole = {merged.left for merged in made} == set(left.owners) and {merged.right for merged in made} == set(right.owners)
         return tuple(merged.id for merged in made) if whole else ()

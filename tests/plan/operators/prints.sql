@@ -130,6 +130,12 @@ SELECT t0."v_person" AS "v_person", (CASE WHEN t0."e0_0" > CAST(5 AS BIGINT) THE
 -- clip, one row
 SELECT t1."p_id" AS "p_id", (CASE WHEN t1."#" >= CAST(42535295865117307932921825928971026432 AS HUGEINT) THEN CAST(0 AS BIGINT) WHEN t1."#" > CAST(8 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(7.999999999992724 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0", (CASE WHEN t1."#" >= CAST(42535295865117307932921825928971026432 AS HUGEINT) THEN CAST(0 AS BIGINT) WHEN t1."#" > CAST(8 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_1" AS DOUBLE) * (CAST(7.999999999992724 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_1" END) AS "e0_1" FROM (SELECT t0."p_id", t0."e0_0", t0."e0_1", (abs(CAST(COALESCE(t0."e0_0", 0) AS HUGEINT)) + abs(CAST(COALESCE(t0."e0_1", 0) AS HUGEINT))) AS "#" FROM (<0>) AS t0) AS t1
 
+-- clip, added up
+SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", (CASE WHEN t1."#" >= CAST(42535295865117307932921825928971026432 AS HUGEINT) THEN CAST(0 AS BIGINT) WHEN t1."#" > CAST(5 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(4.9999999999954525 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0" FROM (WITH "##" AS MATERIALIZED (<0>) SELECT t2."v_person", t2."v_town", t2."e0_0", t3."#" AS "#" FROM "##" AS t2 JOIN (SELECT t0."v_person" AS "@", SUM(abs(CAST(COALESCE(t0."e0_0", 0) AS HUGEINT))) AS "#" FROM "##" AS t0 GROUP BY t0."v_person") AS t3 ON (t2."v_person" = t3."@")) AS t1
+
+-- norms, added up
+SELECT t0."v_person" AS "v_person", CAST((CASE WHEN CAST(SUM(abs(CAST(t0."e0_0" AS HUGEINT))) AS DOUBLE) < CAST(1125899906842624 AS DOUBLE) THEN ceil(CAST(SUM(abs(CAST(t0."e0_0" AS HUGEINT))) AS DOUBLE)) ELSE CAST(1125899906842624 AS DOUBLE) END) AS BIGINT) AS "size" FROM (<0>) AS t0 GROUP BY t0."v_person"
+
 -- norms
 SELECT t0."v_person" AS "v_person", CAST((CASE WHEN sqrt(CAST(((LEAST(SUM(((CAST(t0."e0_0" AS HUGEINT) * CAST(t0."e0_0" AS HUGEINT))) >> 50), CAST(37778931862957161709568 AS HUGEINT)) * CAST(1125899906842624 AS HUGEINT)) + SUM(((CAST(t0."e0_0" AS HUGEINT) * CAST(t0."e0_0" AS HUGEINT))) % CAST(1125899906842624 AS HUGEINT))) AS DOUBLE)) < CAST(1125899906842624 AS DOUBLE) THEN ceil(sqrt(CAST(((LEAST(SUM(((CAST(t0."e0_0" AS HUGEINT) * CAST(t0."e0_0" AS HUGEINT))) >> 50), CAST(37778931862957161709568 AS HUGEINT)) * CAST(1125899906842624 AS HUGEINT)) + SUM(((CAST(t0."e0_0" AS HUGEINT) * CAST(t0."e0_0" AS HUGEINT))) % CAST(1125899906842624 AS HUGEINT))) AS DOUBLE))) ELSE CAST(1125899906842624 AS DOUBLE) END) AS BIGINT) AS "size" FROM (<0>) AS t0 GROUP BY t0."v_person"
 
@@ -138,6 +144,36 @@ SELECT t0."v_person" AS "v_person", abs(t0."e0_0") AS "size" FROM (<0>) AS t0
 
 -- arcs
 SELECT t1."p_id" AS "p_id", t1."v_visit" AS "v_visit", CAST((hash(xor(hash(t1."p_id", t1."v_visit"), CAST(255 AS UBIGINT))) >> 32) AS BIGINT) AS "order", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -68719476736), 68719476736) AS BIGINT) AS "size" FROM (SELECT t0."p_id" AS "p_id", t0."v_visit" AS "v_visit" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_id", t1."v_visit"
+
+-- arcs of texts
+SELECT t1."t_town" AS "t_town", t1."u_town" AS "u_town", CAST((hash(xor(hash(t1."t_town", t1."u_town"), CAST(255 AS UBIGINT))) >> 32) AS BIGINT) AS "order", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -68719476736), 68719476736) AS BIGINT) AS "size" FROM (SELECT t0."t_town" AS "t_town", t0."u_town" AS "u_town" FROM (<0>) AS t0) AS t1 GROUP BY t1."t_town", t1."u_town"
+
+-- arcs of numbers
+SELECT t1."p_x" AS "p_x", t1."q_x" AS "q_x", CAST((hash(xor(hash(t1."p_x", t1."q_x"), CAST(255 AS UBIGINT))) >> 32) AS BIGINT) AS "order", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -68719476736), 68719476736) AS BIGINT) AS "size" FROM (SELECT CAST((CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS VARCHAR) AS "p_x", CAST((CASE WHEN t0."q_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."q_x") THEN CAST('nan' AS DOUBLE) ELSE t0."q_x" END) AS VARCHAR) AS "q_x" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_x", t1."q_x"
+
+-- join sum
+SELECT CAST(LEAST(GREATEST(COALESCE(SUM(t1."#0_0"), 0), -4611686018427387904), 4611686018427387904) AS BIGINT) AS "total" FROM (SELECT (CASE WHEN t0."p_active" THEN (CASE WHEN t0."p_x" >= CAST((5.0) AS DOUBLE) THEN (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) ELSE CAST((5) AS BIGINT) END) WHEN t0."p_x" <= CAST((-5.0) AS DOUBLE) THEN CAST((-5) AS BIGINT) ELSE TRY_CAST(round(t0."p_x" * CAST((1.0) AS DOUBLE)) AS BIGINT) END) END) AS "#0_0" FROM (<0>) AS t0) AS t1
+
+-- multiplicities
+SELECT t2."#n" AS "times", COUNT(*) AS "values" FROM (SELECT COUNT(*) AS "#n" FROM (SELECT t0."v_town" AS "#v" FROM (<0>) AS t0 WHERE (t0."v_town" IS NOT NULL)) AS t1 GROUP BY t1."#v") AS t2 GROUP BY t2."#n"
+
+-- multiplicities by keys
+SELECT t2."#k0" AS "p_x", t2."#k1" AS "p_active", t2."#n" AS "times", COUNT(*) AS "values" FROM (SELECT t1."#k0", t1."#k1", COUNT(*) AS "#n" FROM (SELECT (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "#k0", t0."p_active" AS "#k1", (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "#v" FROM (<0>) AS t0 WHERE (NOT isnan(t0."p_x")) AND t0."p_active") AS t1 GROUP BY t1."#k0", t1."#k1", t1."#v") AS t2 GROUP BY t2."#k0", t2."#k1", t2."#n"
+
+-- shares
+SELECT t1."p_id", t1."v_person", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -68719476736), 68719476736) AS BIGINT) AS "weight" FROM (SELECT (CASE WHEN t1."p_id" <= t1."v_person" THEN t1."p_id" ELSE t1."v_person" END) AS "p_id", (CASE WHEN t1."p_id" <= t1."v_person" THEN t1."v_person" ELSE t1."p_id" END) AS "v_person" FROM (SELECT t0."p_id" AS "p_id", t0."v_person" AS "v_person" FROM (<0>) AS t0) AS t1) AS t1 GROUP BY t1."p_id", t1."v_person"
+
+-- shares of texts, in cells
+SELECT t1."p_id", t1."t_town", CAST(LEAST(GREATEST(COALESCE(SUM(t1."#0"), 0), -68719476736), 68719476736) AS BIGINT) AS "weight" FROM (SELECT t0."t_town" AS "t_town", t0."p_id" AS "p_id", (CASE WHEN t0."p_x" >= CAST((5.0) AS DOUBLE) THEN (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) ELSE CAST((5) AS BIGINT) END) WHEN t0."p_x" <= CAST((-5.0) AS DOUBLE) THEN CAST((-5) AS BIGINT) ELSE TRY_CAST(round(t0."p_x" * CAST((1.0) AS DOUBLE)) AS BIGINT) END) AS "#0" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_id", t1."t_town"
+
+-- shares, names may be NULL
+SELECT t1."p_id", t1."v_person", t1."v_visit", CAST(LEAST(GREATEST(COALESCE(COUNT(t1."#0"), 0), -68719476736), 68719476736) AS BIGINT) AS "weight" FROM (SELECT (CASE WHEN t1."p_id" <= t1."v_person" THEN t1."p_id" ELSE t1."v_person" END) AS "p_id", (CASE WHEN t1."p_id" <= t1."v_person" THEN t1."v_person" ELSE t1."p_id" END) AS "v_person", t1."v_visit" AS "v_visit", t1."#0" AS "#0" FROM (SELECT (CASE WHEN t1."v_person" <= t1."v_visit" THEN t1."v_person" ELSE t1."v_visit" END) AS "v_person", (CASE WHEN t1."v_person" <= t1."v_visit" THEN t1."v_visit" ELSE t1."v_person" END) AS "v_visit", t1."p_id" AS "p_id", t1."#0" AS "#0" FROM (SELECT (CASE WHEN t1."p_id" <= t1."v_person" THEN t1."p_id" ELSE t1."v_person" END) AS "p_id", (CASE WHEN t1."p_id" <= t1."v_person" THEN t1."v_person" ELSE t1."p_id" END) AS "v_person", t1."v_visit" AS "v_visit", t1."#0" AS "#0" FROM (SELECT COALESCE(t0."p_id", t0."v_person", t0."v_visit") AS "p_id", COALESCE(t0."v_person", t0."v_visit", t0."p_id") AS "v_person", COALESCE(t0."v_visit", t0."p_id", t0."v_person") AS "v_visit", (CASE WHEN (t0."v_town" IS NOT NULL) THEN 1 END) AS "#0" FROM (<0>) AS t0 WHERE ((t0."p_id" IS NOT NULL) OR (t0."v_person" IS NOT NULL) OR (t0."v_visit" IS NOT NULL))) AS t1) AS t1) AS t1) AS t1 GROUP BY t1."p_id", t1."v_person", t1."v_visit"
+
+-- shares of five
+SELECT t1."c0", t1."c1", t1."c2", t1."c3", t1."c4", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -68719476736), 68719476736) AS BIGINT) AS "weight" FROM (SELECT t2."@"[1] AS "c0", t2."@"[2] AS "c1", t2."@"[3] AS "c2", t2."@"[4] AS "c3", t2."@"[5] AS "c4" FROM (SELECT t1.*, list_sort([t1."c0", t1."c1", t1."c2", t1."c3", t1."c4"]) AS "@" FROM (SELECT t0."c0" AS "c0", t0."c1" AS "c1", t0."c2" AS "c2", t0."c3" AS "c3", t0."c4" AS "c4" FROM (<0>) AS t0) AS t1) AS t2) AS t1 GROUP BY t1."c0", t1."c1", t1."c2", t1."c3", t1."c4"
+
+-- shares, values with room for one row
+SELECT t1."p_id", t1."v_visit", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -68719476736), 68719476736) AS BIGINT) AS "weight" FROM (SELECT (CASE WHEN t1."p_id" <= t1."v_visit" THEN t1."p_id" ELSE t1."v_visit" END) AS "p_id", (CASE WHEN t1."p_id" <= t1."v_visit" THEN t1."v_visit" ELSE t1."p_id" END) AS "v_visit" FROM (SELECT ('e' || CAST(t0."p_id" AS VARCHAR)) AS "p_id", ('v' || CAST(t0."v_visit" AS VARCHAR)) AS "v_visit" FROM (<0>) AS t0) AS t1) AS t1 GROUP BY t1."p_id", t1."v_visit"
 
 -- largest
 SELECT t1."size" FROM (SELECT (CASE WHEN t0."p_x" >= CAST((10.0) AS DOUBLE) THEN (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) ELSE CAST((100) AS BIGINT) END) WHEN t0."p_x" <= CAST((0.0) AS DOUBLE) THEN CAST((0) AS BIGINT) ELSE TRY_CAST(round(t0."p_x" * CAST((10.0) AS DOUBLE)) AS BIGINT) END) AS "size" FROM (<0>) AS t0) AS t1 WHERE t1."size" > 0 ORDER BY t1."size" DESC LIMIT 9

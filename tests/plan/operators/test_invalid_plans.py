@@ -13,6 +13,7 @@ from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value
 from dpsql.plan.node import Field, InvalidPlan, Node
+from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.contributions import Contributions
@@ -21,10 +22,13 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -39,6 +43,8 @@ from dpsql.types import Interval, Type
 P, V, T = people(), visits(), towns()
 GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
 GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
+WIDE = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT, nullable=False, physical=Interval(-9, high)))
+                              for name, high in (("c1", 9), ("c2", 2**50 + 1))), rows=((1, 1),))
 UNKNOWN = Ref(column="q", type=Type.BIGINT)
 BIG = Call(function="*", type=Type.BIGINT, args=(ref(P, "p_id"), Call(
     function="*", type=Type.BIGINT, args=(ref(P, "p_id"), ref(P, "p_id")))))
@@ -55,6 +61,10 @@ def _constants(value: Value, field: Field) -> Constants:
 
 def _project(*columns: tuple[str, Expr]) -> Project:
     return Project(input=P, columns=tuple((name, name, expr) for name, expr in columns))
+
+
+def _joined(left: Node, right: Node) -> Join:
+    return Join(left=left, right=right, condition=TRUE)
 
 
 def _group(**fold: object) -> GroupBy:
@@ -102,6 +112,7 @@ INVALID: dict[str, Node] = {
     "truncate keys: no rows": TruncateKeys(input=V, rows=0, keys=("v_town",), order=("v_visit",)),
     "truncate keys: an unknown column": TruncateKeys(input=V, rows=1, keys=("t_town",), order=("v_visit",)),
     "truncate keys: no order": TruncateKeys(input=V, rows=1, keys=(), order=()),
+    "numbers: a column of the number's name": Numbers(input=_project(("number", ref(P, "p_id")), ("c1", ref(P, "p_age"))), keys=("c1",)),
     "numbers: no keys": Numbers(input=V, keys=()),
     "numbers: an unknown column": Numbers(input=V, keys=("t_town",)),
     "lookup: no keys": Lookup(input=V, listed=T, keys=(), mark="c1"),
@@ -142,6 +153,8 @@ INVALID: dict[str, Node] = {
     "clip: text": Clip(input=GIVEN, owner="v_person", columns=("v_town",), order=1, bound=5),
     "clip: what may be NULL": Clip(input=P, owner="p_id", columns=("p_age",), order=1, bound=5),
     "clip: the name of the entity": Clip(input=P, owner="p_id", columns=("p_id",), order=1, bound=5),
+    "clip: whole numbers beyond 2^50": Clip(input=WIDE, owner="c1", columns=("c2",), order=1, bound=5),
+    "norms: whole numbers beyond 2^50": Norms(input=WIDE, owner="c1", columns=("c2",), order=1),
     "norms: an order of three": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=3),
     "norms: no columns": Norms(input=GIVEN, owner="v_person", columns=(), order=1),
     "norms: an unknown column": Norms(input=GIVEN, owner="v_person", columns=("q",), order=1),
@@ -151,6 +164,19 @@ INVALID: dict[str, Node] = {
     "norms: the name of the entity": Norms(input=P, owner="p_id", columns=("p_id",), order=1),
     "largest: no sign": Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=0, most=1),
     "largest: none of them": Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=1, most=0),
+    "sum of a join: two numbers of a row": JoinSum(input=P, summand=Moments(column="p_x", grid=GRID, degree=1)),  # type: ignore[arg-type]
+    "arcs: a name twice": Arcs(input=_joined(P, V), tail="p_id", head="p_id"),
+    "arcs: names of two types": Arcs(input=_joined(P, T), tail="p_id", head="t_town"),
+    "arcs: a name that may be NULL": Arcs(input=_joined(P, V), tail="v_visit", head="p_age"),
+    "arcs: a tail that may be NULL": Arcs(input=_joined(P, V), tail="p_age", head="v_visit"),
+    "shares: values with room for one row, which are summed": OwnerSets(
+        input=_joined(P, V), owners=("p_id",), summand=GridSum(column="v_cost", grid=GRID), once="v_visit"),
+    "shares: values with room for one row, which may be NULL": OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), once="v_town"),
+    "shares: an owner with room for one row": OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), once="p_id"),
+    "multiplicities: an unknown column": Multiplicities(input=V, keys=(), column="q"),
+    "multiplicities: a condition that is a number": Multiplicities(input=V, keys=(), column="v_town", when="v_visit"),
+    "multiplicities: a key named as a result": Multiplicities(
+        input=_project(("times", ref(P, "p_x")), ("c1", ref(P, "p_id"))), keys=("times",), column="c1"),
     "tally: nothing": GroupedSums(input=V, keys=(), summands=()),
     "tally: an unknown key": GroupedSums(input=V, keys=("q",), summands=(Count(),)),
     "tally: the same key twice": GroupedSums(input=V, keys=("v_town", "v_town"), summands=(Count(),)),
@@ -181,7 +207,8 @@ def test_it_is_not_a_plan(case: str) -> None:
     _constants(3, _field("c1", physical=Interval(0, 10))), _constants(dt.date(2020, 1, 1), _field("c1", Type.DATE)),
     _constants("x", _field("c1", Type.VARCHAR, nullable=False)), _constants(float("nan"), _field("c1", Type.DOUBLE)),
     Join(left=V, right=T, condition=Literal(value=None, type=Type.BOOLEAN)), _group(function="min", column="p_name"),
-    GroupBy(input=P, keys=("p_name",), folds=()), Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=-1, most=1),
+    GroupBy(input=P, keys=("p_name",), folds=()), Arcs(input=_joined(P, V), tail="p_id", head="v_visit"),
+    Numbers(input=V, keys=tuple(V.env)), GroupedSums(input=_project(("c1", ref(P, "p_age"))), keys=(), summands=(Count(column="c1"),)), Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=-1, most=1),
     GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
 ])
 def test_it_is_one(node: Node) -> None:

@@ -26,11 +26,14 @@ from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.ordering import Term
+from dpsql.plan.operators.owner_sets import OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -45,7 +48,7 @@ from dpsql.types import Type
 
 GOLDEN = Path(__file__).parent / "prints.sql"
 P, V, N, T = people("p", "id", "x", "active"), visits("v", "visit", "town"), notes("n", "word"), towns("t", "town")
-Q = people("q", "id", "x", "active")
+Q, U = people("q", "id", "x", "active"), towns("u", "town")
 TENTHS = Quantizer(low=0.0, high=10.0, step=Fraction(1, 10), from_low=True)
 WHOLE = Quantizer(low=-5.0, high=5.0, step=Fraction(1), from_low=False)
 GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
@@ -53,6 +56,8 @@ ONE = Contributions(input=V, owner="v_person", keys=(), summands=(Count(),))
 TWO = Contributions(input=P, owner="p_id", keys=(), summands=(Moments(column="p_x", grid=TENTHS, degree=1),))
 TWO_KINDS = (OwnerPath(steps=(), column="person", type=Type.BIGINT, kind=1, kinds=2),
              OwnerPath(steps=(), column="town", type=Type.VARCHAR, kind=1, kinds=2))
+FIVE = Constants(columns=tuple(Field(id=f"c{i}", name=f"c{i}", facts=Facts(type=Type.BIGINT, nullable=False)) for i in range(5)),
+                 rows=((1, 2, 3, 4, 5),))
 
 PLANS: dict[str, Node] = {
     "scan": P,
@@ -123,9 +128,24 @@ PLANS: dict[str, Node] = {
     "clip": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=2, bound=5),
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),
     "clip, one row": Clip(input=TWO, owner="p_id", columns=("e0_0", "e0_1"), order=1, bound=8),
+    "clip, added up": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5),
+    "norms, added up": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=1),
     "norms": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2),
     "norms, one number": Norms(input=ONE, owner="v_person", columns=("e0_0",), order=1),
     "arcs": Arcs(input=Join(left=P, right=V, condition=TRUE), tail="p_id", head="v_visit", mutual=True),
+    "arcs of texts": Arcs(input=Join(left=T, right=U, condition=TRUE), tail="t_town", head="u_town"),
+    "arcs of numbers": Arcs(input=Join(left=P, right=Q, condition=TRUE), tail="p_x", head="q_x"),
+    "join sum": JoinSum(input=Join(left=V, right=P, condition=TRUE), summand=GridSum(column="p_x", grid=WHOLE, when="p_active")),
+    "multiplicities": Multiplicities(input=V, keys=(), column="v_town"),
+    "multiplicities by keys": Multiplicities(input=P, keys=("p_x", "p_active"), column="p_x", when="p_active"),
+    "shares": OwnerSets(input=Join(left=P, right=V, condition=TRUE), owners=("p_id", "v_person"), summand=Count()),
+    "shares of texts, in cells": OwnerSets(input=Join(left=T, right=P, condition=TRUE), owners=("t_town",), cell="p_id",
+                                           summand=GridSum(column="p_x", grid=WHOLE)),
+    "shares, names may be NULL": OwnerSets(input=Join(left=P, right=V, keep_left=True, keep_right=True, condition=TRUE),
+                                           owners=("p_id", "v_person", "v_visit"), summand=Count(column="v_town")),
+    "shares of five": OwnerSets(input=FIVE, owners=tuple(FIVE.env), summand=Count()),
+    "shares, values with room for one row": OwnerSets(input=Join(left=P, right=V, condition=TRUE), owners=("p_id",), summand=Count(),
+                                                      once="v_visit"),
     "largest": Largest(input=P, summand=GridSum(column="p_x", grid=TENTHS), sign=1, most=9),
     "largest, negated": Largest(input=P, summand=GridSum(column="p_x", grid=WHOLE, when="p_active"), sign=-1, most=9),
     "tally": GroupedSums(input=P, keys=(), summands=(Count(when="p_active"), Count(column="p_x"),
@@ -171,6 +191,9 @@ def test_nothing_else_was_reviewed() -> None:
     ("window, numbers", "Window avg(x) range between unbounded preceding and current row by x ordered by x desc"),
     ("clip", "Clip each person to an l2 norm of 5"), ("arcs", "Arcs between id and visit"), ("largest", "List the largest x in [0, 10]"),
     ("largest, negated", "List the largest negated x in [-5, 5] where active"),
+    ("join sum", "Sum x in [-5, 5] where active"), ("multiplicities", "Count how often values of town occur"),
+    ("multiplicities by keys", "Count how often values of x occur by x, active"), ("shares", "Share rows among id, person"),
+    ("arcs of texts", "Arcs from town to town"), ("norms", "Size of what each person adds"), ("numbers", "Number the rows of each x and active"),
     ("tally", "Tally rows where active; rows with x; x in [-5, 5] where active"), ("ranks", "Rank x in [0, 10] by active"),
 ])
 def test_an_operator_is_named_in_words(name: str, label: str) -> None:

@@ -11,29 +11,36 @@ from support.small_tables import PUBLIC, TRUE, Meets, both, equal, literal, note
 
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
+from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Call
-from dpsql.plan.node import Node, NoPublicFacts, Norm, Stability
+from dpsql.plan.node import Field, Node, NoPublicFacts, Norm, Stability
+from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
+from dpsql.plan.operators.filter import Filter, has_ends
+from dpsql.plan.operators.groupby import Fold, GroupBy, fold_facts
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
+from dpsql.plan.operators.join_sum import JoinSum
+from dpsql.plan.operators.largest import Largest
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.types import Interval, Type
+from dpsql.plan.operators.window import Window, WindowFunction
+from dpsql.types import Interval, Span, Type
 
 P, V, N, T, W = people(), visits(), notes(), towns(), visits("w")
 NORM = Norm(order=1, bound=5, columns=("e0_0",))
@@ -52,7 +59,22 @@ OWNED = Merged(id="o", name="person", left="v_person", right="w_person")
 SAME = SetOperation(kind="except", all=True, left=V, right=W, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d")))
 LIMITED = [Call(function=function, args=(ref(V, column), literal(end, Type.BIGINT)), type=Type.BOOLEAN)
            for column, low, high in (("v_visit", 1, 9), ("v_person", 2, 4)) for function, end in ((">=", low), ("<=", high))]
+BOTH = Join(left=P, right=V, condition=TRUE)
+TEXTS = Join(left=T, right=towns("u"), condition=TRUE)
+NUMBERS = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.DOUBLE, nullable=False)) for name in ("a", "b")),
+                    rows=((1.0, 2.0),))
 V2 = Project(input=V, columns=tuple((f"c{i}", field.name, field.ref) for i, field in enumerate(V.fields)))
+ABS = Project(input=P, columns=(("c1", "a", ref(P, "p_id")), ("c2", "b", Call(function="abs", args=(ref(P, "p_id"),), type=Type.BIGINT))))
+IDS = Project(input=P, columns=(("c1", "a", ref(P, "p_id")), ("c2", "b", ref(P, "p_age"))))
+GROUPED = GroupBy(input=ABS, keys=("c1", "c2"), folds=(
+    Fold(id="n", name="n", function="count"), Fold(id="d", name="d", function="count_distinct", column="c2"),
+    Fold(id="s", name="s", function="sum", column="c1"), Fold(id="low", name="low", function="min", column="c1"),
+    Fold(id="high", name="high", function="max", column="c2")))
+PLACED = Window(input=ABS, partition=("c1",), order=(), ties=("c1",), functions=(
+    WindowFunction(id="n", name="n", function="row_number"), WindowFunction(id="q", name="q", function="ntile", number=4),
+    WindowFunction(id="l", name="l", function="lag", column="c1"),
+    WindowFunction(id="o", name="o", function="lag", column="c1", otherwise="c2"),
+    WindowFunction(id="f", name="f", function="first_value", column="c2"), WindowFunction(id="a", name="a", function="avg", column="c1")))
 
 
 def says(node: Node, *below: Stability, meets: int = 7) -> tuple[int | None, str | None]:
@@ -66,6 +88,9 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "scan: the owner is a parent's": (N, (), (None, "n_owner")),
     "scan: public": (T, (), (0, None)),
     "filter keeps all": (Filter(input=V, condition=TRUE), (owned("v_person", 3),), (3, "v_person")),
+    "filter where few rows have a name": (Filter(input=TWICE, condition=TRUE), (owned("v_person"),), (2, "v_person")),
+    "filter where fewer rows have a name": (Filter(input=TWICE, condition=TRUE), (owned("v_person", 3),), (2, "v_person")),
+    "filter of fewer rows than have a name": (Filter(input=TWICE, condition=TRUE), (owned("v_person", 1),), (1, "v_person")),
     "project keeps the owner under its new name": (V2, (owned("v_person", 3),), (3, "c1")),
     "project without the owner": (Project(input=V, columns=(("c1", "t", ref(V, "v_town")),)), (owned("v_person", 3),), (3, None)),
     "project that computes the owner": (
@@ -200,6 +225,8 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
                                      (owned("v_person"), owned("w_person", 3)), (None, "c2")),
     "distinct with the owner": (Distinct(input=V), (owned("v_person", 3),), (3, "v_person")),
     "distinct owners": (Distinct(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")),))), (owned("c1"),), (1, "c1")),
+    "distinct owners of rows that never move": (Distinct(input=Project(input=V, columns=(("c1", "o", ref(V, "v_person")),))),
+                                                (owned("c1", 0),), (0, None)),
     "distinct rows that nobody owns": (Distinct(input=V), (Stability(rows=3),), (3, None)),
     "distinct public rows": (Distinct(input=T), (PUBLIC,), (0, None)),
     "group by the owner": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (owned("v_person"),), (1, "v_person")),
@@ -212,6 +239,7 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "group of all rows": (GroupBy(input=V, keys=(), folds=N_ROWS), (owned("v_person"),), (2, None)),
     "group of rows that nobody owns": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (Stability(rows=3),), (6, None)),
     "group of one row each": (GroupBy(input=V, keys=("v_visit",), folds=N_ROWS), (Stability(rows=3),), (3, None)),
+    "group by the owner of rows that never move": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (owned("v_person", 0),), (0, None)),
     "group of public rows": (GroupBy(input=T, keys=("t_land",), folds=N_ROWS), (PUBLIC,), (0, None)),
     "truncate": (Truncate(input=V, rows=3, owner="v_person", order=("v_visit",)), (owned("v_person"),), (3, "v_person")),
     "truncate by all columns": (Truncate(input=V, rows=3, owner="v_person", order=("v_visit", "v_town", "v_cost")),
@@ -265,6 +293,13 @@ TWO = Stability(rows=None, owners=("c1", "c2"))
 COLUMNS = (("d1", "a"), ("d2", "b"), ("d3", "t"))
 
 
+def full(left: Node, right: Node, *pairs: tuple[str, str], merged: int = 0) -> Join:
+    """A full join on equal columns, of which the first pairs are merged."""
+    return Join(left=left, right=right, keep_left=True, keep_right=True,
+                condition=reduce(both, (equal(ref(left, a), ref(right, b)) for a, b in pairs)),
+                merged=tuple(Merged(id=f"m{i}", name="m", left=a, right=b) for i, (a, b) in enumerate(pairs[:merged])))
+
+
 @pytest.mark.parametrize(("node", "below", "owners"), [
     (PAIR.input, (owned("v_person", 3), owned("w_person", 3)), ("v_person", "w_person")),
     (replace(PAIR.input, keep_left=True), (owned("v_person", 3), owned("w_person", 3)), ()),
@@ -286,6 +321,11 @@ COLUMNS = (("d1", "a"), ("d2", "b"), ("d3", "t"))
      ("c1", "c2")),
     (Join(left=P, right=PAIR, keep_left=True, condition=equal(ref(P, "p_id"), ref(PAIR, "c1"))), (owned("p_id", 1), TWO), ()),
     (Join(left=PAIR, right=T, keep_left=True, condition=TRUE), (TWO, PUBLIC), ("c1", "c2")),
+    (full(P, PAIR, ("p_id", "c1"), ("p_id", "c2")), (owned("p_id", 1), TWO), ()),
+    (full(P, PAIR, ("p_id", "c1"), ("p_id", "c2"), merged=1), (owned("p_id", 1), TWO), ()),
+    (full(PAIR, P, ("c1", "p_id"), ("c2", "p_id"), merged=1), (TWO, owned("p_id", 1)), ()),
+    (full(P, PAIR, ("p_id", "c1"), merged=1), (owned("p_id", 1), TWO), ()),
+    (full(P, PAIR, ("p_id", "c1"), ("p_id", "c2"), merged=2), (owned("p_id", 1), TWO), ("m0", "m1")),
     (Lookup(input=PAIR, listed=P, keys=((ref(PAIR, "c2"), "p_id"),), mark="m"), (TWO, owned("p_id", 1)), ("c1", "c2")),
     (Lookup(input=P, listed=PAIR, keys=((ref(P, "p_id"), "c1"),), mark="m"), (owned("p_id", 1), TWO), ()),
     (Lookup(input=P, listed=PAIR, keys=((ref(P, "p_id"), "c1"), (ref(P, "p_id"), "c2")), mark="m"), (owned("p_id", 1), TWO),
@@ -318,6 +358,17 @@ def test_a_key_beside_other_conditions_is_still_a_key() -> None:
         assert says(Join(left=V, right=T, condition=condition), owned("v_person", 3), PUBLIC) == (3, "v_person")
 
 
+def test_only_columns_of_both_sides_are_equated() -> None:
+    within = both(equal(ref(V, "v_visit"), ref(V, "v_person")), equal(ref(T, "t_town"), ref(T, "t_land")))
+    turned = both(equal(ref(T, "t_town"), ref(V, "v_town")), equal(ref(V, "v_town"), ref(T, "t_land")))
+    assert Join(left=V, right=T, condition=both(within, turned)).equated == (("v_town", "t_town"), ("v_town", "t_land"))
+
+
+@pytest.mark.parametrize("node", [FEW, CASES["group of all rows"][0], CASES["lookup in a public list"][0], PLACED])
+def test_its_place_in_the_text_is_no_part_of_a_plan(node: Node) -> None:
+    assert replace(node, span=Span(3, 9)) == node  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(("node", "norm"), [
     (Filter(input=GIVEN, condition=TRUE), NORM),
     (Truncate(input=GIVEN, rows=1, owner="v_person", order=("v_town",)), NORM),
@@ -338,6 +389,74 @@ def test_what_is_known_of_sums_of_an_entity() -> None:
     norms = Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2)
     for node, ends in ((GIVEN, Interval(-(2**50), 2**50)), (clip, Interval(-5, 5)), (norms, Interval(0, 2**50))):
         assert node.fields[-1].facts == Facts(type=Type.BIGINT, nullable=False, physical=ends, declared=ends, whole=True)
+
+
+def test_what_is_known_of_columns_that_a_condition_limits() -> None:
+    def left(column: str, *ends: tuple[str, int]) -> Facts:
+        return Filter(input=V, condition=reduce(both, (Call(
+            function=function, args=(ref(V, column), literal(end, Type.BIGINT)), type=Type.BOOLEAN) for function, end in ends))).env[column]
+
+    plain = V.env["v_visit"]
+    assert left("v_visit", ("<=", 9), ("<", 13), (">", 0), (">=", -3)) == replace(plain, kept=Interval(1, 9), declared=Interval(1, 9))
+    assert left("v_visit", ("<=", 1), (">=", 5)) == plain, "no row is left"
+    age = Filter(input=P, condition=Call(function="<>", args=(ref(P, "p_age"), literal(5, Type.BIGINT)), type=Type.BOOLEAN))
+    assert age.env == {**P.env, "p_age": replace(P.env["p_age"], nullable=False, kept=P.env["p_age"].physical)}
+    none = Call(function="and", args=tuple(Call(function=function, args=(ref(P, "p_age"), literal(end, Type.BIGINT)), type=Type.BOOLEAN)
+                                           for function, end in (("<=", 1), (">=", 5))), type=Type.BOOLEAN)
+    assert Filter(input=P, condition=none).env["p_age"] == replace(P.env["p_age"], nullable=False)
+    maybe = Call(function="or", args=(equal(ref(P, "p_age"), literal(5, Type.BIGINT)), ref(P, "p_active")), type=Type.BOOLEAN)
+    assert Filter(input=P, condition=maybe).env == P.env
+
+
+def test_what_is_known_of_aggregates() -> None:
+    whole, number = Facts(type=Type.BIGINT, declared=Interval(-2, 5), whole=True), Facts(type=Type.DOUBLE, declared=Interval(0, 10))
+    there = replace(whole, nullable=False)
+    tenths = Quantizer(low=0.0, high=10.0, step=Fraction(1, 10), from_low=True)
+    for fold, below, most, empty, known in (
+            ("count", None, 3, False, Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, 2**50), declared=Interval(0, 3), whole=True)),
+            ("count", whole, None, True, Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, 2**50),
+                                               declared=Interval(0, float("inf")), whole=True)),
+            ("count_distinct", whole, 4, False, Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, 2**50),
+                                                      declared=Interval(0, 4), whole=True)),
+            ("min", there, 3, False, there), ("max", there, 3, True, whole), ("max", whole, 3, False, whole),
+            ("avg", there, 3, False, Facts(type=Type.DOUBLE, declared=Interval(-2, 5))),
+            ("sum", there, 3, False, Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, declared=Interval(-6, 15), whole=True)),
+            ("sum", there, None, False, Facts(type=Type.BIGINT, physical=SAFE_INTEGERS, whole=True)),
+            ("sum", number, 3, False, Facts(type=Type.DOUBLE, declared=Interval(0, 30), step=Fraction(1, 10)))):
+        part = Fold(id="f", name="f", function=fold, column=None if below is None else "c", grid=tenths if below is number else None)
+        assert fold_facts(part, below, most=most, empty=empty) == known
+    grouped = [GroupBy(input=P, keys=keys, folds=(Fold(id="f", name="f", function="min", column="p_id"),)) for keys in (("p_age",), ())]
+    assert [node.env["f"].nullable for node in grouped] == [False, True], "over no rows there is no smallest value"
+
+
+def test_what_a_join_pads_may_be_null() -> None:
+    def nullable(join: Join) -> list[bool]:
+        return [join.env[column].nullable for column in ("p_id", "v_visit") if column in join.env]
+
+    join = Join(left=P, right=V, condition=OWNERS)
+    assert nullable(join) == [False, False]
+    assert nullable(replace(join, keep_left=True)) == [False, True] and nullable(replace(join, keep_right=True)) == [True, False]
+    assert nullable(replace(join, keep_left=True, keep_right=True)) == [True, True]
+    assert nullable(replace(join, keep_left=True, bare=True)) == nullable(replace(join, keep_right=True, bare=True)) == [False]
+
+
+@pytest.mark.parametrize(("node", "names"), [
+    (Arcs(input=BOTH, tail="p_id", head="v_visit"), {"p_id": Type.BIGINT, "v_visit": Type.BIGINT}),
+    (Arcs(input=TEXTS, tail="t_town", head="u_town"), {"t_town": Type.VARCHAR, "u_town": Type.VARCHAR}),
+    (Arcs(input=NUMBERS, tail="a", head="b"), {"a": Type.VARCHAR, "b": Type.VARCHAR}),
+    (OwnerSets(input=BOTH, owners=("p_id", "v_person"), summand=Count()), {"p_id": Type.BIGINT, "v_person": Type.BIGINT}),
+    (OwnerSets(input=NUMBERS, owners=("a", "b"), summand=Count()), {"a": Type.VARCHAR, "b": Type.VARCHAR}),
+    (OwnerSets(input=BOTH, owners=("p_id",), summand=Count(), once="v_visit"), {"p_id": Type.VARCHAR, "v_visit": Type.VARCHAR}),
+    (JoinSum(input=BOTH, summand=Count()), {}), (Multiplicities(input=V, keys=(), column="v_town"), {}),
+    (GroupedSums(input=V, keys=(), summands=(Count(), Count(column="v_town"))), {}),
+    (Largest(input=P, summand=GridSum(column="p_age", grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)), sign=1, most=1), {}),
+])
+def test_what_is_known_of_summaries(node: Node, names: dict[str, Type]) -> None:
+    """Names are whole numbers or texts, the rest are whole numbers, and nothing is NULL."""
+    for field in node.fields:
+        assert field.facts.type is names.get(field.id, Type.BIGINT) and not field.facts.nullable
+        assert field.id != "weight" or field.facts == Facts(type=Type.BIGINT, nullable=False, physical=Interval(0, LARGEST),
+                                                            declared=Interval(0, LARGEST), whole=True)
 
 
 def test_norms_of_two_inputs() -> None:
@@ -405,6 +524,32 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
 ])
 def test_how_many_rows_agree(node: Node, columns: list[str], most: int | None) -> None:
     assert node.max_frequency(columns) == most
+
+
+@pytest.mark.parametrize(("node", "known"), [
+    (V, {"v_visit": True}), (Numbers(input=ABS, keys=("c2",)), {"c2": False, "number": True}), (ABS, {"c1": True, "c2": False}),
+    (Project(input=ABS, columns=(("d1", "a", ref(ABS, "c2")), ("d2", "b", ref(ABS, "c1")))), {"d1": False, "d2": True}),
+    (Filter(input=ABS, condition=TRUE), {"c1": True, "c2": False}),
+    (Join(left=ABS, right=V, condition=TRUE), {"c1": True, "c2": False, "v_visit": True}),
+    (UnionAll(parts=(IDS, IDS), columns=(("d1", "a"), ("d2", "b"))), {"d1": True, "d2": True}),
+    (UnionAll(parts=(IDS, ABS), columns=(("d1", "a"), ("d2", "b"))), {"d1": True, "d2": False}),
+    (SetOperation(kind="except", all=True, left=ABS, right=IDS, columns=(("d1", "a"), ("d2", "b"))), {"d1": True, "d2": False}),
+    (GROUPED, {"c1": True, "c2": False, "n": True, "d": True, "s": False, "low": True, "high": False}),
+    (PLACED, {"c1": True, "c2": False, "n": True, "q": False, "l": True, "o": False, "f": False, "a": False}),
+])
+def test_whose_ends_the_kernel_knows_too(node: Node, known: dict[str, bool]) -> None:
+    """Those of columns of tables and of counts, and not those of expressions."""
+    assert {column: has_ends(node, column) for column in known} == known
+
+
+def test_a_filter_leaves_few_values_of_a_column_that_has_an_end() -> None:
+    """Of an expression the condition tells both ends, as its own are not known to the kernel."""
+    for column, low, most in (("c1", None, 5), ("c1", 0, 3), ("c2", None, None), ("c2", 0, 3)):
+        told = Distinct(input=Project(input=ABS, columns=((column, "a", ref(ABS, column)),)))
+        high = -(2**31) + 4 if low is None and column == "c1" else 2
+        ends = [Call(function="<=", args=(ref(told, column), literal(high, Type.BIGINT)), type=Type.BOOLEAN)]
+        ends += [] if low is None else [Call(function=">=", args=(ref(told, column), literal(low, Type.BIGINT)), type=Type.BOOLEAN)]
+        assert Filter(input=told, condition=reduce(both, ends)).max_frequency([]) == most
 
 
 @pytest.mark.parametrize("case", UNIQUE)
