@@ -24,7 +24,7 @@ from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.grouped_sums import GroupedSums, held
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
@@ -171,6 +171,18 @@ def read() -> dict[str, str]:
 @pytest.mark.parametrize("name", PLANS)
 def test_an_operator_prints_what_was_reviewed(name: str) -> None:
     assert text_of(PLANS[name]) == read()[name]
+
+
+def test_sums_of_parts_are_held_and_added_up_by_cell() -> None:
+    """2^16 parts can be added up in 128 bits; what they are together is held within 64."""
+    part = f"CAST(LEAST(GREATEST(COALESCE(x, 0), -{2**110}), {2**110}) AS HUGEINT)"
+    whole = f"CAST(LEAST(GREATEST(COALESCE(SUM(t0.\"m0_0\"), 0), -{2**62}), {2**62}) AS BIGINT)"
+    assert held("x", Printing(hold=False)) == part and 2**110 * 2**16 < 2**127
+    cells, alone = (GroupedSums(input=V, keys=keys, summands=(Count(),)) for keys in (("v_town",), ()))
+    assert alone.merge_sql("p") == f'SELECT {whole} AS "m0_0" FROM p AS t0'
+    assert cells.merge_sql("p") == f'SELECT t0."v_town", {whole} AS "m0_0" FROM p AS t0 GROUP BY t0."v_town"'
+    assert cells.combine_sql("p") == 'SELECT t0."v_town", CAST(SUM(t0."m0_0") AS HUGEINT) AS "m0_0" FROM p AS t0 GROUP BY t0."v_town"'
+    assert PLANS["largest"].merge_sql("p") == 'SELECT t0."size" FROM p AS t0 ORDER BY t0."size" DESC LIMIT 9'  # type: ignore[attr-defined]
 
 
 def test_nothing_else_was_reviewed() -> None:

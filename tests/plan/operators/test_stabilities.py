@@ -271,6 +271,7 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "contributions of others": (GIVEN, (owned("v_visit", 3),), (None, None)),
     "clip": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (owned("v_person", 3),), (3, "v_person")),
     "norms": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (owned("v_person", 3),), (1, "v_person")),
+    "norms of public rows": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (PUBLIC,), (0, None)),
     "norms others": (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), (Stability(rows=3),), (None, None)),
     "clip others": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), (Stability(rows=3),), (None, None)),
     "tally": (GroupedSums(input=V, keys=(), summands=(Count(),)), (owned("v_person", 3),), (None, None)),
