@@ -190,6 +190,10 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "full join of an entity's own rows, with a merged owner": (
         Join(left=V, right=W, condition=SELVES, keep_left=True, keep_right=True, merged=(OWNED,)),
         (owned("v_person", 3), owned("w_person", 4)), (12, "o")),
+    "full join, with a merged owner and a merged column of one side's": (
+        Join(left=V, right=W, keep_left=True, keep_right=True, condition=both(SELVES, equal(ref(V, "v_visit"), ref(W, "w_person"))),
+             merged=(OWNED, Merged(id="m", name="m", left="v_visit", right="w_person"))),
+        (owned("v_person", 3), owned("w_person", 4)), (7, "o")),
     "full join, one row each": (
         Join(left=V, right=W, condition=SELVES, keep_left=True, keep_right=True, merged=(OWNED,)),
         (owned("v_person", 1), owned("w_person", 1)), (2, "o")),
@@ -531,6 +535,7 @@ def test_how_many_rows_agree(node: Node, columns: list[str], most: int | None) -
     (V, {"v_visit": True}), (Numbers(input=ABS, keys=("c2",)), {"c2": False, "number": True}), (ABS, {"c1": True, "c2": False}),
     (Project(input=ABS, columns=(("d1", "a", ref(ABS, "c2")), ("d2", "b", ref(ABS, "c1")))), {"d1": False, "d2": True}),
     (Filter(input=ABS, condition=TRUE), {"c1": True, "c2": False}),
+    (NUMBERS, {"a": False}), (GIVEN, {"v_person": True, "e0_0": False}),
     (Join(left=ABS, right=V, condition=TRUE), {"c1": True, "c2": False, "v_visit": True}),
     (UnionAll(parts=(IDS, IDS), columns=(("d1", "a"), ("d2", "b"))), {"d1": True, "d2": True}),
     (UnionAll(parts=(IDS, ABS), columns=(("d1", "a"), ("d2", "b"))), {"d1": True, "d2": False}),
@@ -545,7 +550,7 @@ def test_whose_ends_the_kernel_knows_too(node: Node, known: dict[str, bool]) -> 
 
 def test_a_filter_leaves_few_values_of_a_column_that_has_an_end() -> None:
     """Of an expression the condition tells both ends, as its own are not known to the kernel."""
-    for column, low, most in (("c1", None, 5), ("c1", 0, 3), ("c2", None, None), ("c2", 0, 3)):
+    for column, low, most in (("c1", None, 5), ("c1", 0, 3), ("c2", None, None), ("c2", 0, 3), ("c2", 9, 1)):
         told = Distinct(input=Project(input=ABS, columns=((column, "a", ref(ABS, column)),)))
         high = -(2**31) + 4 if low is None and column == "c1" else 2
         ends = [Call(function="<=", args=(ref(told, column), literal(high, Type.BIGINT)), type=Type.BOOLEAN)]
