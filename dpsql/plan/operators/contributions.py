@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability
 from dpsql.plan.operators.grouped_sums import check_summands, grouped_sums, saturated
 from dpsql.plan.operators.summands import Summand
 from dpsql.types import Interval, Type
@@ -41,8 +41,6 @@ class Contributions(Node):
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        if self.owner not in self.input.env or self.owner in self.keys:
-            raise InvalidPlan("contributions need the owner, apart from the keys")
         check_summands(self.input, self.summands)
         limits = Interval(-MOST, MOST)
         sums = tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT, nullable=False, physical=limits, declared=limits,

@@ -18,7 +18,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import ENDS, SHIFTS, Window, WindowFunction
+from dpsql.plan.operators.window import ENDS, SHIFTS, Window
 from dpsql.types import Interval, Type
 
 MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
@@ -111,9 +111,7 @@ def has_ends(node: Node, column: str) -> bool:
     """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
     expression or of a number of parts, which it does not derive."""
     match node:
-        case Scan():
-            return True
-        case Numbers() if column == NUMBER:
+        case Scan() | Numbers() if isinstance(node, Scan) or column == NUMBER:
             return True
         case Project():
             expr = next(expr for name, _, expr in node.columns if name == column)
@@ -125,8 +123,7 @@ def has_ends(node: Node, column: str) -> bool:
             parts: tuple[Fold, ...] = node.folds if isinstance(node, GroupBy) else node.functions
             made = next((part for part in parts if part.id == column), None)
             if made is not None and made.function in (*SHIFTS, *ENDS, "min", "max"):
-                shown = (made.column, made.otherwise if isinstance(made, WindowFunction) else None)
-                return all(has_ends(node.input, name) for name in shown if name is not None)
+                return all(has_ends(node.input, name) for name in (made.column, getattr(made, "otherwise", None)) if name)
             if made is not None:
                 return made.function not in ("sum", "avg", "ntile")
     return any(has_ends(below, column) for below in node.inputs if column in below.env)
