@@ -154,9 +154,6 @@ class Join(Node):
             found.append({agreed: rows * max(m, self.keep_left) for agreed, rows in self.left.max_frequencies.items()})
         if n is not None and not self.keep_left:
             found.append({agreed: rows * max(n, self.keep_right) for agreed, rows in self.right.max_frequencies.items()})
-        if self.bare:
-            found = [{agreed: rows for agreed, rows in max_frequencies.items() if agreed <= set(self.env)}
-                     for max_frequencies in found]
         x, y = self.left.max_frequency([made.left for made in self.merged]), self.right.max_frequency([made.right
                                                                                                        for made in self.merged])
         if self.merged and x is not None and y is not None:

@@ -14,7 +14,7 @@ from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Call
 from dpsql.plan.node import Field, Node, NoPublicFacts, Norm, Stability
-from dpsql.plan.operators.arcs import Arcs
+from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.contributions import Contributions
@@ -52,6 +52,7 @@ LAND = equal(ref(V, "v_town"), ref(T, "t_land"))
 GIVEN = Contributions(input=V, owner="v_person", keys=("v_town",), summands=(Count(),))
 ONE = Contributions(input=V, owner="v_person", keys=(), summands=(Count(),))
 TWICE = Truncate(input=V, rows=2, owner="v_person", order=("v_visit",))
+LANDS = TruncateKeys(input=T, rows=5, keys=("t_land",), order=("t_town",))
 CAPPED = TruncateKeys(input=W, rows=5, keys=("w_town",), order=("w_visit",))
 MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w_town")))
 FEW = replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",)))
@@ -120,6 +121,9 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "lookup of public rows that share a value": (
         Lookup(input=T, listed=V, keys=((ref(T, "t_land"), "v_town"),), mark="c1", keep=True),
         (PUBLIC, owned("v_person", 3)), (21, None)),
+    "lookup of public rows of which few share a value": (
+        Lookup(input=LANDS, listed=V, keys=((ref(T, "t_land"), "v_town"),), mark="c1", keep=True),
+        (PUBLIC, owned("v_person", 3)), (15, None)),
     "lookup of public rows by a condition": (
         Lookup(input=T, listed=V, keys=(), mark="c1", condition=equal(ref(T, "t_land"), ref(V, "v_town"))),
         (PUBLIC, owned("v_person", 3)), (42, None)),
@@ -130,6 +134,8 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "join with a public key": (Join(left=V, right=T, condition=TOWN), (owned("v_person", 3), PUBLIC), (3, "v_person")),
     "join with public rows that share a value": (Join(left=V, right=T, condition=LAND), (owned("v_person", 3), PUBLIC),
                                                  (21, "v_person")),
+    "join with public rows of which few share a value": (Join(left=V, right=LANDS, condition=LAND), (owned("v_person", 3), PUBLIC),
+                                                         (15, "v_person")),
     "join with all public rows": (Join(left=V, right=T, condition=TRUE), (owned("v_person", 3), PUBLIC), (21, "v_person")),
     "join, public on the left": (Join(left=T, right=V, condition=LAND), (PUBLIC, owned("v_person", 3)), (21, "v_person")),
     "join of public tables": (Join(left=towns("u"), right=T, condition=TRUE), (PUBLIC, PUBLIC), (0, None)),
@@ -149,6 +155,10 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
                                                        (owned("p_id"), owned("v_person", 3)), (3, "p_id")),
     "join of an entity's own rows with each other": (Join(left=V, right=W, condition=SELVES),
                                                      (owned("v_person", 3), owned("w_person", 4)), (12, "v_person")),
+    "join of an entity's own rows, none left": (Join(left=V, right=W, condition=SELVES), (owned("v_person", 0), owned("w_person", 4)),
+                                                (0, "w_person")),
+    "join of an entity's own rows, none right": (Join(left=V, right=W, condition=SELVES), (owned("v_person", 3), owned("w_person", 0)),
+                                                 (0, "v_person")),
     "join of an entity's own rows, one side unlimited": (Join(left=V, right=W, condition=SELVES),
                                                          (owned("v_person", 3), owned("w_person")), (None, "v_person")),
     "left join of an entity's own rows": (Join(left=V, right=W, condition=SELVES, keep_left=True),
@@ -241,6 +251,7 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "group that mixes entities": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), (owned("v_person", 3),), (6, None)),
     "group that mixes entities, unlimited": (GroupBy(input=V, keys=("v_town",), folds=N_ROWS), (owned("v_person"),), (None, None)),
     "group of all rows": (GroupBy(input=V, keys=(), folds=N_ROWS), (owned("v_person"),), (2, None)),
+    "group of all rows, of which few move": (GroupBy(input=V, keys=(), folds=N_ROWS), (owned("v_person", 3),), (2, None)),
     "group of rows that nobody owns": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (Stability(rows=3),), (6, None)),
     "group of one row each": (GroupBy(input=V, keys=("v_visit",), folds=N_ROWS), (Stability(rows=3),), (3, None)),
     "group by the owner of rows that never move": (GroupBy(input=V, keys=("v_person",), folds=N_ROWS), (owned("v_person", 0),), (0, None)),
@@ -325,6 +336,8 @@ def full(left: Node, right: Node, *pairs: tuple[str, str], merged: int = 0) -> J
     (Join(left=PAIR, right=P, keep_left=True, condition=equal(ref(PAIR, "c1"), ref(P, "p_id"))), (TWO, owned("p_id", 1)),
      ("c1", "c2")),
     (Join(left=P, right=PAIR, keep_left=True, condition=equal(ref(P, "p_id"), ref(PAIR, "c1"))), (owned("p_id", 1), TWO), ()),
+    (Join(left=P, right=PAIR, keep_right=True, condition=equal(ref(P, "p_id"), ref(PAIR, "c1"))), (owned("p_id", 1), TWO), ("c1", "c2")),
+    (Join(left=PAIR, right=P, keep_left=True, condition=equal(ref(PAIR, "c2"), ref(P, "p_id"))), (TWO, owned("p_id", 1)), ("c1", "c2")),
     (Join(left=PAIR, right=T, keep_left=True, condition=TRUE), (TWO, PUBLIC), ("c1", "c2")),
     (full(P, PAIR, ("p_id", "c1"), ("p_id", "c2")), (owned("p_id", 1), TWO), ()),
     (full(P, PAIR, ("p_id", "c1"), ("p_id", "c2"), merged=1), (owned("p_id", 1), TWO), ()),
@@ -348,6 +361,10 @@ def test_a_row_of_two_entities_has_no_one_owner() -> None:
     assert TWO.owner is None and replace(TWO, owners=("c1",)).owner == "c1" and replace(TWO, owners=()).owner is None
 
 
+def test_how_far_numbers_of_degrees_move() -> None:
+    assert [moves(3, mutual=mutual) for mutual in (True, False)] == [4, 7]
+
+
 def test_constants_are_public() -> None:
     assert Constants(columns=(T.field("t_size"),), rows=((1,),)).stability((), NoPublicFacts()).public
 
@@ -365,6 +382,7 @@ def test_a_key_beside_other_conditions_is_still_a_key() -> None:
 
 def test_only_columns_of_both_sides_are_equated() -> None:
     within = both(equal(ref(V, "v_visit"), ref(V, "v_person")), equal(ref(T, "t_town"), ref(T, "t_land")))
+    within = both(within, both(equal(ref(V, "v_visit"), literal(1, Type.BIGINT)), equal(literal(1, Type.BIGINT), ref(V, "v_visit"))))
     turned = both(equal(ref(T, "t_town"), ref(V, "v_town")), equal(ref(V, "v_town"), ref(T, "t_land")))
     assert Join(left=V, right=T, condition=both(within, turned)).equated == (("v_town", "t_town"), ("v_town", "t_land"))
 
@@ -403,6 +421,7 @@ def test_what_is_known_of_columns_that_a_condition_limits() -> None:
 
     plain = V.env["v_visit"]
     assert left("v_visit", ("<=", 9), ("<", 13), (">", 0), (">=", -3)) == replace(plain, kept=Interval(1, 9), declared=Interval(1, 9))
+    assert left("v_visit", ("=", 5)) == replace(plain, kept=Interval(5, 5), declared=Interval(5, 5))
     assert left("v_visit", ("<=", 1), (">=", 5)) == plain, "no row is left"
     age = Filter(input=P, condition=Call(function="<>", args=(ref(P, "p_age"), literal(5, Type.BIGINT)), type=Type.BOOLEAN))
     assert age.env == {**P.env, "p_age": replace(P.env["p_age"], nullable=False, kept=P.env["p_age"].physical)}
@@ -491,6 +510,7 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     "truncate to one row": (Truncate(input=V, rows=1, owner="v_person", order=("v_visit",)),
                             {frozenset(["v_visit"]), frozenset(["v_person"])}),
     "contributions": (GIVEN, {frozenset(["v_person", "v_town"])}),
+    "numbers": (Numbers(input=V, keys=("v_town",)), {frozenset(["v_town", "number"])}),
     "clip": (Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5), {frozenset(["v_person", "v_town"])}),
     "clip what a key is made of": (
         Clip(input=GroupBy(input=GIVEN, keys=("v_person", "e0_0"), folds=()), owner="v_person", columns=("e0_0",), order=1, bound=5),
@@ -522,6 +542,10 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     (GroupBy(input=TWICE, keys=("v_person", "v_town"), folds=N_ROWS), ["v_person"], 2),
     (GroupBy(input=TWICE, keys=("v_town",), folds=N_ROWS), ["v_person"], None),
     (GroupBy(input=TWICE, keys=(), folds=N_ROWS), [], 1),
+    (GIVEN, ["v_person", "v_town"], 1), (Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2), ["v_person"], 1),
+    (Join(left=Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), right=V, condition=TRUE), ["v_visit"], 2),
+    (Join(left=V, right=W, condition=equal(ref(V, "v_visit"), ref(W, "w_visit")), keep_left=True, keep_right=True,
+          merged=(Merged(id="o", name="v", left="v_visit", right="w_visit"),)), ["o"], 2),
     (Lookup(input=TWICE, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"), ["v_person"], 2),
     (Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), [], 2),
     (Numbers(input=CAPPED, keys=("w_town",)), ["w_town"], 5), (Numbers(input=CAPPED, keys=("w_town",)), ["w_town", "number"], 1),
