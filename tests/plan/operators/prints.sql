@@ -133,6 +133,12 @@ SELECT t1."p_id" AS "p_id", (CASE WHEN t1."#" >= CAST(42535295865117307932921825
 -- clip, added up
 SELECT t1."v_person" AS "v_person", t1."v_town" AS "v_town", (CASE WHEN t1."#" >= CAST(42535295865117307932921825928971026432 AS HUGEINT) THEN CAST(0 AS BIGINT) WHEN t1."#" > CAST(5 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(4.9999999999954525 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0" FROM (WITH "##" AS MATERIALIZED (<0>) SELECT t2."v_person", t2."v_town", t2."e0_0", t3."#" AS "#" FROM "##" AS t2 JOIN (SELECT t0."v_person" AS "@", SUM(abs(CAST(COALESCE(t0."e0_0", 0) AS HUGEINT))) AS "#" FROM "##" AS t0 GROUP BY t0."v_person") AS t3 ON (t2."v_person" = t3."@")) AS t1
 
+-- clip, rows that no key tells apart
+SELECT t1."v_person" AS "v_person", (CASE WHEN t1."#" >= CAST(42535295865117307932921825928971026432 AS HUGEINT) THEN CAST(0 AS BIGINT) WHEN t1."#" > CAST(5 AS HUGEINT) THEN CAST(trunc(CAST(t1."e0_0" AS DOUBLE) * (CAST(4.9999999999954525 AS DOUBLE) / CAST(t1."#" AS DOUBLE))) AS BIGINT) ELSE t1."e0_0" END) AS "e0_0" FROM (WITH "##" AS MATERIALIZED (<0>) SELECT t2."v_person", t2."e0_0", t3."#" AS "#" FROM "##" AS t2 JOIN (SELECT t0."v_person" AS "@", SUM(abs(CAST(COALESCE(t0."e0_0", 0) AS HUGEINT))) AS "#" FROM "##" AS t0 GROUP BY t0."v_person") AS t3 ON (t2."v_person" = t3."@")) AS t1
+
+-- norms, rows that no key tells apart
+SELECT t0."v_person" AS "v_person", CAST((CASE WHEN CAST(SUM(abs(CAST(t0."e0_0" AS HUGEINT))) AS DOUBLE) < CAST(1125899906842624 AS DOUBLE) THEN ceil(CAST(SUM(abs(CAST(t0."e0_0" AS HUGEINT))) AS DOUBLE)) ELSE CAST(1125899906842624 AS DOUBLE) END) AS BIGINT) AS "size" FROM (<0>) AS t0 GROUP BY t0."v_person"
+
 -- norms, added up
 SELECT t0."v_person" AS "v_person", CAST((CASE WHEN CAST(SUM(abs(CAST(t0."e0_0" AS HUGEINT))) AS DOUBLE) < CAST(1125899906842624 AS DOUBLE) THEN ceil(CAST(SUM(abs(CAST(t0."e0_0" AS HUGEINT))) AS DOUBLE)) ELSE CAST(1125899906842624 AS DOUBLE) END) AS BIGINT) AS "size" FROM (<0>) AS t0 GROUP BY t0."v_person"
 
@@ -192,6 +198,12 @@ SELECT t1."v_town" AS "v_town", CAST(LEAST(GREATEST(COALESCE(SUM(t1."#0_0"), 0),
 
 -- tally, a number is the key
 SELECT t1."p_x" AS "p_x", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -4611686018427387904), 4611686018427387904) AS BIGINT) AS "m0_0" FROM (SELECT (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END) AS "p_x" FROM (<0>) AS t0) AS t1 GROUP BY t1."p_x"
+
+-- tally, a day is the key
+SELECT t1."b_born" AS "b_born", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -4611686018427387904), 4611686018427387904) AS BIGINT) AS "m0_0" FROM (SELECT t0."b_born" AS "b_born" FROM (<0>) AS t0 WHERE COALESCE((t0."b_born" >= DATE '0001-01-01') AND (t0."b_born" <= DATE '9999-12-31'), TRUE)) AS t1 GROUP BY t1."b_born"
+
+-- tally, a day is the key in the engine
+SELECT t1."b_born" AS "b_born", CAST(LEAST(GREATEST(COALESCE(COUNT(*), 0), -4611686018427387904), 4611686018427387904) AS BIGINT) AS "m0_0" FROM (SELECT t0."b_born" AS "b_born" FROM (<0>) AS t0) AS t1 GROUP BY t1."b_born"
 
 -- ranks
 SELECT t1."p_active", t1."value", COUNT(*) AS "count" FROM (SELECT t0."p_active" AS "p_active", (CASE WHEN t0."p_x" >= CAST((10.0) AS DOUBLE) THEN (CASE WHEN isnan(t0."p_x") THEN CAST(NULL AS BIGINT) ELSE CAST((100) AS BIGINT) END) WHEN t0."p_x" <= CAST((0.0) AS DOUBLE) THEN CAST((0) AS BIGINT) ELSE TRY_CAST(round(t0."p_x" * CAST((10.0) AS DOUBLE)) AS BIGINT) END) AS "value" FROM (<0>) AS t0 WHERE t0."p_active") AS t1 WHERE t1."value" IS NOT NULL GROUP BY t1."p_active", t1."value"

@@ -58,6 +58,8 @@ TWO_KINDS = (OwnerPath(steps=(), column="person", type=Type.BIGINT, kind=1, kind
              OwnerPath(steps=(), column="town", type=Type.VARCHAR, kind=1, kinds=2))
 FIVE = Constants(columns=tuple(Field(id=f"c{i}", name=f"c{i}", facts=Facts(type=Type.BIGINT, nullable=False)) for i in range(5)),
                  rows=((1, 2, 3, 4, 5),))
+BARE = Project(input=GIVEN, columns=tuple((name, name, ref(GIVEN, name)) for name in ("v_person", "e0_0")))
+BORN = people("b", "born")
 
 PLANS: dict[str, Node] = {
     "scan": P,
@@ -129,6 +131,8 @@ PLANS: dict[str, Node] = {
     "clip, one number": Clip(input=ONE, owner="v_person", columns=("e0_0",), order=1, bound=5),
     "clip, one row": Clip(input=TWO, owner="p_id", columns=("e0_0", "e0_1"), order=1, bound=8),
     "clip, added up": Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=5),
+    "clip, rows that no key tells apart": Clip(input=BARE, owner="v_person", columns=("e0_0",), order=1, bound=5),
+    "norms, rows that no key tells apart": Norms(input=BARE, owner="v_person", columns=("e0_0",), order=1),
     "norms, added up": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=1),
     "norms": Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=2),
     "norms, one number": Norms(input=ONE, owner="v_person", columns=("e0_0",), order=1),
@@ -153,6 +157,8 @@ PLANS: dict[str, Node] = {
     "tally, moments": GroupedSums(input=P, keys=("p_active",), summands=(Moments(column="p_x", grid=TENTHS, degree=2, missing=True),)),
     "tally, clipped": GroupedSums(input=GIVEN, keys=("v_town",), summands=(Clipped(clipped=("e0_0",)),)),
     "tally, a number is the key": GroupedSums(input=P, keys=("p_x",), summands=(Count(),)),
+    "tally, a day is the key": GroupedSums(input=BORN, keys=("b_born",), summands=(Count(),)),
+    "tally, a day is the key in the engine": GroupedSums(input=BORN, keys=("b_born",), summands=(Count(),), in_engine=True),
     "ranks": Ranks(input=P, keys=("p_active",), column="p_x", grid=TENTHS, when="p_active"),
     "ranks, ties": Ranks(input=P, keys=(), column="p_id", ties=4,
                          grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)),
@@ -183,6 +189,10 @@ def test_sums_of_parts_are_held_and_added_up_by_cell() -> None:
     assert cells.merge_sql("p") == f'SELECT t0."v_town", {whole} AS "m0_0" FROM p AS t0 GROUP BY t0."v_town"'
     assert cells.combine_sql("p") == 'SELECT t0."v_town", CAST(SUM(t0."m0_0") AS HUGEINT) AS "m0_0" FROM p AS t0 GROUP BY t0."v_town"'
     assert PLANS["largest"].merge_sql("p") == 'SELECT t0."size" FROM p AS t0 ORDER BY t0."size" DESC LIMIT 9'  # type: ignore[attr-defined]
+
+
+def test_a_long_salt_is_shortened_to_a_whole_number() -> None:
+    assert "CAST(5 AS UBIGINT)" in PLANS["arcs"].render(("<0>",), Printing(salt=2**63 * 9 + 5))
 
 
 def test_nothing_else_was_reviewed() -> None:

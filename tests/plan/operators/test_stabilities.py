@@ -13,7 +13,7 @@ from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Call
-from dpsql.plan.node import Field, Node, NoPublicFacts, Norm, Stability
+from dpsql.plan.node import Field, Node, NoPublicFacts, Norm, SplitBy, Stability
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -25,7 +25,7 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.largest import Largest
-from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.lookup import LISTED, Lookup
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
@@ -60,6 +60,7 @@ OWNED = Merged(id="o", name="person", left="v_person", right="w_person")
 SAME = SetOperation(kind="except", all=True, left=V, right=W, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d")))
 LIMITED = [Call(function=function, args=(ref(V, column), literal(end, Type.BIGINT)), type=Type.BOOLEAN)
            for column, low, high in (("v_visit", 1, 9), ("v_person", 2, 4)) for function, end in ((">=", low), ("<=", high))]
+JOIN, LOOKUP = Join(left=V, right=T, condition=TOWN), Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1")
 BOTH = Join(left=P, right=V, condition=TRUE)
 TEXTS = Join(left=T, right=towns("u"), condition=TRUE)
 NUMBERS = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.DOUBLE, nullable=False)) for name in ("a", "b")),
@@ -449,6 +450,7 @@ def test_what_is_known_of_aggregates() -> None:
             ("sum", number, 3, False, Facts(type=Type.DOUBLE, declared=Interval(0, 30), step=Fraction(1, 10)))):
         part = Fold(id="f", name="f", function=fold, column=None if below is None else "c", grid=tenths if below is number else None)
         assert fold_facts(part, below, most=most, empty=empty) == known
+    assert fold_facts(Fold(id="f", name="f", function="sum", column="c", grid=tenths), there, most=3, empty=False).step is None
     grouped = [GroupBy(input=P, keys=keys, folds=(Fold(id="f", name="f", function="min", column="p_id"),)) for keys in (("p_age",), ())]
     assert [node.env["f"].nullable for node in grouped] == [False, True], "over no rows there is no smallest value"
 
@@ -462,6 +464,31 @@ def test_what_a_join_pads_may_be_null() -> None:
     assert nullable(replace(join, keep_left=True)) == [False, True] and nullable(replace(join, keep_right=True)) == [True, False]
     assert nullable(replace(join, keep_left=True, keep_right=True)) == [True, True]
     assert nullable(replace(join, keep_left=True, bare=True)) == nullable(replace(join, keep_right=True, bare=True)) == [False]
+
+
+def test_a_mark_is_a_truth_value_and_never_null() -> None:
+    lookup = CASES["lookup in a public list"][0]
+    assert lookup.fields == (*V.fields, Field(id="c1", name=LISTED, facts=Facts(type=Type.BOOLEAN, nullable=False)))
+
+
+def test_a_tally_is_conditional_if_one_of_its_sums_is() -> None:
+    summands = [(Count(),), (Count(), Count(when="p_active")), (Count(when="p_active"),)]
+    assert [GroupedSums(input=P, keys=(), summands=some).conditional for some in summands] == [False, True, True]
+
+
+@pytest.mark.parametrize(("node", "below", "split"), [
+    *((Filter(input=V, condition=TRUE), (below,), below) for below in SplitBy),
+    (JOIN, (SplitBy.ENTITIES, SplitBy.PUBLIC), SplitBy.ENTITIES), (JOIN, (SplitBy.PUBLIC, SplitBy.ENTITIES), SplitBy.ENTITIES),
+    (JOIN, (SplitBy.WHOLE, SplitBy.PUBLIC), SplitBy.WHOLE), (JOIN, (SplitBy.ENTITIES, SplitBy.ENTITIES), SplitBy.WHOLE),
+    (replace(JOIN, keep_left=True), (SplitBy.ENTITIES, SplitBy.PUBLIC), SplitBy.ENTITIES),
+    (replace(JOIN, keep_left=True), (SplitBy.PUBLIC, SplitBy.ENTITIES), SplitBy.WHOLE),
+    (replace(JOIN, keep_right=True), (SplitBy.PUBLIC, SplitBy.ENTITIES), SplitBy.ENTITIES),
+    (replace(JOIN, keep_right=True), (SplitBy.ENTITIES, SplitBy.PUBLIC), SplitBy.WHOLE),
+    (LOOKUP, (SplitBy.ENTITIES, SplitBy.PUBLIC), SplitBy.ENTITIES), (LOOKUP, (SplitBy.WHOLE, SplitBy.PUBLIC), SplitBy.WHOLE),
+    (LOOKUP, (SplitBy.ENTITIES, SplitBy.ENTITIES), SplitBy.WHOLE), (LOOKUP, (SplitBy.PUBLIC, SplitBy.ENTITIES), SplitBy.WHOLE),
+])
+def test_how_a_relation_is_split(node: Node, below: tuple[SplitBy, ...], split: SplitBy) -> None:
+    assert node.split_by(below) is split
 
 
 @pytest.mark.parametrize(("node", "names"), [
