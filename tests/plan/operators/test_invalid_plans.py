@@ -176,6 +176,17 @@ INVALID: dict[str, Node] = {
     "arcs: names of two types": Arcs(input=_joined(P, T), tail="p_id", head="t_town"),
     "arcs: a name that may be NULL": Arcs(input=_joined(P, V), tail="v_visit", head="p_age"),
     "arcs: a tail that may be NULL": Arcs(input=_joined(P, V), tail="p_age", head="v_visit"),
+    "shares: two numbers of a row": OwnerSets(input=P, owners=("p_id",), summand=Moments(  # type: ignore[arg-type]
+        column="p_x", grid=GRID, degree=1)),
+    "shares: nobody": OwnerSets(input=P, owners=(), summand=Count()),
+    "shares: an owner twice": OwnerSets(input=P, owners=("p_id", "p_id"), summand=Count()),
+    "shares: names of two types": OwnerSets(input=_joined(P, V), owners=("p_id", "v_town"), summand=Count()),
+    "shares: a sum of text": OwnerSets(input=P, owners=("p_id",), summand=GridSum(column="p_name", grid=GRID)),
+    "shares: a cell that is an owner": OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), cell="p_id"),
+    "shares: a cell that is a value with room for one row": OwnerSets(
+        input=_joined(P, V), owners=("p_id",), summand=Count(), cell="v_visit", once="v_visit"),
+    "shares: a cell that may be NULL": OwnerSets(input=P, owners=("p_id",), summand=Count(), cell="p_age"),
+    "shares: a cell that is text": OwnerSets(input=_joined(P, T), owners=("p_id",), summand=Count(), cell="t_town"),
     "shares: values with room for one row, which are summed": OwnerSets(
         input=_joined(P, V), owners=("p_id",), summand=GridSum(column="v_cost", grid=GRID), once="v_visit"),
     "shares: values with room for one row, which may be NULL": OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), once="v_town"),
@@ -216,6 +227,9 @@ def test_it_is_not_a_plan(case: str) -> None:
     Join(left=V, right=T, condition=Literal(value=None, type=Type.BOOLEAN)), _group(function="min", column="p_name"),
     GroupBy(input=P, keys=("p_name",), folds=()), Arcs(input=_joined(P, V), tail="p_id", head="v_visit"),
     *(Clip(input=GIVEN, owner="v_person", columns=("e0_0",), order=1, bound=bound) for bound in (1, 2**50)),
+    *(Norms(input=GIVEN, owner="v_person", columns=("e0_0",), order=order) for order in (1, 2)),
+    OwnerSets(input=_joined(P, V), owners=("p_id", "v_person"), summand=GridSum(column="v_cost", grid=GRID), cell="v_visit"),
+    OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), once="v_visit"),
     Numbers(input=V, keys=tuple(V.env)), GroupedSums(input=_project(("c1", ref(P, "p_age"))), keys=(), summands=(Count(column="c1"),)), Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=-1, most=1),
     GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
 ])

@@ -29,7 +29,7 @@ from dpsql.plan.operators.lookup import LISTED, Lookup
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets
+from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranking import row_order
@@ -366,6 +366,13 @@ def test_how_far_numbers_of_degrees_move() -> None:
     assert [moves(3, mutual=mutual) for mutual in (True, False)] == [4, 7]
 
 
+def test_how_far_sums_of_shares_move() -> None:
+    """By the level, in units of 1 / 64, and by what they may be above their exact value: where flows are not exact, by a unit of each."""
+    small, large = 2**30 - 1, 2**30
+    assert [slack(level, owners) for owners in (1, 2, 3) for level in (small, large)] == [0, 0, 0, large, small, large]
+    assert [lipschitz_constant(5, owners) for owners in (1, 2, 3)] == [320, 320, 325]
+
+
 def test_constants_are_public() -> None:
     assert Constants(columns=(T.field("t_size"),), rows=((1,),)).stability((), NoPublicFacts()).public
 
@@ -464,6 +471,18 @@ def test_what_a_join_pads_may_be_null() -> None:
     assert nullable(replace(join, keep_left=True)) == [False, True] and nullable(replace(join, keep_right=True)) == [True, False]
     assert nullable(replace(join, keep_left=True, keep_right=True)) == [True, True]
     assert nullable(replace(join, keep_left=True, bare=True)) == nullable(replace(join, keep_right=True, bare=True)) == [False]
+
+
+def test_what_is_known_of_numbers_of_rows() -> None:
+    number = Facts(type=Type.BIGINT, nullable=False, physical=Interval(1, 2**50), whole=True)
+    assert Numbers(input=V, keys=("v_town",)).fields == (V.field("v_town"), Field(id="number", name="number", facts=number))
+
+
+def test_weights_are_signed_if_a_value_may_be_below_zero() -> None:
+    grids = [Quantizer(low=low, high=9.0, step=Fraction(1), from_low=False) for low in (-1.0, 0.0, 1.0)]
+    shares = [OwnerSets(input=BOTH, owners=("p_id",), summand=GridSum(column="p_age", grid=grid)) for grid in grids]
+    assert [node.signed for node in shares] == [True, False, False]
+    assert [node.fields[-1].facts.physical for node in shares[:2]] == [Interval(-LARGEST, LARGEST), Interval(0, LARGEST)]
 
 
 def test_a_mark_is_a_truth_value_and_never_null() -> None:
