@@ -79,7 +79,9 @@ def _counted(node: Node, below: Sequence[RelationSize]) -> RelationSize:
     most = MOST_CONSTANTS if isinstance(node, Constants) else MOST_LISTED
     if any(len(listed) > most for name in node.__dataclass_fields__ if type(listed := getattr(node, name)) is tuple):
         raise _too_large()
-    columns = {name: size for part in below for name, size in part.columns.items()}
+    columns = dict[str, ExprSize]()
+    for name, size in (shown for part in below for shown in part.columns.items()):  # parts of a union may share names of columns
+        columns[name] = _largest([columns[name], size]) if name in columns else size
     known: dict[int, ExprSize] = {}
     own = [_size(expr, columns, known) for expr in expressions(node)]
     conditions = [] if isinstance(node, Project) else own
