@@ -12,16 +12,17 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.small_tables import TRUE, VISITS, both, literal, owned, people, scan, towns, visits
+from support.small_tables import TRUE, VISITS, both, equal, literal, owned, people, scan, towns, visits
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel import checker, claims, shapes
+from dpsql.errors import OperationalError
+from dpsql.kernel import checker, claims, plan_size, shapes
 from dpsql.kernel.checker import Checked, Known
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.kernel.split_by_entity import split_by_entity
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.expr.nodes import Call, Ref
+from dpsql.plan.certificate import Certificate, Sensitivity, certify
+from dpsql.plan.expr.nodes import Call, Expr, Placeholder, Ref
 from dpsql.plan.node import Node, NoPublicFacts, Norm, Printing, SplitBy
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
@@ -31,9 +32,12 @@ from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.operators.norms import Norms
+from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Clipped, Count
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
@@ -145,6 +149,17 @@ def test_how_far_joins_move(given: dict[str, Any], rows: int) -> None:
     assert found.rows == rows
 
 
+@pytest.mark.parametrize("given, columns, agree", [
+    ({}, "ac", {"a": 4 * 5, "c": 5 * 4}), ({"keep_left": True}, "ac", {"a": 4 * 5}), ({"keep_right": True}, "ac", {"c": 5 * 4}),
+    ({"keep_left": True, "keep_right": True}, "ac", {}), ({"keep_left": True, "bare": True}, "a", {"a": 4 * 5}),
+    ({"keep_right": True, "bare": True}, "c", {"c": 5 * 4})])
+def test_how_many_rows_of_a_join_agree(given: dict[str, Any], columns: str, agree: dict[str, int]) -> None:
+    """The columns of a padded row are NULL in any number of rows."""
+    node = Join(left=P, right=V, condition=MEET, **given)
+    found = checker.RULES[Join](node, dict.fromkeys(columns, NUMBER), side("a", 3, 4), side("c", 2, 5), None)
+    assert found.frequencies == {frozenset(name): rows for name, rows in agree.items()}
+
+
 @pytest.mark.parametrize("condition, present", [(MEET, {"c"}), (SAME, set())])
 @pytest.mark.parametrize("agree, counted, rows", [(5, 2, 3 * 2), (5, 9, 3 * 5), (1, 2, 3), (math.inf, 7, 3 * 7)])
 def test_public_rows_that_meet_are_counted(condition: Call, present: set[str], agree: float, counted: int, rows: int) -> None:
@@ -204,6 +219,21 @@ def test_a_mark_is_of_an_entity_where_the_listed_rows_are_of_the_same(
     assert (found.rows, found.owners) == (rows, owners)
 
 
+@pytest.mark.parametrize("agree, counted, rows", [(5, 2, 2 * 3 * 2), (5, 9, 2 * 3 * 5), (1, 2, 2 * 3), (math.inf, 7, 2 * 3 * 7)])
+def test_public_rows_whose_marks_change_are_counted(agree: float, counted: int, rows: int) -> None:
+    """Those with a NULL in a key have no partner."""
+    asked = list[tuple[Node, tuple[str, ...], frozenset[str]]]()
+
+    def meets(*given: Any) -> int:
+        asked.append(given)
+        return counted
+
+    node = Lookup(input=P, listed=V, keys=((Ref(column="a", type=Type.BIGINT), "c"),), mark="mark")
+    found = checker.RULES[Lookup](node, {"a": NUMBER}, side("a", 0, agree, public=True), side("c", 3, math.inf), meets)
+    assert found.rows == rows
+    assert asked == ([] if agree == 1 else [(P, ("a",), {"a"})])
+
+
 @pytest.mark.parametrize("owners, frequencies, keys, folds, rows, left", [
     (("a",), {}, ("a",), True, 3, {"a"}), (("a",), {}, ("a", "b"), True, 3, {"a"}), (("a",), {}, ("b",), True, 6, set()),
     (("a",), {}, ("b",), False, 3, set()), (("a", "b"), {}, ("a",), True, 6, set()), ((), {}, ("a",), True, 6, set()),
@@ -218,6 +248,24 @@ def test_how_far_groups_move(owners: tuple[str, ...], frequencies: dict[frozense
     assert (found.rows, found.owners) == (rows, left) and found.frequencies[frozenset(keys)] == 1
 
 
+@pytest.mark.parametrize("node, names", [
+    (Contributions(input=P, owner="a", keys=(), summands=(Count(),)), ("a", "e0_0")), (Norms(input=P, owner="a", columns=("b",), order=1), ("a", "size"))])
+@pytest.mark.parametrize("owners, rows, left", [(("a",), 3, {"a"}), (("b",), 6, set()), (("a", "b"), 6, set()), ((), 6, set())])
+def test_what_each_entity_adds_moves_as_groups_do(node: Contributions | Norms, names: tuple[str, ...], owners: tuple[str, ...], rows: int,
+                                                  left: set[str]) -> None:
+    """A row of another entity replaces a group by another one."""
+    found = checker.RULES[type(node)](node, dict.fromkeys(names, NUMBER), two(3, *owners))
+    assert (found.rows, found.owners, found.frequencies) == (rows, left, {frozenset("a"): 1})
+
+
+def test_numbered_rows_move_as_those_below_and_belong_to_nobody() -> None:
+    node = Numbers(input=P, keys=("a",))
+    below = replace(two(3, "a"), frequencies={frozenset("a"): 4, frozenset("b"): 2})
+    found = checker.RULES[Numbers](node, {"a": NUMBER, "number": NUMBER}, below)
+    assert (found.rows, found.owners) == (3, set())
+    assert found.frequencies == {frozenset("a"): 4, frozenset(["a", "number"]): 1}
+
+
 # -- columns
 
 
@@ -226,6 +274,8 @@ def test_what_values_counts_and_clipped_sums_can_have() -> None:
     counted = columns_of(GroupBy(input=P, keys=("p_age",), folds=(Fold(id="n", name="n", function="count"),)), [columns_of(P, [])])
     assert (counted["n"].low, counted["n"].high) == (0, math.inf)
     sums = Contributions(input=P, owner="p_id", keys=(), summands=(Count(),))
+    added = columns_of(sums, [columns_of(P, [])])[sums.totals[0]]
+    assert (added.low, added.high) == (-(2**50), 2**50)
     clipped = Clip(input=sums, owner="p_id", columns=sums.totals, order=1, bound=6)
     found = derived(clipped)[id(clipped)].columns[sums.totals[0]]
     assert (found.low, found.high) == (-6, 6)
@@ -253,7 +303,8 @@ def test_a_column_of_several_holds_the_values_of_all() -> None:
 
 def test_a_key_is_none_where_it_can_be_null() -> None:
     assert [*shapes.keys_of(V)] == [{"v_visit"}]
-    assert [*shapes.keys_of(scan(replace(VISITS, unique=(frozenset(["town"]),)), "v"))] == []
+    for columns in (["town"], ["town", "visit"]):
+        assert [*shapes.keys_of(scan(replace(VISITS, unique=(frozenset(columns),)), "v"))] == []
 
 
 def test_a_sum_is_one_of_a_column() -> None:
@@ -261,7 +312,86 @@ def test_a_sum_is_one_of_a_column() -> None:
         derived(GroupBy(input=V, keys=("v_town",), folds=(Fold(id="n", name="n", function="sum"),)))
 
 
+def test_a_limit_is_a_positive_whole_number() -> None:
+    assert [value for value in (-1, 0, 1, 2**62, 2**62 + 1, True, 1.0, None) if shapes.is_limit(value)] == [1, 2**62]
+    assert not shapes.is_limit(True)
+
+
+@pytest.mark.parametrize("node", [
+    Clip(input=P, owner="a", columns=("b",), order=1, bound=6), Norms(input=P, owner="a", columns=("b",), order=1)])
+def test_a_norm_is_one_of_bounded_whole_numbers(node: Clip | Norms) -> None:
+    most = ColumnShape(type=Type.BIGINT, low=-(2**50), high=2**50)
+    below = {"a": NUMBER, "b": most}
+    for order in (1, 2):
+        assert columns_of(replace(node, order=order), [below])
+    for wrong in ({"order": 3}, {"order": True}, {"columns": ()}, {"columns": ("a", "b")}, {"columns": ("nowhere",)}, {"owner": "nowhere"}):
+        with pytest.raises(Malformed):
+            columns_of(replace(node, **wrong), [below])
+    for other in (NUMBER, replace(most, low=most.low - 1), replace(most, high=most.high + 1), replace(most, type=Type.DOUBLE)):
+        with pytest.raises(Malformed):
+            columns_of(node, [{**below, "b": other}])
+
+
+def test_columns_are_merged_where_unmatched_rows_of_both_sides_are_kept() -> None:
+    left, right = {"a": NUMBER, "b": NUMBER}, {"c": NUMBER, "d": NUMBER}
+    node = Join(left=P, right=V, condition=MEET, keep_left=True, keep_right=True, merged=(FIRST,))
+    assert [*columns_of(node, [left, right])] == ["a", "b", "c", "d", "ac"]
+    for wrong in ({"keep_left": False}, {"keep_right": False}, {"bare": True}, {"merged": (SECOND,)}, {"keep_left": 1}):
+        with pytest.raises(Malformed):
+            columns_of(replace(node, **wrong), [left, right])
+    with pytest.raises(Malformed):
+        columns_of(node, [left, {**right, "a": NUMBER}])
+
+
+@pytest.mark.parametrize("kept, columns", [("keep_left", ["a", "b"]), ("keep_right", ["c", "d"])])
+def test_a_join_shows_one_side_alone_where_it_is_bare(kept: str, columns: list[str]) -> None:
+    node = Join(left=P, right=V, condition=MEET, bare=True, **{kept: True})
+    sides: list[Mapping[str, ColumnShape]] = [{"a": NUMBER, "b": NUMBER}, {"c": NUMBER, "d": NUMBER}]
+    assert [*columns_of(node, sides)] == columns
+    for wrong in ({"keep_left": True, "keep_right": True}, {"keep_left": False, "keep_right": False}):
+        with pytest.raises(Malformed):
+            columns_of(replace(node, **wrong), sides)
+
+
+def test_a_lookup_compares_columns_of_one_type() -> None:
+    a = Ref(column="a", type=Type.BIGINT)
+    below, listed = {"a": NUMBER}, {"c": NUMBER, "t": ColumnShape(type=Type.VARCHAR)}
+    node = Lookup(input=P, listed=V, keys=((a, "c"),), mark="mark", keep=True)
+    for right in (node, replace(node, keep=None), replace(node, keys=(), condition=MEET), replace(node, condition=MEET)):
+        assert [*columns_of(right, [below, listed])] == ["a", "mark"]
+    for wrong in ({"keep": 1}, {"keys": ()}, {"keys": ((a, "t"),)}, {"keys": ((a, "nowhere"),)}, {"mark": "c"}, {"mark": "a"}, {"condition": a}):
+        with pytest.raises(Malformed):
+            columns_of(replace(node, **wrong), [below, listed])
+    with pytest.raises(Malformed):
+        columns_of(replace(node, condition=MEET), [below, {**listed, "a": NUMBER}])
+
+
+def compared(function: str, a: Expr, b: Expr) -> Call:
+    return Call(function=function, args=(a, b), type=Type.BOOLEAN)
+
+
+@pytest.mark.parametrize("function, mirrored, low, high", [
+    ("<=", ">=", -math.inf, 5), ("<", ">", -math.inf, 4), (">=", "<=", 5, math.inf), (">", "<", 6, math.inf), ("=", "=", 5, 5)])
+def test_which_whole_numbers_a_comparison_leaves(function: str, mirrored: str, low: float, high: float) -> None:
+    a, five = Ref(column="a", type=Type.BIGINT), literal(5, Type.BIGINT)
+    shown = {"a": replace(NUMBER, low=low, high=high)}
+    for condition in (compared(function, a, five), compared(mirrored, five, a)):
+        assert shapes.limited(condition, {"a": NUMBER}) == shown
+        assert shapes.limited(both(condition, condition), {"a": NUMBER}) == shown
+    narrow = replace(NUMBER, low=-1, high=9)
+    assert shapes.limited(compared(function, a, five), {"a": narrow})["a"] == replace(NUMBER, low=max(low, -1), high=min(high, 9))
+
+
+def test_other_comparisons_leave_every_number() -> None:
+    a, x = Ref(column="a", type=Type.BIGINT), Ref(column="x", type=Type.DOUBLE)
+    below = {"a": NUMBER, "x": ColumnShape(type=Type.DOUBLE)}
+    for condition in (compared("<>", a, literal(5, Type.BIGINT)), compared("<", a, a), compared("<", x, literal(5.0, Type.DOUBLE)), TRUE,
+                      compared("or", *[compared("<", a, literal(5, Type.BIGINT))] * 2)):
+        assert shapes.limited(condition, below) == {}
+
+
 TOTAL = WindowFunction(id="s", name="s", function="sum", column="v_visit")
+NUMBERED = WindowFunction(id="n", name="n", function="row_number")
 
 
 @pytest.mark.parametrize("function, rows", [
@@ -274,8 +404,29 @@ def test_how_many_rows_before_and_after_a_window_function_reads(function: Window
     assert reach(function) == rows
 
 
+def test_a_window_function_has_a_frame_and_reads_columns_that_exist() -> None:
+    below = {"v_visit": NUMBER, "v_town": ColumnShape(type=Type.VARCHAR)}
+
+    def shown(function: WindowFunction) -> ColumnShape:
+        return columns_of(Window(input=V, partition=(), order=(), ties=(), functions=(function,)), [below])[function.id]
+
+    shift, tile = replace(TOTAL, function="lag", number=0), replace(NUMBERED, function="ntile", number=1)
+    for right in (TOTAL, replace(TOTAL, frame=Frame(rows=True, start=-1, end=-1)), replace(TOTAL, frame=Frame(rows=True, end=2)), shift,
+                  replace(shift, otherwise="v_visit")):
+        assert shown(right).type is Type.BIGINT
+    assert (shown(NUMBERED), shown(tile)) == (shapes.PLACE, shapes.PLACE)
+    for wrong in (replace(TOTAL, frame=Frame(rows=True, start=0, end=-1)), replace(TOTAL, frame=Frame(rows=1)),  # type: ignore[arg-type]
+                  replace(TOTAL, frame=Frame(rows=True, start=0.0)), replace(TOTAL, frame=Frame(rows=True, end=True)),  # type: ignore[arg-type]
+                  replace(shift, number=-1), replace(shift, number=1.0), replace(tile, number=0),  # type: ignore[arg-type]
+                  replace(TOTAL, column="nowhere"), replace(TOTAL, column=None), replace(TOTAL, function="median"),
+                  replace(shift, column="nowhere"), replace(shift, column=None), replace(shift, otherwise="nowhere"),
+                  replace(shift, otherwise="v_town")):
+        with pytest.raises(Malformed):
+            shown(wrong)
+            pytest.fail(repr(wrong))
+
+
 CAPPED = TruncateKeys(input=V, rows=4, keys=("v_town",), order=("v_visit",))
-NUMBERED = WindowFunction(id="n", name="n", function="row_number")
 BEFORE, AFTER = (WindowFunction(id=name, name=name, function=name, column="v_visit") for name in ("lag", "lead"))
 
 
@@ -318,6 +469,21 @@ def test_rows_in_different_cells_move_sums_by_the_root_of_their_number(rows: int
     assert checker._moved(Count(), two(rows), False) == (rows, rows)
 
 
+def test_any_number_of_rows_moves_sums_without_bound() -> None:
+    for apart in (True, False):
+        assert checker._moved(Count(), two(math.inf), apart) == (math.inf, math.inf)
+
+
+@pytest.mark.parametrize("owners, keys, apart", [
+    (("v_person",), ("v_visit",), True), (("v_person",), ("v_town", "v_visit"), True), (("v_person",), ("v_town",), False), (("v_person",), (), False),
+    ((), ("v_visit",), False), (("v_person", "v_visit"), ("v_visit",), False)])
+def test_rows_of_one_owner_are_in_different_cells_where_a_key_says_so(owners: tuple[str, ...], keys: tuple[str, ...], apart: bool) -> None:
+    plan = GroupedSums(input=V, keys=keys, summands=(Count(),))
+    below = replace(derived(V)[id(V)], rows=9, owners=frozenset(owners))
+    found = checker.check(plan, lambda *_: 2, {id(V): below})
+    assert (found.disjoint_cells, found.sums) == (apart, ((9, 3 if apart else 9),))
+
+
 @pytest.mark.parametrize("order, apart, expected", [(1, True, (6, 6)), (1, False, (6, 6)), (2, True, (math.inf, 6)), (2, False, (math.inf, math.inf))])
 def test_clipped_columns_move_sums_by_the_bound_of_their_norm(order: int, apart: bool, expected: tuple[float, float]) -> None:
     """Entries of one cell that add up can have a larger l2 norm than they had apart."""
@@ -332,6 +498,35 @@ def test_a_row_adds_one_to_a_count_where_a_truth_value_says_so() -> None:
     for wrong in (Count(when="n"), Count(when="nowhere"), Count(column="nowhere")):
         with pytest.raises(Malformed):
             shapes.size(wrong, columns)
+
+
+def grid(low: float, high: float, step: Fraction = Fraction(1), *, from_low: bool = False) -> Quantizer:
+    return Quantizer(low=low, high=high, step=step, from_low=from_low)
+
+
+@pytest.mark.parametrize("made, ends", [
+    (grid(-2, 7), (-2, 7)), (grid(-2.5, 7.5), (-3, 8)), (grid(2.5, 2.5), (2, 3)), (grid(2.5, 2.5, from_low=True), (0, 0)),
+    (grid(-2, 7, from_low=True), (0, 9)), (grid(3, 7, Fraction(2), from_low=True), (0, 2)), (grid(3, 7, Fraction(2)), (1, 4)),
+    (grid(-0.25, 1, Fraction(1, 10)), (-3, 10))])
+def test_the_ends_of_a_grid_are_rounded_away_from_each_other(made: Quantizer, ends: tuple[int, int]) -> None:
+    assert shapes.ends_of(made) == ends
+
+
+def test_a_row_adds_at_most_the_farther_end_of_a_grid_or_a_power_of_its_range() -> None:
+    columns = {"n": NUMBER}
+    for made, most in ((grid(-2, 7), 7), (grid(-9, 7), 9), (grid(-9, 7, from_low=True), 16)):
+        assert shapes.size(GridSum(column="n", grid=made), columns) == most
+    moments = Moments(column="n", grid=grid(-3, 7, from_low=True), degree=2)
+    assert [shapes.size(replace(moments, degree=degree), columns) for degree in (1, 2)] == [10, 100]
+    with pytest.raises(Malformed):
+        shapes.size(GridSum(column="nowhere", grid=grid(-2, 7)), columns)
+    for field, value in (("column", "nowhere"), ("grid", grid(-3, 7)), ("grid", grid(7, 7, from_low=True)), ("degree", 0), ("degree", 3),
+                         ("degree", True), ("missing", 1), ("when", "n")):
+        wrong = replace(moments)
+        object.__setattr__(wrong, field, value)  # the class refuses some of these itself
+        with pytest.raises(Malformed):
+            shapes.size(wrong, columns)
+            pytest.fail(f"{field} {value}")
 
 
 def test_a_clipped_column_is_added_once_and_on_no_condition() -> None:
@@ -358,6 +553,86 @@ def test_rows_that_are_said_to_be_apart_and_are_not_are_a_disagreement() -> None
     assert not [*claims._tighter(replace(claimed, disjoint_cells=False), of)]
 
 
+# -- public rows
+
+
+def test_public_rows_that_agree_are_counted_as_a_join_meets_them() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE towns (town VARCHAR, land VARCHAR, size INTEGER)")
+    connection.execute("INSERT INTO towns VALUES ('a', NULL, 1), ('b', NULL, 1), ('c', NULL, 1), ('d', 'x', 1), ('e', 'x', 2), ('f', 'y', NULL)")
+    meets, rows = claims.Meets(DuckReader(connection, "v"), Printing()), towns("t")
+
+    def asked(*columns: str, present: str = "") -> int:
+        return meets(rows, columns, frozenset(present.split()))
+
+    assert (asked("t_land"), asked("t_land", present="t_land"), asked(), asked(present="t_land")) == (3, 2, 6, 3)
+    assert (asked("t_land", "t_size"), asked("t_land", "t_size", present="t_land t_size")) == (3, 1)
+    connection.execute("INSERT INTO towns VALUES ('g', 'x', 2)")
+    assert asked("t_land", present="t_land") == 2
+    meets.forget()
+    assert asked("t_land", present="t_land") == 3
+    connection.execute("DELETE FROM towns")
+    meets.forget()
+    assert (asked("t_land"), asked()) == (0, 0)
+
+
+def test_public_rows_that_cannot_be_read_are_no_fault_of_a_plan() -> None:
+    with pytest.raises(OperationalError, match="a public table cannot be read"):
+        claims.Meets(DuckReader(duckdb.connect(), "v"), Printing())(towns("t"), ("t_land",), frozenset())
+
+
+# -- what is refused
+
+
+NAMED = people("p", "name")
+
+
+def summed(made: Claims, condition: Expr) -> None:
+    """Compare the claims of a count of the people for whom a condition is true."""
+    plan = GroupedSums(input=Filter(input=NAMED, condition=condition), keys=(), summands=(Count(),))
+    made.summary(plan, certify(plan, NoPublicFacts()))
+
+
+def test_a_plan_that_is_too_large_is_not_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_size, "MOST_RELATIONS", 1)
+    plan = Filter(input=NAMED, condition=TRUE)
+    for compare in (lambda made: made.size(plan), lambda made: made.relation(plan), lambda made: summed(made, TRUE)):
+        with pytest.raises(OperationalError, match="too large"):
+            compare(Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing()))
+
+
+def test_a_plan_of_which_nothing_can_be_derived_is_a_disagreement() -> None:
+    made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
+    with pytest.raises(Disagreement):
+        made.relation(Project(input=P, columns=(("x", "x", Ref(column="nowhere", type=Type.BIGINT)),)))
+
+
+def test_a_relation_of_which_more_rows_move_than_is_said_is_a_disagreement() -> None:
+    made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
+    kept = Truncate(input=V, rows=3, owner="v_person", order=("v_visit",))
+    for rows in (None, 3, 4):
+        made.relation(kept, rows=rows)
+    with pytest.raises(Disagreement):
+        made.relation(kept, rows=2)
+
+
+def test_an_expression_that_no_engine_reads_is_refused() -> None:
+    made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
+    name, limits = NAMED.field("p_name").ref, NAMED.field("p_id").facts.physical
+
+    def matches(*args: Expr) -> Call:
+        return Call(function="regexp_matches", args=args, type=Type.BOOLEAN)
+
+    for pattern in ("a.*", "^[a-z]{2,3}$", "a.*"):
+        summed(made, matches(name, literal(pattern, Type.VARCHAR)))
+    awaited = Placeholder(id="q", type=Type.BOOLEAN, physical=limits, declared=limits)
+    for condition in (matches(name, literal("(", Type.VARCHAR)), matches(literal("a", Type.VARCHAR), literal("[", Type.VARCHAR)),
+                      both(TRUE, matches(name, literal("(", Type.VARCHAR))), awaited):
+        with pytest.raises(Disagreement):
+            summed(made, condition)
+            pytest.fail(repr(condition))
+
+
 # -- parts by entity
 
 
@@ -365,6 +640,25 @@ def test_what_is_above_a_relation_that_is_not_split_by_entity_is_not_either() ->
     towns_of_all = Distinct(input=Project(input=V, columns=(("c", "c", V.field("v_town").ref),)))
     for node, split in ((V, True), (Filter(input=V, condition=TRUE), True), (towns_of_all, False),
                         (Filter(input=towns_of_all, condition=TRUE), False), (T, False), (Filter(input=T, condition=TRUE), False)):
+        assert split_by_entity(node, derived(node)) is split, node.label()
+
+
+def test_rows_that_show_no_owner_are_split_where_each_is_made_of_one_private_row() -> None:
+    town = V.field("v_town").ref
+    private = Project(input=V, columns=(("c", "c", town),))
+    shown, marked = Ref(column="c", type=town.type), Ref(column="t_town", type=town.type)
+    every = towns("t")
+    public = Project(input=every, columns=(("d", "d", marked),))
+    joined = Join(left=private, right=every, condition=equal(shown, marked))
+    looked = Lookup(input=private, listed=every, keys=((shown, "t_town"),), mark="mark")
+    for node, split in (
+            (private, True), (joined, True), (replace(joined, keep_left=True), True), (replace(joined, keep_right=True), False),
+            (replace(joined, left=every, right=private), True), (replace(joined, left=every, right=private, keep_left=True), False),
+            (replace(joined, right=Project(input=V, columns=(("t_town", "c", town),))), False),
+            (looked, True), (Lookup(input=every, listed=V, keys=((marked, "v_town"),), mark="mark"), False),
+            (replace(looked, listed=Project(input=V, columns=(("t_town", "c", town),))), False),
+            (UnionAll(parts=(private, private), columns=(("c", "u"),)), True), (UnionAll(parts=(private, public), columns=(("c", "u"),)), False),
+            (GroupBy(input=private, keys=("c",), folds=()), False), (GroupBy(input=V, keys=("v_person",), folds=()), True)):
         assert split_by_entity(node, derived(node)) is split, node.label()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -17,7 +18,7 @@ from dpsql.kernel.checker import Known
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import Columns
 from dpsql.plan.certificate import certify
-from dpsql.plan.node import NoPublicFacts, Printing
+from dpsql.plan.node import Node, NoPublicFacts, Printing
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
@@ -59,9 +60,10 @@ def test_each_relation_is_derived_once_until_another_statement_begins(derived: l
         assert derived == [id(scan)]
 
 
-def test_plans_live_as_long_as_what_is_known_of_them() -> None:
+@pytest.mark.parametrize("look", [Claims.size, Claims.relation, Claims.split_parts])
+def test_plans_live_as_long_as_what_is_known_of_them(look: Callable[[Claims, Node], object]) -> None:
     made, scan = claims(), people()
-    made.relation(scan)
+    look(made, scan)
     kept = weakref.ref(scan)
     del scan
     gc.collect()
