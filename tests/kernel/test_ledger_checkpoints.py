@@ -199,6 +199,22 @@ def test_sums_come_back_from_their_values(path: Path) -> None:
     assert again.as_values() == sums.as_values() and again.agree(sums, 0)
 
 
+def test_the_same_sums_are_the_same_text_whatever_came_first() -> None:
+    def summed(*names: str) -> ChainSums:
+        made = ChainSums()
+        for name in names:
+            account, number = Account(budget=name, analyst=name), len(name)
+            made.spent[(name, name)], made.kept[name], made.promised[name] = PRICES[0], number, (number, number)
+            made.reported.count(account, PRICES[0])
+            made.reported.listed[account] += 1
+            for step in sorted({1, number}, reverse=name == names[0]):
+                made.late[account][step] += 1
+        return made
+
+    one, other = summed("a", "bb", "c"), summed("c", "bb", "a")
+    assert json.dumps(one.as_values()) == json.dumps(other.as_values()) and one.agree(other, 0)
+
+
 # -- forged and damaged
 
 
@@ -455,6 +471,15 @@ def test_many_prices_are_told_as_few_that_are_no_lower() -> None:
         assert Reported.from_values(json.loads(json.dumps(reported.as_values()))).as_values() == reported.as_values()
     told = [price for price, times in sorted(paid.items()) for _ in range(times)]
     assert all(price <= shown <= 2 * price for price, shown in zip(sorted(exact), told, strict=True))
+
+
+def test_prices_are_rounded_up_no_more_than_needed() -> None:
+    """Between two powers of two, half as many are told apart as there may be."""
+    reported = Reported()
+    for epsilon in range(2**20, 2**20 + MOST_PRICES + 1):
+        reported.count(ADA, Charge(epsilon=epsilon, rho=0, delta=0))
+    assert reported.prices["main"] == {2**20: 1, **{2**20 + 4 * i: 4 for i in range(1, MOST_PRICES // 4 + 1)}}
+    assert reported.prices["main"].total() == MOST_PRICES + 1
 
 
 def test_the_newest_different_texts_with_a_word(path: Path) -> None:

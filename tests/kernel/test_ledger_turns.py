@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -21,6 +22,7 @@ from dpsql.errors import LedgerError
 from dpsql.kernel.anchor import Anchor
 from dpsql.kernel.event_store import StoreFault
 from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
+from dpsql.kernel.turns import Turns, Waiting
 
 TENTH = pure(Fraction(1, 10)).rounded()
 ONE: dict[str | None, Limit] = {None: limit(price(epsilon=1))}
@@ -139,6 +141,20 @@ def test_a_thread_that_is_interrupted_in_its_turn_leaves_nothing_half_done(path:
     assert [type(step.exception()) for step in found].count(LedgerError) == 2
     assert Ledger(path).entries("main") == []
     assert charge(ledgers[1], 1) == 1
+
+
+def test_who_is_interrupted_while_waiting_leaves_no_step_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(contextlib.nullcontext[None]):
+        def __enter__(self) -> None:
+            raise KeyboardInterrupt
+
+    turns, (mine, other) = Turns(), (Waiting(lambda store: 1) for _ in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(turns, "_turn", Interrupted())
+        with pytest.raises(KeyboardInterrupt), turns.turn(mine):
+            raise AssertionError("it has no turn")
+    with turns.turn(other) as waiting:
+        assert waiting == [other]
 
 
 @BOTH

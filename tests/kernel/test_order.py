@@ -12,14 +12,21 @@ import pytest
 from support.columns_read import as_columns
 
 from dpsql.accounting.cost import Cost, pure
-from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.catalog.model import LATE, Column, OwnerPath, Table
+from dpsql.errors import OperationalError
 from dpsql.kernel import run as kernel_run
 from dpsql.kernel.ledger import Account
-from dpsql.kernel.run import Kernel
+from dpsql.kernel.run import Kernel, Leave
+from dpsql.kernel.taken import taken
 from dpsql.measurements import DiscreteLaplace, NoisySums
+from dpsql.plan.certificate import Unbounded
 from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.plan.operators.largest import Largest
+from dpsql.plan.operators.multiplicities import Multiplicities
+from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 TABLE = Table(name="people", public=False, unique=(frozenset({"id"}),), owners=(OwnerPath(column="id", type=Type.BIGINT, steps=()),),
@@ -62,18 +69,18 @@ class Seen:
         self.events.append("incident")
 
 
-def served(requests: int = 1) -> tuple[list[str], Any]:
+def served(requests: int = 1, seen: Seen | None = None, **terms: Any) -> tuple[list[str], Any]:
     """What happened, and what was released."""
     def script() -> Generator[Any, Any, Any]:
         for _ in range(requests):
             released = yield ASKED
         return released.totals[0][0][0]
 
-    seen = Seen()
+    seen = seen or Seen()
     kernel: Any = Kernel(seen, seen, seen)  # type: ignore[arg-type]
     try:
         found = kernel.run(script(), cost=pure(Fraction(1)), account=Account(budget="b", analyst="a"), limits={}, digest="d",
-                           sql="SELECT", encode=str)
+                           sql="SELECT", encode=str, **terms)
     except Exception as fault:
         found = type(fault).__name__
     return seen.events, found
@@ -122,6 +129,81 @@ def test_the_order_is_kept() -> None:
 def test_a_planted_fault_in_the_order_is_seen(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)
     assert not keeps_order()
+
+
+# -- before the charge
+
+
+def test_what_was_answered_before_is_neither_charged_nor_read() -> None:
+    class Answered(Seen):
+        def stored(self, account: Account, digest: str, version: str) -> str:  # type: ignore[override]
+            assert (account, digest, version) == (Account(budget="b", analyst="a"), "d", "v")
+            return "body"
+
+    assert served(seen=Answered(), unless_stored=True) == ([], "AnsweredBefore")
+
+
+GRID = Quantizer(low=0, high=9, step=Fraction(1), from_low=True)
+UNBOUNDED = Scan(table=replace(TABLE, unique=()), columns=(("a", "id"),), owners=("a",))
+
+
+@pytest.mark.parametrize("plan", [
+    GroupedSums(input=UNBOUNDED, keys=(), summands=(Count(),)), Ranks(input=UNBOUNDED, keys=(), column="a", grid=GRID),
+    Multiplicities(input=UNBOUNDED, keys=(), column="a"), Largest(input=UNBOUNDED, summand=GridSum(column="a", grid=GRID), sign=1, most=4)],
+    ids=lambda plan: type(plan).__name__)
+def test_a_plan_for_which_any_number_of_rows_can_move_has_no_certificate(plan: Any) -> None:
+    seen: Any = Seen()
+    with pytest.raises(Unbounded):
+        Kernel(seen, seen, seen)._certify(taken(plan))
+
+
+def test_files_are_checked_by_their_reader() -> None:
+    class Changed(Seen):
+        def check(self) -> None:
+            raise OperationalError("the files were changed")
+
+    seen: Any = Changed()
+    with pytest.raises(OperationalError, match="changed"):
+        Kernel(seen, seen, seen).check()
+
+
+# -- when it may be told that a statement is over
+
+
+class Late(Seen):
+    """What leaves does so at the step that was held until."""
+
+    def first_step(self, account: Account, late: int) -> int:
+        return len(account.analyst) + late
+
+    def answer(self, seq: int, body: str, late: int) -> None:
+        self.events.append(f"store {late}")
+
+    def incident(self, seq: int, late: int) -> None:
+        self.events.append(f"incident {late}")
+
+
+class Waits(Leave):
+    def __init__(self, seen: Seen, stopped: bool) -> None:
+        self.seen, self.stopped = seen, stopped
+
+    def begin(self, first: int) -> None:
+        self.seen.events.append(f"begin {first}")
+
+    def hold(self) -> tuple[int, bool]:
+        self.seen.events.append("hold")
+        return 3, self.stopped
+
+
+@pytest.mark.parametrize("stopped, end", [(False, ("store 3", 42)), (True, ("incident 3", "Incident"))])
+def test_an_outcome_is_stored_when_it_may_leave_and_fails_where_it_was_stopped(stopped: bool, end: tuple[str, Any]) -> None:
+    seen = Late()
+    events, found = served(seen=seen, leaving=Waits(seen, stopped))
+    assert (events, found) == (["charge", f"begin {1 + LATE}", "read", "noise", "hold", end[0]], end[1])
+
+
+def test_an_outcome_leaves_at_once_where_nobody_waits() -> None:
+    assert served(seen=Late()) == (["charge", "read", "noise", "store 0"], 42)
 
 
 # -- what was checked before the charge stands, and nothing else does

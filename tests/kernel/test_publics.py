@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 from support.sessions import session_of
-from support.small_tables import scan, towns
+from support.small_tables import literal, scan, towns
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Column, Table
@@ -72,6 +72,33 @@ def test_days_that_python_has_not_are_left_out() -> None:
     table = Table(name="feasts", public=True, columns={
         "day": Column(name="day", type=Type.DATE, sql_type="DATE", nullable=True, physical=always, declared=always)})
     assert Publics(DuckReader(connection, "v")).public_rows(scan(table, "f")) == [(date(2020, 1, 1),), (None,), (date(9999, 12, 31),)]
+
+
+def test_what_is_beside_a_private_relation_is_not_public(tmp_path: Any) -> None:
+    publics, private, public = scanned(tmp_path)
+    for parts in ((public, private), (private, public)):
+        both = UnionAll(parts=tuple(Project(input=part, columns=(("x", "x", literal(1, Type.BIGINT)),)) for part in parts), columns=(("u", "u"),))
+        assert not reads_public_tables(both)
+        with pytest.raises(ValueError, match="not public"):
+            publics.public_rows(both)
+
+
+def test_a_public_table_that_is_gone_cannot_be_read() -> None:
+    publics = Publics(DuckReader(duckdb.connect(), "v"))
+    for read in (publics.public_rows, lambda relation: publics.fanout(relation, ())):
+        with pytest.raises(OperationalError, match="a public table cannot be read"):
+            read(towns("t", "size"))
+
+
+def test_rows_that_agree_are_counted_once_until_they_are_others() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE towns AS SELECT 'a' AS town, 'b' AS land, 1 AS size")
+    publics, rows = Publics(DuckReader(connection, "v")), towns("t")
+    assert (publics.fanout(rows, ("t_land",)), publics.fanout(rows, ())) == (1, 1)
+    connection.execute("INSERT INTO towns VALUES ('c', 'b', 2)")
+    assert publics.fanout(rows, ("t_land",)) == 1
+    publics.forget()
+    assert (publics.fanout(rows, ("t_land",)), publics.fanout(rows, ("t_land", "t_size")), publics.fanout(rows, ())) == (2, 1, 2)
 
 
 def test_what_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

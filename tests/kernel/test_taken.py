@@ -300,6 +300,7 @@ WRONG_FIELDS: dict[str, Any] = {
     "half a character": ("NoisySums", {"cells": (("\ud800",),)}), "a number that no word holds": ("NoisySums", {"cells": ((2**64,),)}),
     "a moment of a zone": ("NoisySums", {"cells": ((datetime.now(UTC),),)}),
     "a key too many": ("NoisySums", {"cells": ((1, 2),)}), "a cell twice": ("NoisySums", {"cells": ((1,), (1.0,))}),
+    "a scale that a float rounds": ("NoisySums", {"noises": (LAPLACE, GAUSSIAN, DiscreteLaplace(scale=2**53 + 1))}),
     "noise too few": ("NoisySums", {"noises": (LAPLACE, GAUSSIAN)}), "sums without end": ("NoisySums", {"cells": Grid((range(10**7),))}),
 }
 
@@ -383,6 +384,11 @@ def test_what_is_forged_between_a_view_and_its_request_is_not_gone_by(told: str)
     copy = taken(request, held)
     assert copy.plan.input is view and copy == HONEST["NoisySums"]
     assert taken(request).plan.input == request.plan.input, "a later request is copied anew"
+
+
+def test_a_whole_number_that_a_float_holds_is_given_for_one() -> None:
+    for scale in (1, 2**53):
+        assert taken(DiscreteLaplace(scale=scale)) == DiscreteLaplace(scale=float(scale))
 
 
 def test_values_of_which_their_class_takes_no_such_fields_are_refused() -> None:

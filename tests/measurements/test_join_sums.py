@@ -18,13 +18,15 @@ from support.released import released
 from support.sessions import open_ledger
 
 from dpsql.accounting.cost import FREE, pure
+from dpsql.kernel import run
+from dpsql.kernel.claims import Disagreement
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
 from dpsql.kernel.taken import taken
 from dpsql.measurements import Smoothed, SmoothSum, Student
 from dpsql.measurements.several.smooth_join_sum import Counts
 from dpsql.plan.certificate import Certificate
-from dpsql.plan.decompose_join import NotDecomposable, decompose_join
+from dpsql.plan.decompose_join import JoinParts, NotDecomposable, decompose_join
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.node import InvalidPlan, Stability, rebuild
 from dpsql.plan.operators.join_sum import JoinSum
@@ -166,6 +168,24 @@ def test_the_kernel_works_out_the_relations_and_their_limits_itself(tmp_path: Pa
         script(unlimited, price)
     with pytest.raises(ValueError, match="more than was charged"):
         script(limited, pure(Fraction(1)))
+
+
+def test_the_relations_of_a_join_are_confirmed_before_the_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = joined_worlds.people(random.Random(1), 5).reader()
+    kernel = Kernel(reader, open_ledger(tmp_path), Nothing())  # type: ignore[arg-type]
+    limited = planned("SELECT COUNT(*) FROM likes a JOIN likes b ON a.thing = b.thing", reader, "person")
+    found, = kernel._certificates(request(limited))
+    assert found.joined == 2
+    with pytest.raises(NotDecomposable):
+        kernel._certificates(request(rebuild(limited, lambda node: node.input if isinstance(node, Truncate) else node)))
+
+    def one_less(*given: Any) -> JoinParts:
+        made = decompose_join(*given)
+        return replace(made, relations=tuple(replace(relation, moved=relation.moved - 1) for relation in made.relations))
+
+    monkeypatch.setattr(run, "decompose_join", one_less)
+    with pytest.raises(Disagreement):
+        kernel._certificates(request(limited))
 
 
 def test_public_joins_cost_nothing_and_private_ones_their_noise_and_its_size() -> None:
