@@ -529,8 +529,8 @@ def test_what_is_no_plan_is_not_derived(family: Family) -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), -1, -float("inf")])
 def test_a_bound_that_is_no_number_is_none(number: float) -> None:
-    """NaN is below no claim, so that it would bear out all of them."""
-    for given in ({"rows": number, "frequencies": {}}, {"frequencies": {frozenset(["a"]): number}}):
+    """NaN is below no claim, so that it would bear out all of them; and a row agrees with itself."""
+    for given in ({"rows": number, "frequencies": {}}, {"frequencies": {frozenset(["a"]): number}}, {"frequencies": {frozenset(["a"]): 0}}):
         with pytest.raises(shapes.Malformed):
             checker.Known(columns={}, **given)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.small_tables import TRUE, VISITS, both, equal, literal, owned, people, scan, towns, visits
+from support.small_tables import NOTES, TRUE, VISITS, both, equal, literal, owned, people, scan, towns, visits
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.errors import OperationalError
@@ -22,7 +22,7 @@ from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
-from dpsql.plan.expr.nodes import Call, Expr, Placeholder, Ref
+from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Placeholder, Ref
 from dpsql.plan.node import Node, NoPublicFacts, Norm, Printing, SplitBy
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
@@ -36,6 +36,7 @@ from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
@@ -324,6 +325,11 @@ def test_a_norm_is_one_of_bounded_whole_numbers(node: Clip | Norms) -> None:
     below = {"a": NUMBER, "b": most}
     for order in (1, 2):
         assert columns_of(replace(node, order=order), [below])
+    if isinstance(node, Clip):
+        assert columns_of(replace(node, bound=2**50), [below])["b"] == most
+        for bound in (0, 2**50 + 1, True, 1.0):
+            with pytest.raises(Malformed):
+                columns_of(replace(node, bound=bound), [below])  # type: ignore[arg-type]
     for wrong in ({"order": 3}, {"order": True}, {"columns": ()}, {"columns": ("a", "b")}, {"columns": ("nowhere",)}, {"owner": "nowhere"}):
         with pytest.raises(Malformed):
             columns_of(replace(node, **wrong), [below])
@@ -364,6 +370,48 @@ def test_a_lookup_compares_columns_of_one_type() -> None:
             columns_of(replace(node, **wrong), [below, listed])
     with pytest.raises(Malformed):
         columns_of(replace(node, condition=MEET), [below, {**listed, "a": NUMBER}])
+
+
+def test_a_table_is_read_by_the_names_of_its_columns_and_owners() -> None:
+    assert [*columns_of(P, [])] == ["p_id", "p_age"]
+    assert [*columns_of(replace(P, columns=(("p_age", "age"),)), [])] == ["p_age", "p_id"], "an owner is read in any case"
+    way, = P.table.owners
+    for wrong in ({"columns": (("x", "nowhere"),)}, {"columns": (("p_id", "age"),)}, {"owners": ()}, {"owners": ("p_id", "p_id")},
+                  *({"table": replace(P.table, owners=(other,))} for other in (replace(way, kinds=2), replace(way, steps=NOTES.owners[0].steps))),
+                  *({"table": replace(P.table, public=public)} for public in (True, 0, None))):
+        with pytest.raises(Malformed):
+            columns_of(replace(P, **wrong), [])  # type: ignore[arg-type]
+            pytest.fail(repr(wrong))
+
+
+def test_parts_that_are_put_together_are_several_and_have_as_many_columns() -> None:
+    wide, narrow = ({"a": ColumnShape(type=Type.BIGINT, low=low, high=high)} for low, high in ((-9, 9), (0, 3)))
+    union = UnionAll(parts=(P, P), columns=(("u", "u"),))
+    differs = SetOperation(kind="except", all=False, left=P, right=P, columns=(("u", "u"),))
+    for first, second in ((wide, narrow), (narrow, wide)):
+        assert columns_of(union, [first, second])["u"] == wide["a"]
+        assert columns_of(differs, [first, second])["u"] == first["a"], "the rows are those of the left side"
+    for node, sides in ((union, [wide]), (union, [wide, {}]), (union, [{**wide, "b": NUMBER}] * 2), (replace(union, columns=()), [{}, {}]),
+                        (replace(differs, kind="union"), [wide, wide]), (replace(differs, all=1), [wide, wide])):  # type: ignore[arg-type, type-var]
+        with pytest.raises(Malformed):
+            columns_of(node, sides)
+
+
+def test_every_part_of_an_expression_has_the_type_that_it_says() -> None:
+    below = {"a": NUMBER, "t": ColumnShape(type=Type.BOOLEAN)}
+    a, t = Ref(column="a", type=Type.BIGINT), Ref(column="t", type=Type.BOOLEAN)
+    case, cast = Case(type=Type.BIGINT, branches=((t, a),), otherwise=a), Cast(type=Type.BIGINT, input=t, target="INTEGER")
+    for right in (a, case, cast, compared("<", a, a), literal(None, Type.DATE), Cast(type=Type.DOUBLE, input=a, target="DECIMAL(9,2)")):
+        assert shapes.typed(right, below).type is right.type
+    for wrong in (Ref(column="a", type=Type.BOOLEAN), Ref(column="nowhere", type=Type.BIGINT), replace(case, branches=((a, a),)),
+                  replace(case, branches=((t, t),)), replace(case, otherwise=t), replace(case, type=Type.DOUBLE), replace(cast, type=Type.BOOLEAN),
+                  compared("<", a, t), replace(compared("<", a, a), type=Type.BIGINT), compared("sleep", a, a), literal("a", Type.BIGINT),
+                  literal(True, Type.BIGINT), both(t, literal(1, Type.BOOLEAN))):
+        with pytest.raises(Malformed):
+            shapes.typed(wrong, below)
+            pytest.fail(repr(wrong))
+    with pytest.raises(Malformed):
+        columns_of(Filter(input=P, condition=a), [below])
 
 
 def compared(function: str, a: Expr, b: Expr) -> Call:
@@ -419,6 +467,7 @@ def test_a_window_function_has_a_frame_and_reads_columns_that_exist() -> None:
                   replace(TOTAL, frame=Frame(rows=True, start=0.0)), replace(TOTAL, frame=Frame(rows=True, end=True)),  # type: ignore[arg-type]
                   replace(shift, number=-1), replace(shift, number=1.0), replace(tile, number=0),  # type: ignore[arg-type]
                   replace(TOTAL, column="nowhere"), replace(TOTAL, column=None), replace(TOTAL, function="median"),
+                  replace(TOTAL, frame=type("Further", (Frame,), {})()),
                   replace(shift, column="nowhere"), replace(shift, column=None), replace(shift, otherwise="nowhere"),
                   replace(shift, otherwise="v_town")):
         with pytest.raises(Malformed):
@@ -545,6 +594,44 @@ def test_a_clipped_column_is_added_once_and_on_no_condition() -> None:
             check(wrong)
 
 
+def test_a_summary_is_of_grids_and_columns_that_exist() -> None:
+    right = Ranks(input=V, keys=("v_town",), column="v_visit", grid=grid(0, 9))
+    checker.check(right, lambda *_: 2)
+    upside_down = grid(0, 9)
+    object.__setattr__(upside_down, "low", 10)
+    for wrong in ({"grid": upside_down}, {"keys": ("nowhere",)}, {"column": "nowhere"}, {"when": "v_town"}, {"when": "nowhere"}):
+        with pytest.raises(Malformed):
+            checker.check(replace(right, **wrong), lambda *_: 2)  # type: ignore[arg-type]
+
+
+SHOWN = replace(two(3, "a"), norm=Norm(order=1, bound=6, columns=("b",)))
+CLAIMED = owned("a", 3, Norm(order=1, bound=6, columns=("b",)))
+
+
+@pytest.mark.parametrize("given", [{}, {"rows": 4}, {"rows": None}, {"owners": ()}, {"norm": None}, {"norm": Norm(order=1, bound=7, columns=("b",))}])
+def test_what_is_derived_or_less_may_be_claimed(given: dict[str, Any]) -> None:
+    assert [*claims._stronger(replace(CLAIMED, **given), SHOWN)] == []
+
+
+@pytest.mark.parametrize("given", [
+    {"rows": 2}, {"rows": 0}, {"owners": ("b",)}, {"owners": ("a", "b")}, {"norm": Norm(order=1, bound=5, columns=("b",))},
+    {"norm": Norm(order=2, bound=6, columns=("b",))}, {"norm": Norm(order=1, bound=6, columns=("a",))},
+    {"norm": Norm(order=1, bound=6, columns=("a", "b"))}])
+def test_more_than_is_derived_may_not_be_claimed(given: dict[str, Any]) -> None:
+    assert [*claims._stronger(replace(CLAIMED, **given), SHOWN)]
+    assert [*claims._stronger(CLAIMED, replace(SHOWN, norm=None))] and [*claims._stronger(CLAIMED, replace(SHOWN, owners=frozenset()))]
+
+
+def test_smaller_sums_than_are_derived_may_not_be_claimed() -> None:
+    of = Checked(below=two(3, "a"), relations={}, sums=((6, 4),))
+
+    def told(*sums: tuple[int | None, int]) -> list[str]:
+        return [*claims._tighter(Certificate(below=owned("a", 3), summands=tuple(Sensitivity(l1=l1, l2=l2) for l1, l2 in sums)), of)]
+
+    assert not any(told(sums) for sums in ((6, 4), (7, 4), (6, 5), (None, 4)))
+    assert all(told(*sums) for sums in (((5, 4),), ((6, 3),), ((None, 3),), (), ((6, 4), (6, 4))))
+
+
 def test_rows_that_are_said_to_be_apart_and_are_not_are_a_disagreement() -> None:
     claimed = Certificate(below=owned("a", 3), summands=(Sensitivity(l1=3, l2=3),), disjoint_cells=True)
     of = Checked(below=two(3, "a"), relations={}, sums=((3, 3),), disjoint_cells=True)
@@ -603,7 +690,7 @@ def test_a_plan_that_is_too_large_is_not_derived(monkeypatch: pytest.MonkeyPatch
 
 def test_a_plan_of_which_nothing_can_be_derived_is_a_disagreement() -> None:
     made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
-    with pytest.raises(Disagreement):
+    with pytest.raises(Disagreement, match="could not confirm the bounds"):
         made.relation(Project(input=P, columns=(("x", "x", Ref(column="nowhere", type=Type.BIGINT)),)))
 
 

@@ -474,12 +474,15 @@ def test_many_prices_are_told_as_few_that_are_no_lower() -> None:
 
 
 def test_prices_are_rounded_up_no_more_than_needed() -> None:
-    """Between two powers of two, half as many are told apart as there may be."""
-    reported = Reported()
-    for epsilon in range(2**20, 2**20 + MOST_PRICES + 1):
-        reported.count(ADA, Charge(epsilon=epsilon, rho=0, delta=0))
-    assert reported.prices["main"] == {2**20: 1, **{2**20 + 4 * i: 4 for i in range(1, MOST_PRICES // 4 + 1)}}
-    assert reported.prices["main"].total() == MOST_PRICES + 1
+    """All to one number of digits, so that half as many are told apart as there may be; at most to powers of two."""
+    near = [1, *(2**20 + i for i in range(MOST_PRICES))]
+    powers = [times * 2**power for power in range(MOST_PRICES // 2 + 1) for times in (2, 3)][:MOST_PRICES + 1]
+    for prices, told in ((near, {1: 1, 2**20: 1, **{2**20 + 4 * i: 4 for i in range(1, 16)}, 2**20 + 64: 3}),
+                         (powers, {2: 1, **{2**power: 2 for power in range(2, 34)}})):
+        reported = Reported()
+        for epsilon in prices:
+            reported.count(ADA, Charge(epsilon=epsilon, rho=0, delta=0))
+        assert reported.prices["main"] == told
 
 
 def test_the_newest_different_texts_with_a_word(path: Path) -> None:
