@@ -137,7 +137,6 @@ def _columns(node: Node, *sides: Columns) -> Iterator[tuple[str, ColumnShape]]:
         case Distinct():
             yield from below.items()
         case GroupBy():
-            require(bool(node.keys or node.folds))
             yield from _keys(node.keys, below)
             yield from ((fold.id, _aggregated(fold, below)) for fold in node.folds)
         case Join():

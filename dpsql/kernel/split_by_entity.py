@@ -19,8 +19,6 @@ def split_by_entity(node: shapes.Node, found: Mapping[int, Known]) -> bool:
     ones alone.
     """
     below = inputs(node)
-    if isinstance(node, shapes.Scan):
-        return not found[id(node)].public and len(node.owners) == 1
     if found[id(node)].public or not all(found[id(part)].public or split_by_entity(part, found) for part in below):
         return False
     public = [found[id(part)].public for part in below]

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.small_tables import NOTES, TRUE, VISITS, both, equal, literal, owned, people, scan, towns, visits
+from support.small_tables import NOTES, PEOPLE, TRUE, VISITS, both, equal, literal, owned, people, scan, towns, visits
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.errors import OperationalError
@@ -183,6 +183,8 @@ def test_what_a_filter_leaves_of_a_column_tells_how_many_rows_agree_on_the_other
     below = replace(two(3, "b"), frequencies={frozenset("ab"): 2})
     found = checker.RULES[Filter](Filter(input=P, condition=both(least, most)), PAIR, below)
     assert (found.rows, found.owners, found.frequencies) == (3, {"b"}, {frozenset("ab"): 2, frozenset("b"): 6})
+    for half in (least, most):
+        assert checker.RULES[Filter](Filter(input=P, condition=half), PAIR, below).frequencies == below.frequencies
 
 
 def test_what_is_computed_keeps_nothing_that_was_known() -> None:
@@ -370,6 +372,19 @@ def test_a_lookup_compares_columns_of_one_type() -> None:
             columns_of(replace(node, **wrong), [below, listed])
     with pytest.raises(Malformed):
         columns_of(replace(node, condition=MEET), [below, {**listed, "a": NUMBER}])
+
+
+def test_a_relation_has_columns() -> None:
+    for node in (GroupBy(input=P, keys=(), folds=()), Project(input=P, columns=()), Numbers(input=P, keys=()),
+                 Window(input=P, partition=(), order=(), ties=(), functions=())):
+        with pytest.raises(Malformed):
+            columns_of(node, [columns_of(P, [])])
+
+
+def test_columns_have_plain_names_that_differ() -> None:
+    for names in (["x", "x"], ["x", "X"], ['a"b'], ["a b"], ["1a"], [""], ["é"], ["a\n"], ["p_id", 'p") FROM secrets --']):
+        with pytest.raises(Malformed):
+            columns_of(Project(input=P, columns=tuple((name, name, TRUE) for name in names)), [columns_of(P, [])])
 
 
 def test_a_table_is_read_by_the_names_of_its_columns_and_owners() -> None:
@@ -725,7 +740,7 @@ def test_an_expression_that_no_engine_reads_is_refused() -> None:
 
 def test_what_is_above_a_relation_that_is_not_split_by_entity_is_not_either() -> None:
     towns_of_all = Distinct(input=Project(input=V, columns=(("c", "c", V.field("v_town").ref),)))
-    for node, split in ((V, True), (Filter(input=V, condition=TRUE), True), (towns_of_all, False),
+    for node, split in ((V, True), (scan(replace(VISITS, owners=(*VISITS.owners, *PEOPLE.owners)), "v"), False), (Filter(input=V, condition=TRUE), True), (towns_of_all, False),
                         (Filter(input=towns_of_all, condition=TRUE), False), (T, False), (Filter(input=T, condition=TRUE), False)):
         assert split_by_entity(node, derived(node)) is split, node.label()
 
