@@ -284,15 +284,19 @@ def test_every_field_may_hold_something_and_not_everything(kind: type) -> None:
         assert form and len(form) < len(MADE) and object not in form, name
 
 
-def test_a_value_inside_itself_and_values_in_values_without_end_are_refused() -> None:
+def test_a_value_inside_itself_is_refused() -> None:
     plan = replace(VIEW)
     object.__setattr__(plan, "input", plan)
+    with pytest.raises(TypeError, match="a part of itself"):
+        run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=plan)))
+
+
+def test_values_in_values_without_end_are_refused() -> None:
     deep: Any = VIEW
     for _ in range(10**5):
         deep = Filter(input=deep, condition=Literal(value=True, type=Type.BOOLEAN))
-    for told, input in (("a part of itself", plan), ("inside each other", deep)):
-        with pytest.raises((TypeError, ValueError), match=told):
-            run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=input)))
+    with pytest.raises(ValueError, match="inside each other"):
+        run(replace(HONEST["NoisySums"], plan=replace(TALLY, input=deep)))
 
 
 WRONG_FIELDS: dict[str, Any] = {
