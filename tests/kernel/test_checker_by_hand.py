@@ -23,8 +23,9 @@ from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.kernel.split_by_entity import split_by_entity
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Placeholder, Ref
-from dpsql.plan.node import Node, NoPublicFacts, Norm, Printing, SplitBy
+from dpsql.plan.node import Node, NoPublicFacts, Norm, Printing, SplitBy, Stability
 from dpsql.plan.operators.clip import Clip
+from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
@@ -38,7 +39,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
+from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
@@ -46,7 +47,7 @@ from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 P, V, T = people("p", "age"), visits(), towns("t", "size")
-NUMBER = ColumnShape(type=Type.BIGINT)
+NUMBER, TEXT = ColumnShape(type=Type.BIGINT), ColumnShape(type=Type.VARCHAR)
 PAIR = MappingProxyType({"a": NUMBER, "b": NUMBER})
 NO_FREQUENCY: Mapping[frozenset[str], float] = MappingProxyType({})
 
@@ -60,6 +61,28 @@ def derived(node: Node) -> dict[int, Known]:
     found: dict[int, Known] = {}
     checker.known(node, lambda *_: 2, found)
     return found
+
+
+# -- what holds for every relation
+
+
+def test_what_reads_public_tables_alone_is_public_and_does_not_move() -> None:
+    every = towns("t")
+    constants = Constants(columns=(P.field("p_id"),), rows=((1,), (2,)))
+    for node in (every, constants, Filter(input=every, condition=TRUE), GroupBy(input=every, keys=("t_land",), folds=()),
+                 Join(left=every, right=constants, condition=TRUE), UnionAll(parts=(constants, constants), columns=(("x", "x"),))):
+        found = derived(node)[id(node)]
+        assert (found.public, found.rows, found.owners, found.norm) == (True, 0, frozenset(), None), node.label()
+    for node in (P, Join(left=every, right=P, condition=TRUE), Join(left=V, right=constants, condition=TRUE, keep_left=True)):
+        assert not derived(node)[id(node)].public
+
+
+def test_a_private_relation_moves_by_a_row_and_by_no_more_than_name_an_entity() -> None:
+    found: dict[int, Known] = {}
+    met = Join(left=V, right=towns("t"), condition=equal(V.field("v_town").ref, towns("t").field("t_land").ref))
+    kept = Truncate(input=V, rows=4, owner="v_person", order=("v_visit",))
+    for node, rows in ((P, 1), (V, math.inf), (kept, 4), (replace(met, left=kept), 1), (replace(met, left=P, condition=TRUE), 1)):
+        assert checker.known(node, lambda *_: 0, found).rows == rows, "public rows that meet nothing do not make it public"
 
 
 # -- relations that are put together
@@ -101,6 +124,16 @@ def test_common_rows_have_the_owners_of_both_sides(left: Known, right: Known, ro
     assert (found.rows, found.owners) == (rows, owners)
 
 
+@pytest.mark.parametrize("kind, every, agree", [
+    ("intersect", False, {"a": 2, "b": 3, "ab": 1}), ("intersect", True, {"a": 2, "b": 3}), ("except", False, {"a": 2, "ab": 1}),
+    ("except", True, {"a": 2})])
+def test_how_many_rows_of_a_set_operation_agree(kind: Any, every: bool, agree: dict[str, int]) -> None:
+    """Rows of a difference agree as on the left side, common ones as on both."""
+    node = SetOperation(kind=kind, all=every, left=P, right=P, columns=(("a", "a"), ("b", "b")))
+    sides = (replace(two(3), frequencies={frozenset(name): rows}) for name, rows in (("a", 2), ("b", 3)))
+    assert checker.RULES[SetOperation](node, PAIR, *sides).frequencies == {frozenset(names): rows for names, rows in agree.items()}
+
+
 FIRST, SECOND = (Merged(id=f"{left}{right}", name="m", left=left, right=right) for left, right in ("ac", "bd"))
 A, AB, C, CD = ("a",), ("a", "b"), ("c",), ("c", "d")
 
@@ -122,6 +155,8 @@ A, AB, C, CD = ("a",), ("a", "b"), ("c",), ("c", "d")
     (two(1, *AB), two(1, *C), {("a", "c"), ("b", "c")}, {"keep_left": True, "keep_right": True, "merged": (FIRST,)}, set()),
     (two(1, *A), two(1, *CD), {("a", "c"), ("a", "d")}, {"keep_left": True, "keep_right": True, "merged": (FIRST,)}, set()),
     (two(1, *AB), two(1, *CD), {("a", "c"), ("b", "d")}, {"keep_left": True, "keep_right": True, "merged": (FIRST, SECOND)}, {"ac", "bd"}),
+    (two(1, *AB), two(1, *CD), {("a", "c"), ("b", "d")}, {"keep_left": True, "keep_right": True, "merged": (
+        replace(FIRST, right="d"), replace(SECOND, right="c"))}, set()),
     (two(0, public=True), two(1, *C), set(), {}, {"c"}), (two(0, public=True), two(1, *C), set(), {"keep_right": True}, {"c"}),
     (two(0, public=True), two(1, *C), set(), {"keep_left": True}, set()),
     (two(1, *A), two(0, public=True), set(), {}, {"a"}), (two(1, *A), two(0, public=True), set(), {"keep_left": True}, {"a"}),
@@ -161,6 +196,27 @@ def test_how_many_rows_of_a_join_agree(given: dict[str, Any], columns: str, agre
     assert found.frequencies == {frozenset(name): rows for name, rows in agree.items()}
 
 
+@pytest.mark.parametrize("x, y, agree", [(4, 5, 20), (1, 1, 2), (1, 5, 6), (math.inf, 2, math.inf)])
+def test_how_many_rows_agree_on_merged_columns(x: float, y: float, agree: float) -> None:
+    """All of them meet, or none does and all are padded."""
+    node = Join(left=P, right=V, condition=MEET, keep_left=True, keep_right=True, merged=(FIRST,))
+    found = checker.RULES[Join](node, dict.fromkeys(["a", "c", "ac"], NUMBER), side("a", 3, x), side("c", 2, y), None)
+    assert found.frequencies == {frozenset(["ac"]): agree}
+
+
+@pytest.mark.parametrize("left, right, rows, owners", [
+    (("a",), ("c",), 2, {"a"}), (("b",), ("c",), 8, {"b", "c"}), (("a",), ("d",), 8, {"a", "d"}), (("a", "b"), ("c",), 8, {"a", "b"}),
+    (("a",), ("c", "d"), 8, {"a", "d"}), (("a",), (), 8, set()), ((), ("c",), 8, set())])
+def test_rows_of_an_entity_meet_its_own_alone_where_its_name_is_compared(left: tuple[str, ...], right: tuple[str, ...], rows: int,
+                                                                         owners: set[str]) -> None:
+    """3 left rows that meet 2 others each, and 2 right rows that meet one: 8 pairs, or 2 where both rows are its own."""
+    node, agree = Join(left=P, right=V, condition=MEET), {frozenset("a"): 1, frozenset("c"): 2}
+    ours = Known(columns=PAIR, rows=3, owners=frozenset(left), frequencies=agree)
+    theirs = Known(columns={"c": NUMBER, "d": NUMBER}, rows=2, owners=frozenset(right), frequencies=agree)
+    found = checker.RULES[Join](node, dict.fromkeys("abcd", NUMBER), ours, theirs, None)
+    assert (found.rows, found.owners) == (rows, owners)
+
+
 @pytest.mark.parametrize("condition, present", [(MEET, {"c"}), (SAME, set())])
 @pytest.mark.parametrize("agree, counted, rows", [(5, 2, 3 * 2), (5, 9, 3 * 5), (1, 2, 3), (math.inf, 7, 3 * 7)])
 def test_public_rows_that_meet_are_counted(condition: Call, present: set[str], agree: float, counted: int, rows: int) -> None:
@@ -183,6 +239,8 @@ def test_what_a_filter_leaves_of_a_column_tells_how_many_rows_agree_on_the_other
     below = replace(two(3, "b"), frequencies={frozenset("ab"): 2})
     found = checker.RULES[Filter](Filter(input=P, condition=both(least, most)), PAIR, below)
     assert (found.rows, found.owners, found.frequencies) == (3, {"b"}, {frozenset("ab"): 2, frozenset("b"): 6})
+    none = Filter(input=P, condition=both(compared("<", a, literal(2, Type.BIGINT)), least))
+    assert checker.RULES[Filter](none, PAIR, below).frequencies == {frozenset("ab"): 2, frozenset("b"): 2}
     for half in (least, most):
         assert checker.RULES[Filter](Filter(input=P, condition=half), PAIR, below).frequencies == below.frequencies
 
@@ -509,6 +567,25 @@ def test_how_far_windows_move(node: Node, partition: tuple[str, ...], functions:
     assert (found.rows, found.owners) == (rows, owners)
 
 
+def test_rows_of_a_partition_differ_in_their_row_numbers_alone() -> None:
+    for functions, agree in (((NUMBERED,), {("v_town", "n"): 1}), ((BEFORE,), {}), ((replace(NUMBERED, function="rank"),), {}),
+                             ((replace(NUMBERED, id="m"), NUMBERED), {("v_town", "m"): 1, ("v_town", "n"): 1})):
+        window = Window(input=V, partition=("v_town",), order=(), ties=("v_visit",), functions=functions)
+        below = replace(derived(V)[id(V)], rows=3, frequencies={frozenset(["v_visit"]): 1})
+        found = checker.RULES[Window](window, columns_of(window, [below.columns]), below)
+        assert found.frequencies == {frozenset(["v_visit"]): 1, **{frozenset(names): rows for names, rows in agree.items()}}
+
+
+@pytest.mark.parametrize("order, groups, settles", [
+    ("v_visit v_person v_town v_cost", "", True), ("v_visit v_person v_town", "", False), ("v_visit v_person v_town", "v_cost", False),
+    ("v_visit v_person v_cost", "v_town", True), ("", "v_visit v_person v_town v_cost", False), ("v_cost", "v_visit v_person v_town", True)])
+def test_rows_that_tie_are_equal_where_all_columns_are_compared(order: str, groups: str, settles: bool) -> None:
+    """Zeros of a group may differ in their sign, and those of one order do not."""
+    below = replace(derived(V)[id(V)], frequencies=NO_FREQUENCY)
+    assert checker._in_order(below, order.split(), groups.split()) is settles
+    assert checker._in_order(replace(below, frequencies={frozenset(["v_town"]): 1}), ["v_town"], [])
+
+
 @pytest.mark.parametrize("node, owners, rows, left", [
     (CAPPED, ("v_person",), 6, set()), (replace(CAPPED, keys=("v_person",)), ("v_person",), 3, {"v_person"}),
     (replace(CAPPED, keys=("v_person",)), ("v_person", "v_visit"), 6, set()), (replace(CAPPED, keys=("v_person",)), (), 6, set()),
@@ -531,6 +608,12 @@ def test_rows_in_different_cells_move_sums_by_the_root_of_their_number(rows: int
     """Rounded up to a whole number; all of them in the l1 norm, and where they can be in one cell."""
     assert checker._moved(Count(), two(rows), True) == (rows, math.ceil(math.sqrt(rows)))
     assert checker._moved(Count(), two(rows), False) == (rows, rows)
+
+
+def test_each_row_moves_a_sum_by_its_largest_value() -> None:
+    part = GridSum(column="a", grid=Quantizer(low=-7, high=5, step=Fraction(1), from_low=False))
+    assert checker._moved(part, two(3), True) == (21, 13), "13 is the square root of 3 * 49, rounded up"
+    assert checker._moved(part, two(3), False) == (21, 21)
 
 
 def test_any_number_of_rows_moves_sums_without_bound() -> None:
@@ -634,7 +717,45 @@ def test_what_is_derived_or_less_may_be_claimed(given: dict[str, Any]) -> None:
     {"norm": Norm(order=1, bound=6, columns=("a", "b"))}])
 def test_more_than_is_derived_may_not_be_claimed(given: dict[str, Any]) -> None:
     assert [*claims._stronger(replace(CLAIMED, **given), SHOWN)]
+    assert [*claims._stronger(Stability(rows=0), replace(SHOWN, rows=0))] and not [*claims._stronger(Stability(rows=0), two(0, public=True))]
     assert [*claims._stronger(CLAIMED, replace(SHOWN, norm=None))] and [*claims._stronger(CLAIMED, replace(SHOWN, owners=frozenset()))]
+
+
+def test_columns_and_rows_that_agree_are_claimed_as_they_are_derived() -> None:
+    scanned, claimed = people("p"), owned("p_id", 1)
+    right = derived(scanned)[id(scanned)]
+
+    def told(known: Known, node: Node = scanned) -> list[str]:
+        return [*claims.disagreements(node, {id(node): claimed}, {id(node): known})]
+
+    assert not told(right)
+    assert told(replace(right, frequencies={frozenset(["p_id"]): 2})) == ["Scan: 1 rows agree on ['p_id'], derived 2"]
+    assert told(replace(right, rows=2)) == ["Scan: 1 rows, derived 2"]
+    for columns in ({name: kind for name, kind in right.columns.items() if name != "p_age"}, {**right.columns, "p_age": TEXT},
+                    dict(reversed(right.columns.items())), {**right.columns, "more": NUMBER}):
+        assert "Scan: columns" in told(replace(right, columns=columns))
+    narrow = people("p", "id")
+    assert not told(derived(narrow)[id(narrow)], narrow), "a key may be all columns"
+
+
+def test_summands_and_grids_add_no_more_than_they_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = replace(two(3, "a"), norm=Norm(order=1, bound=6, columns=("b",)))
+    least, moments = GridSum(column="a", grid=grid(-2, 7)), Moments(column="a", grid=grid(-2, 7, from_low=True), degree=2)
+
+    def told(*summands: Summand) -> int:
+        return len([*claims._smaller(GroupedSums(input=P, keys=(), summands=summands), below)])
+
+    assert told(least, moments, Count(), Clipped(clipped=("b",))) == 0
+    for kind, name, value, wrong in ((GridSum, "l1", 6, least), (Moments, "l1", 80, moments), (Moments, "components", 2, moments),
+                                     (Count, "l1", 0, Count()), (Clipped, "components", 2, Clipped(clipped=("b",))), (Quantizer, "most", 6, least),
+                                     (Quantizer, "least", -1, least)):
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, name, property(lambda self, value=value: value))
+            assert told(wrong), f"{kind.__name__} {name}"
+    rank = Ranks(input=P, keys=(), column="a", grid=grid(-2, 7))
+    assert not [*claims._smaller(rank, below)]
+    monkeypatch.setattr(Quantizer, "most", property(lambda self: 6))
+    assert len([*claims._smaller(rank, below)]) == 1
 
 
 def test_smaller_sums_than_are_derived_may_not_be_claimed() -> None:
@@ -707,6 +828,22 @@ def test_a_plan_of_which_nothing_can_be_derived_is_a_disagreement() -> None:
     made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
     with pytest.raises(Disagreement, match="could not confirm the bounds"):
         made.relation(Project(input=P, columns=(("x", "x", Ref(column="nowhere", type=Type.BIGINT)),)))
+
+
+def test_a_summary_is_compared_with_its_certificate_and_all_relations_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Claims(DuckReader(duckdb.connect(), "v"), NoPublicFacts(), Printing())
+    plan = GroupedSums(input=Filter(input=NAMED, condition=TRUE), keys=(), summands=(Count(),))
+    right = certify(plan, NoPublicFacts())
+    made.summary(plan, right)
+    for wrong in (replace(right, summands=(Sensitivity(l1=0, l2=1),)), replace(right, summands=()), replace(
+            right, below=replace(right.below, rows=0))):
+        with pytest.raises(Disagreement):
+            made.summary(plan, wrong)
+            pytest.fail(repr(wrong))
+    made.begin()
+    monkeypatch.setattr(Filter, "max_frequencies", property(lambda self: {frozenset(["p_name"]): 1}))
+    with pytest.raises(Disagreement):
+        made.summary(plan, right)
 
 
 def test_a_relation_of_which_more_rows_move_than_is_said_is_a_disagreement() -> None:
