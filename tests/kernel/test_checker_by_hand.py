@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date, datetime
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +36,7 @@ from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import Numbers
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
@@ -280,6 +282,15 @@ def test_a_mark_is_of_an_entity_where_the_listed_rows_are_of_the_same(
     assert (found.rows, found.owners) == (rows, owners)
 
 
+def test_a_computed_key_names_no_entity() -> None:
+    negated = Call(function="-", args=(P.field("p_id").ref,), type=Type.BIGINT)
+    first, second = replace(derived(P)[id(P)], rows=4), replace(derived(V)[id(V)], rows=3)
+    for keys, rows, owners in (((), 4 + 2 * 3, set()), (((P.field("p_id").ref, "v_person"),), 4, {"p_id"})):
+        node = Lookup(input=P, listed=V, keys=((negated, "v_visit"), *keys), mark="mark")
+        found = checker.RULES[Lookup](node, first.columns, replace(first, frequencies={frozenset(): 1}), second, meets=None)
+        assert (found.rows, found.owners) == (rows, owners)
+
+
 @pytest.mark.parametrize("agree, counted, rows", [(5, 2, 2 * 3 * 2), (5, 9, 2 * 3 * 5), (1, 2, 2 * 3), (math.inf, 7, 2 * 3 * 7)])
 def test_public_rows_whose_marks_change_are_counted(agree: float, counted: int, rows: int) -> None:
     """Those with a NULL in a key have no partner."""
@@ -349,6 +360,71 @@ def test_what_was_known_of_columns_before_they_were_clipped_is_not_known_after()
     assert checker.RULES[Clip](node, PAIR, two(3, "a", "b")).norm is None
 
 
+def test_constants_are_of_the_types_of_their_columns() -> None:
+    fields = {field.facts.type: field for field in (*people("p").fields, *visits("v").fields)}
+    whole, text, truth, day, real = (fields[kind] for kind in (Type.BIGINT, Type.VARCHAR, Type.BOOLEAN, Type.DATE, Type.DOUBLE))
+    right = Constants(columns=(whole, text, truth, day, real), rows=((1, "a", True, date(2020, 1, 1), 0.5), (None,) * 5, (2, "b", False, None, 3)))
+    assert [kind.type for kind in columns_of(right, []).values()] == [Type.BIGINT, Type.VARCHAR, Type.BOOLEAN, Type.DATE, Type.DOUBLE]
+    for rows in ((), ((1,) * 4,), ((1, "a", True, None, None), (1,)), *((tuple(wrong if i == at else None for i in range(5)),) for at, wrong in (
+            (0, 1.0), (0, True), (0, "1"), (1, 1), (2, 1), (3, "2020-01-01"), (3, datetime(2020, 1, 1)), (4, True), (4, Fraction(1))))):
+        for given in (rows, (*rows, (None,) * 5) if rows else ()):
+            with pytest.raises(Malformed):
+                columns_of(replace(right, rows=given), [])  # type: ignore[arg-type]
+                pytest.fail(repr(given))
+
+
+def test_rows_are_kept_ordered_and_added_up_by_columns_that_exist() -> None:
+    below = {"a": NUMBER, "b": NUMBER}
+    first = TruncateKeys(input=P, rows=1, keys=("a",), order=("b",), first=(Term(column="b"),))
+    kept = Truncate(input=P, rows=1, owner="a", order=("b",))
+    window = Window(input=P, partition=("a",), order=(Term(column="b"),), ties=("a", "b"), functions=(NUMBERED,))
+    added = Contributions(input=P, owner="a", keys=("b",), summands=(Count(),))
+    for node in (first, kept, window, added):
+        assert columns_of(node, [below])
+    nowhere = (Term(column="nowhere"),)
+    for wrong in (replace(first, rows=0), replace(first, keys=("nowhere",)), replace(first, order=("nowhere",)), replace(first, first=nowhere),
+                  replace(kept, rows=0), replace(kept, owner="nowhere"), replace(kept, order=("nowhere",)), replace(window, partition=("nowhere",)),
+                  replace(window, order=nowhere), replace(window, ties=("nowhere",)), replace(added, summands=()), replace(added, owner="nowhere"),
+                  replace(added, keys=("nowhere",)), replace(added, summands=(Count(), Count(column="nowhere"))),
+                  replace(added, summands=(Count(when="a"),)), Join(left=P, right=P, condition=Ref(column="nowhere", type=Type.BOOLEAN))):
+        with pytest.raises(Malformed):
+            columns_of(wrong, [below, {"c": NUMBER}][:len(wrong.inputs)])
+            pytest.fail(repr(wrong))
+
+
+def test_aggregates_have_the_types_and_ranges_of_their_columns() -> None:
+    narrow, text = replace(NUMBER, low=-3, high=5), ColumnShape(type=Type.VARCHAR)
+    for function, column, shape in (
+            ("count", None, shapes.COUNTED), ("count", "t", shapes.COUNTED), ("count_distinct", "t", shapes.COUNTED), ("min", "a", narrow), ("max", "t", text),
+            ("sum", "a", NUMBER), ("avg", "a", ColumnShape(type=Type.DOUBLE))):
+        fold = Fold(id="n", name="n", function=function, column=column, grid=grid(0, 9))  # type: ignore[arg-type]
+        assert columns_of(GroupBy(input=P, keys=(), folds=(fold,)), [{"a": narrow, "t": text}])["n"] == shape, function
+    upside_down = grid(0, 9)
+    object.__setattr__(upside_down, "low", 10)
+    fold = Fold(id="n", name="n", function="sum", column="a", grid=grid(0, 9))
+    for wrong in ({"function": "count_distinct", "column": None}, {"function": "median"}, {"column": "nowhere"}, {"column": None}, {"grid": upside_down}):
+        with pytest.raises(Malformed):
+            columns_of(GroupBy(input=P, keys=(), folds=(replace(fold, **wrong),)), [{"a": narrow, "t": text}])  # type: ignore[arg-type]
+
+
+def test_columns_of_both_sides_are_equated_where_a_condition_says_so_of_them_alone() -> None:
+    left, right = {"a": NUMBER, "b": NUMBER}, {"c": NUMBER, "d": NUMBER}
+    a, b, c, d = (Ref(column=name, type=Type.BIGINT) for name in "abcd")
+    for condition, pairs in (
+            (compared("=", a, c), {("a", "c"): True}), (compared("=", c, a), {("a", "c"): True}), (SAME, {("a", "c"): False}),
+            (both(SAME, MEET), {("a", "c"): True}), (both(MEET, SAME), {("a", "c"): True}), (both(MEET, compared("=", d, b)), {("a", "c"): True, ("b", "d"): True}),
+            (compared("=", a, b), {}), (compared("=", c, d), {}), (compared("<", a, c), {}), (compared("or", MEET, MEET), {}), (TRUE, {}),
+            (compared("=", a, literal(1, Type.BIGINT)), {}), (compared("=", literal(1, Type.BIGINT), c), {})):
+        assert shapes.equated(condition, left, right) == pairs
+
+
+def test_values_that_differ_stay_different_in_groups() -> None:
+    columns = {name: ColumnShape(type=kind) for name, kind in zip("abcdef", Type, strict=False)}
+    assert shapes.told_apart(columns, columns) == {name: name for name in columns}
+    assert shapes.grouping(Distinct(input=P), columns) == (tuple(columns), False)
+    assert shapes.grouping(GroupBy(input=P, keys=("a",), folds=()), columns) == (("a",), False)
+
+
 def test_columns_of_different_types_are_not_put_together() -> None:
     whole, text = (Project(input=V, columns=(("x", "x", V.field(name).ref),)) for name in ("v_visit", "v_town"))
     for parts in ((whole, text), (text, whole)):
@@ -364,6 +440,9 @@ def test_a_column_of_several_holds_the_values_of_all() -> None:
 
 def test_a_key_is_none_where_it_can_be_null() -> None:
     assert [*shapes.keys_of(V)] == [{"v_visit"}]
+    assert [*shapes.keys_of(people("p", "id"))] == [{"p_id"}] * 2, "an owner by which a table has one row is a key"
+    assert [*shapes.keys_of(replace(P, columns=(("p_age", "age"),)))] == [{"p_id"}]
+    assert [*shapes.keys_of(scan(replace(NOTES, unique=(frozenset(["person"]),)), "n"))] == [], "that is a column of another table"
     for columns in (["town"], ["town", "visit"]):
         assert [*shapes.keys_of(scan(replace(VISITS, unique=(frozenset(columns),)), "v"))] == []
 
@@ -649,6 +728,28 @@ def test_a_row_adds_one_to_a_count_where_a_truth_value_says_so() -> None:
 
 def grid(low: float, high: float, step: Fraction = Fraction(1), *, from_low: bool = False) -> Quantizer:
     return Quantizer(low=low, high=high, step=step, from_low=from_low)
+
+
+def test_a_grid_has_finite_ends_in_order_and_a_positive_step() -> None:
+    for field, value in (("low", math.nan), ("low", -math.inf), ("high", math.inf), ("high", True), ("high", Fraction(7)), ("low", 8), ("step", Fraction(0)),
+                         ("step", Fraction(-1)), ("step", 1.0), ("step", 1), ("from_low", 1), ("from_low", None)):
+        wrong = grid(-2, 7)
+        object.__setattr__(wrong, field, value)
+        with pytest.raises(Malformed):
+            shapes.ends_of(wrong)
+            pytest.fail(f"{field} {value}")
+
+    class Wider(Quantizer):
+        pass
+
+    with pytest.raises(Malformed):
+        shapes.ends_of(Wider(low=-2, high=7, step=Fraction(1), from_low=False))
+
+
+def test_sums_have_as_many_numbers_as_they_need() -> None:
+    moments = Moments(column="n", grid=grid(-3, 7, from_low=True), degree=2)
+    parts = (Count(), GridSum(column="n", grid=grid(0, 1)), replace(moments, degree=1), moments, replace(moments, missing=True), Clipped(clipped=("a", "b")))
+    assert [shapes.components(part) for part in parts] == [part.components for part in parts] == [1, 1, 2, 3, 4, 2]
 
 
 @pytest.mark.parametrize("made, ends", [
