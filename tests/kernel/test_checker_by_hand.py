@@ -41,11 +41,13 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Frame, Window, WindowFunction
+from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 
 P, V, T = people("p", "age"), visits(), towns("t", "size")
@@ -423,6 +425,57 @@ def test_values_that_differ_stay_different_in_groups() -> None:
     assert shapes.told_apart(columns, columns) == {name: name for name in columns}
     assert shapes.grouping(Distinct(input=P), columns) == (tuple(columns), False)
     assert shapes.grouping(GroupBy(input=P, keys=("a",), folds=()), columns) == (("a",), False)
+
+
+def test_exact_statistics_are_of_known_functions_and_columns() -> None:
+    below = {"a": NUMBER, "b": NUMBER, "t": ColumnShape(type=Type.BOOLEAN)}
+    call = AggregateCall(id="n", function="sum", columns=("a",), type=Type.BIGINT)
+    node = Statistics(input=P, keys=("b",), calls=(call,))
+    half = replace(call, function="quantile", fraction=Fraction(1, 2))
+    for calls in ((call,), (replace(call, when="t"),), (call, half), (replace(call, function="corr", columns=("a", "b"), when="t"),)):
+        assert shapes.check_statistics(replace(node, calls=calls), below) == {}
+    for wrong in (replace(call, function="sleep"), replace(call, columns=("nowhere",)), replace(call, when="nowhere"), replace(half, fraction=0.5)):
+        with pytest.raises(Malformed):
+            shapes.check_statistics(replace(node, calls=(call, wrong)), below)
+    with pytest.raises(Malformed):
+        shapes.check_statistics(replace(node, keys=("nowhere",)), below)
+
+
+def test_keys_that_an_engine_reads_alone_are_not_shown() -> None:
+    """A client could read two of them as one."""
+    plan = GroupedSums(input=V, keys=("v_town",), summands=(Count(),))
+    checker.check(plan, lambda *_: 2)
+    with pytest.raises(Malformed):
+        checker.check(replace(plan, in_engine=True), lambda *_: 2)
+
+
+def forged(value: Any) -> Any:
+    """The same of a class of its own."""
+    made = object.__new__(type("Forged", (type(value),), {}))
+    for field in value.__dataclass_fields__:
+        object.__setattr__(made, field, getattr(value, field))
+    return made
+
+
+def test_no_part_of_a_relation_is_of_a_class_of_its_own() -> None:
+    below, fold = {"a": NUMBER, "b": NUMBER}, Fold(id="n", name="n", function="count")
+    term, a = Term(column="b"), Ref(column="a", type=Type.BIGINT)
+    for node, name, part in (
+            (GroupBy(input=P, keys=("a",), folds=(fold,)), "folds", fold),
+            (Window(input=P, partition=(), order=(term,), ties=(), functions=(NUMBERED,)), "order", term),
+            (TruncateKeys(input=P, rows=1, keys=("a",), order=("b",), first=(term,)), "first", term),
+            (Window(input=P, partition=(), order=(), ties=(), functions=(NUMBERED,)), "functions", NUMBERED),
+            (Constants(columns=(P.field("p_id"),), rows=((1,),)), "columns", P.field("p_id")),
+            (Contributions(input=P, owner="a", keys=(), summands=(Count(),)), "summands", Count())):
+        assert columns_of(node, [below])
+        with pytest.raises(Malformed):
+            columns_of(replace(node, **{name: (forged(part),)}), [below])
+            pytest.fail(name)
+    for wrong in (forged(a), Call(function="-", args=(forged(a),), type=Type.BIGINT), forged(literal(1, Type.BIGINT))):
+        with pytest.raises(Malformed):
+            shapes.typed(wrong, below)
+    with pytest.raises(Malformed):
+        columns_of(forged(Distinct(input=P)), [below])
 
 
 def test_columns_of_different_types_are_not_put_together() -> None:
