@@ -150,8 +150,8 @@ def _filter(node: shapes.Filter, columns: Columns, below: Known) -> Known:
     the filter allows."""
     found = dict(below.frequencies)
     for name, left in limited(node.condition, below.columns).items():
-        if math.isfinite(left.low) and math.isfinite(left.high):
-            ways = max(1, int(left.high - left.low) + 1)
+        if math.isfinite(further := left.high - left.low):  # infinite where an end is
+            ways = max(1, int(further) + 1)
             found = _fewest(found, {agreed - {name}: rows * ways for agreed, rows in found.items() if name in agreed})
     return replace(below, columns=columns, frequencies=found)
 
