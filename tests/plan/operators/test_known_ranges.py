@@ -70,6 +70,9 @@ def test_texts_are_shorter_where_more_is_known() -> None:
     assert far > inside
     huge = Interval(-1.0, 1e300)  # clamped by comparisons: 1e300 - 500 is 1e300
     assert grid.to_sql("x", Type.DOUBLE, huge) == grid.to_sql("x", Type.DOUBLE)
+    whole = Quantizer(low=-5.0, high=5.0, step=Fraction(1), from_low=False)
+    assert whole.to_sql("x", Type.BIGINT, Interval(-5, 5)) == "x" and "CASE" not in whole.to_sql("x", Type.BIGINT, Interval(-9, 9))
+    assert whole.to_sql("x", Type.BIGINT, Interval(-9, 2**50)) == whole.to_sql("x", Type.BIGINT)  # not small
 
 
 def test_the_ends_of_a_column_are_those_of_its_rows() -> None:
