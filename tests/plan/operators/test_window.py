@@ -60,6 +60,11 @@ MOVES: dict[str, tuple[Window, Stability, tuple[int | None, str | None]]] = {
     "the row before, of few": (window(CAPPED, ("v_town",), BEFORE), Stability(rows=6), (18, None)),
     "two rows before": (window(V, (), replace(BEFORE, number=2)), owned("v_person", 3), (15, None)),
     "the rows before and after": (window(V, (), BEFORE, NEXT), owned("v_person", 3), (15, None)),
+    "the row after": (window(V, (), NEXT), owned("v_person", 3), (9, None)),
+    "the row before, and rows after": (window(V, (), BEFORE, replace(TOTAL, frame=Frame(rows=True, start=1, end=2))), owned("v_person", 3),
+                                       (3 * 7, None)),
+    "the row after, and rows before": (window(V, (), NEXT, replace(TOTAL, frame=Frame(rows=True, start=-2, end=-1))), owned("v_person", 3),
+                                       (3 * 7, None)),
     "the row itself": (window(V, (), replace(BEFORE, number=0)), owned("v_person", 3), (3, None)),
     "a frame of rows": (window(V, ("v_town",), TOTAL), owned("v_person", 3), (3 * 7, None)),
     "a frame of rows before": (window(V, (), replace(TOTAL, frame=Frame(rows=True, start=-3, end=-2))), owned("v_person", 3),
@@ -137,6 +142,7 @@ INVALID = {
     "unknown ties": window(V, (), NUMBER, ties=("q",)),
     "an unknown column": window(V, (), replace(BEFORE, column="q")),
     "an unknown function": window(V, (), replace(NUMBER, function="percent_rank")),
+    "an unknown function of a column": window(V, (), replace(BEFORE, function="nth_value")),
     "the row before of nothing": window(V, (), replace(BEFORE, column=None)),
     "the first of nothing": window(V, (), WindowFunction(id="f", name="f", function="first_value")),
     "a sum of nothing": window(V, (), replace(TOTAL, column=None)),
@@ -145,6 +151,8 @@ INVALID = {
     "another type where there is no row": window(V, (), replace(BEFORE, otherwise="v_town")),
     "no parts": window(V, (), replace(NUMBER, function="ntile", number=0)),
     "a row after, as one before": window(V, (), replace(BEFORE, number=-1)),
+    "a row too far before": window(V, (), replace(BEFORE, number=2**31 + 1)),
+    "a frame that reaches too far": window(V, (), replace(TOTAL, frame=Frame(rows=True, start=-(2**31) - 1, end=0))),
     "a frame that ends before it begins": window(V, (), replace(TOTAL, frame=Frame(rows=True, start=1, end=0))),
     "a frame of peers at a distance": window(V, (), replace(TOTAL, frame=Frame(start=-1, end=0))),
     "a column that is there": window(V, (), replace(NUMBER, id="v_town")),
@@ -155,6 +163,12 @@ INVALID = {
 def test_it_is_not_a_plan(case: str) -> None:
     with pytest.raises(InvalidPlan):
         stability(INVALID[case], Meets(2))
+
+
+def test_rows_may_be_as_far_away_as_this() -> None:
+    far = replace(TOTAL, frame=Frame(rows=True, start=-(2**31), end=2**31))
+    assert window(V, (), replace(BEFORE, number=2**31), far).stability((owned("v_person", 3),), Meets(2)).rows == 3 * (1 + 2 * 2**32)
+    assert window(V, (), replace(BEFORE, number=2**31), far).fields
 
 
 # -- what is computed does not depend on the order in which rows come
@@ -226,3 +240,14 @@ def test_values_that_frames_hold_agree_with_a_count_by_hand() -> None:
         counts = {int(float(row[1])): int(row[-1]) for row in found}
         low, high = (-10 if start is None else start), (10 if end is None else end)
         assert counts == {i: sum(low <= j - i <= high for j in range(6)) for i in range(6)}
+
+
+@pytest.mark.parametrize(("frame", "first", "last"), [
+    (Frame(rows=True, start=-1, end=1), "001234", "123455"), (Frame(rows=True, start=1, end=2), "12345-", "23455-"),
+    (Frame(rows=True, end=-1), "-00000", "-01234"), (Frame(rows=True, start=0), "012345", "555555"), (Frame(), "000000", "555555")])
+def test_the_first_and_the_last_value_are_those_of_the_frame(frame: Frame, first: str, last: str) -> None:
+    """Of more rows than the frame has, they would depend on rows that its reach does not count."""
+    given = replace(GIVEN, rows=tuple((1, float(i), str(i)) for i in range(6)))
+    ends = [WindowFunction(id=name[0], name=name, function=name, column="t", frame=frame) for name in ("first_value", "last_value")]
+    found = sorted(shown(window(given, ("k",), *ends, order=(Term(column="x"),))).elements(), key=lambda row: row[1])
+    assert [tuple(row[-2:]) for row in found] == [tuple(None if end == "-" else end for end in pair) for pair in zip(first, last, strict=True)]
