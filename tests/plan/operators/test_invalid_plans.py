@@ -34,10 +34,12 @@ from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
+from dpsql.plan.question import AggregateCall
 from dpsql.types import Interval, Type
 
 P, V, T = people(), visits(), towns()
@@ -210,6 +212,10 @@ INVALID: dict[str, Node] = {
     "ranks: a grid from zero": Ranks(input=P, keys=(), column="p_x", grid=replace(GRID, from_low=False)),
     "ranks: an unknown key": Ranks(input=P, keys=("q",), column="p_x", grid=GRID),
     "ranks: a condition that is a number": Ranks(input=P, keys=(), column="p_x", grid=GRID, when="p_age"),
+    "ranks: ties of more bits than there are": Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=21),
+    "ranks: ties of fewer bits than none": Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=-1),
+    "statistics: an unknown column": Statistics(input=T, keys=(), calls=(AggregateCall(id="c1", function="sum", columns=("q",)),)),
+    "statistics: an unknown condition": Statistics(input=T, keys=(), calls=(AggregateCall(id="c1", function="count", when="q"),)),
     "ranks: a key named as a result": Ranks(
         input=_project(("value", ref(P, "p_x")), ("c1", ref(P, "p_id"))), keys=("value",), column="c1", grid=GRID),
 }
@@ -232,6 +238,16 @@ def test_it_is_not_a_plan(case: str) -> None:
     OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), once="v_visit"),
     Numbers(input=V, keys=tuple(V.env)), GroupedSums(input=_project(("c1", ref(P, "p_age"))), keys=(), summands=(Count(column="c1"),)), Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=-1, most=1),
     GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
+    Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=20), Statistics(
+        input=towns("t", "size"), keys=(), calls=(AggregateCall(id="c1", function="sum", columns=("t_size",), type=Type.BIGINT),)),
 ])
 def test_it_is_one(node: Node) -> None:
     stability(node, Meets(2))
+
+
+def test_moments_are_the_first_two_over_a_grid_that_can_be_squared() -> None:
+    wide = replace(GRID, high=2.0**21)
+    assert Moments(column="p_x", grid=wide, degree=2).l1 == 2**42
+    for grid, degree in ((GRID, 0), (GRID, 3), (replace(GRID, from_low=False), 1), (replace(GRID, high=0.0), 1), (replace(wide, high=2.0**21 + 1), 2)):
+        with pytest.raises(ValueError, match="moments"):
+            Moments(column="p_x", grid=grid, degree=degree)

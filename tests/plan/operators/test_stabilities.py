@@ -34,7 +34,9 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.ranks import Ranks
+from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
+from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
@@ -529,6 +531,28 @@ def test_what_is_known_of_summaries(node: Node, names: dict[str, Type]) -> None:
                                                             declared=Interval(0, LARGEST), whole=True)
 
 
+def test_what_is_known_of_ranks() -> None:
+    value, count = Ranks(input=P, keys=(), column="p_age", ties=4, grid=Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)).fields
+    ends = Interval(0, 10 * 2**4 - 1)
+    assert value.facts == Facts(type=Type.BIGINT, nullable=False, physical=ends, declared=ends)
+    assert count.facts == Facts(type=Type.BIGINT, nullable=False)
+
+
+def test_which_columns_may_be_null() -> None:
+    def nullable(node: Node) -> list[bool]:
+        return [field.facts.nullable for field in node.fields]
+
+    assert nullable(V) == [False, False, True, True], "rows without an owner are dropped"
+    assert nullable(N) == [False, True, False], "and those without the parent that has it"
+    texts = Project(input=V, columns=(("c1", "a", ref(V, "v_visit")), ("c2", "b", ref(V, "v_town"))))
+    known = Project(input=W, columns=(("d1", "a", ref(W, "w_visit")), ("d2", "b", literal("x", Type.VARCHAR))))
+    for kind, left, right, found in (
+            ("except", texts, known, [False, True]), ("except", known, texts, [False, False]), ("except", texts, texts, [False, True]),
+            ("intersect", texts, known, [False, False]), ("intersect", known, texts, [False, False]), ("intersect", texts, texts, [False, True])):
+        made = SetOperation(kind=kind, all=True, left=left, right=right, columns=(("e1", "a"), ("e2", "b")))  # type: ignore[arg-type]
+        assert nullable(made) == found
+
+
 def test_norms_of_two_inputs() -> None:
     lookup = Lookup(input=GIVEN, listed=T, keys=((ref(GIVEN, "v_town"), "t_town"),), mark="c1")
     join = Join(left=GIVEN, right=T, condition=TRUE)
@@ -539,6 +563,10 @@ def test_norms_of_two_inputs() -> None:
 UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     "scan": (V, {frozenset(["v_visit"])}),
     "scan without the key": (visits("v", "town"), set()),
+    "scan with a part of the key": (
+        Scan(table=replace(V.table, unique=(frozenset(["visit", "town"]),)), columns=(("v_visit", "visit"), ("v_person", "person")),
+             owners=("v_person",)), set()),
+    "scan, the owner beside the columns": (Scan(table=P.table, columns=(("p_x", "x"),), owners=("o",)), {frozenset(["o"])}),
     "project": (V2, {frozenset(["c0"])}),
     "project without the key": (Project(input=V, columns=(("c1", "t", ref(V, "v_town")),)), set()),
     "join, one partner right": (Join(left=V, right=T, condition=TOWN), {frozenset(["v_visit"])}),
@@ -594,6 +622,8 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
           merged=(Merged(id="o", name="v", left="v_visit", right="w_visit"),)), ["o"], 2),
     (Lookup(input=TWICE, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1"), ["v_person"], 2),
     (Constants(columns=(T.field("t_size"),), rows=((1,), (1,))), [], 2),
+    (P, ["p_id"], 1), (Scan(table=P.table, columns=(("p_x", "x"),), owners=("o",)), ["o"], 1),
+    (Statistics(input=T, keys=("t_land",), calls=()), ["t_land"], 1),
     (Numbers(input=CAPPED, keys=("w_town",)), ["w_town"], 5), (Numbers(input=CAPPED, keys=("w_town",)), ["w_town", "number"], 1),
     (Numbers(input=CAPPED, keys=("w_person",)), ["w_person"], None),
 ])

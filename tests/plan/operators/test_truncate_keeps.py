@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import duckdb
 import pytest
@@ -11,11 +12,14 @@ from support.small_tables import notes, ref, visits
 from support.worlds import insert
 
 from dpsql.catalog.model import Column, OwnerPath, Table
-from dpsql.plan.node import Node, Printing, fold
+from dpsql.plan.expr.facts import Facts
+from dpsql.plan.node import Field, Node, Printing, fold
+from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
-from dpsql.types import Type
+from dpsql.plan.stored import StoredTable
+from dpsql.types import Interval, Type
 
 ALL = visits("v")
 OWNERS = Project(input=ALL, columns=(("c1", "person", ref(ALL, "v_person")),))
@@ -70,6 +74,40 @@ def test_each_entity_keeps_its_own_choice_of_rows(name: str, seed: int) -> None:
         for entity, own in alone.items():
             mine = Counter({row: n for row, n in kept.items() if row[at] == entity})
             assert Counter(rows_of(plan, own, seed + 2**62)) == mine
+
+
+def test_places_that_a_bucket_has_are_read_where_they_are_those_of_the_truncation() -> None:
+    def text(plan: Truncate, *order: str, table: str = "visits") -> str | None:
+        return plan.by_places(Printing(stored={table: StoredTable(shape="", order=order)}, bucket=0))
+
+    two, three = (Truncate(input=ALL, rows=rows, owner="v_person", order=("v_visit",)) for rows in (2, 3))
+    for plan in (two, replace(three, input=two), replace(two, input=three)):
+        assert (text(plan, "visit") or "").endswith(' FROM "bucket 0".main."visits" AS t0 WHERE t0."place of the row" <= 2')
+    by_town = replace(three, order=("v_town", "v_visit"))
+    assert text(by_town, "town", "visit") and text(by_town, "visit") is None, "places in another order"
+    assert text(replace(two, input=by_town), "visit") is text(replace(by_town, input=two), "visit") is None, "of rows that are left"
+    assert text(two) is text(two, "visit", table="people") is None, "without places, and not stored"
+    assert text(replace(two, owner="v_visit"), "visit") is None, "places among the rows of others"
+    assert text(replace(two, input=TEXTS, owner="c1", order=("c2",)), "visit") is None, "not read in the table"
+    alone = Truncate(input=visits("v", "person"), rows=2, owner="v_person", order=())
+    assert text(alone, "visit") and text(alone) is None, "rows that are alike may be any of them"
+
+
+def test_only_whole_numbers_of_32_bits_are_narrowed() -> None:
+    connection = duckdb.connect(":memory:")
+    for low, high, narrow in ((-(2**31), 2**31 - 1, True), (-(2**31) - 1, 5, False), (5, 2**31, False)):
+        facts = Facts(type=Type.BIGINT, nullable=False, physical=Interval(low, high))
+        given = Constants(columns=(Field(id="o", name="o", facts=facts), Field(id="x", name="x", facts=Facts(type=Type.VARCHAR))),
+                          rows=((low, "a"), (high, "b"), (high, "a")))
+        plan = Truncate(input=given, rows=1, owner="o", order=("x",))
+        assert ("AS INTEGER" in plan.render(("<0>",), Printing())) is narrow
+        assert {row[0] for row in rows_of(plan, connection, 3)} == {low, high}
+
+
+def test_as_many_rows_stay_as_fit_into_64_bits() -> None:
+    for rows, kept in ((1000, 1000), (2**30, 2**30), (2**40, 2**30)):
+        plan = Truncate(input=TEXTS, rows=rows, owner="c1", order=("c2", "c3"))
+        assert f'(t1."#p" * {kept})' in plan.render(("<0>",), Printing())
 
 
 def test_the_secret_decides_which_rows_stay() -> None:
