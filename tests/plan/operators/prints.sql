@@ -97,6 +97,9 @@ SELECT CAST(t1."v_visit" AS BIGINT) AS "v_visit", CAST(t1."v_person" AS BIGINT) 
 -- truncate keys, by all columns
 SELECT CAST(t1."p_id" AS BIGINT) AS "p_id", t1."p_x", t1."p_active" FROM (SELECT CAST(t0."p_id" AS INTEGER) AS "p_id", t0."p_x" AS "p_x", t0."p_active" AS "p_active", ROW_NUMBER() OVER (PARTITION BY (CASE WHEN t0."p_x" = CAST(0 AS DOUBLE) THEN CAST(0 AS DOUBLE) WHEN isnan(t0."p_x") THEN CAST('nan' AS DOUBLE) ELSE t0."p_x" END), t0."p_active" ORDER BY CAST((hash(xor(t0."p_id", CAST(255 AS BIGINT))) >> 32) AS UINTEGER), CAST(t0."p_id" AS INTEGER)) AS "#" FROM (<0>) AS t0) AS t1 WHERE (t1."#" <= 2)
 
+-- truncate keys, without a key
+SELECT t1."n_word", t1."n_owner" FROM (SELECT t0."n_word" AS "n_word", t0."n_owner" AS "n_owner", ROW_NUMBER() OVER (PARTITION BY hash(t0."n_word"), t0."n_word" ORDER BY CAST((hash(xor(hash(t0."n_word", t0."n_owner", t0."@"), CAST(255 AS UBIGINT))) >> 32) AS UINTEGER), t0."n_owner", t0."@") AS "#" FROM (SELECT t0.*, ROW_NUMBER() OVER (PARTITION BY hash(t0."n_word"), t0."n_word", t0."n_owner") AS "@" FROM (<0>) AS t0) AS t0) AS t1 WHERE (t1."#" <= 1)
+
 -- truncate keys, in all
 SELECT CAST(t1."v_visit" AS BIGINT) AS "v_visit", CAST(t1."v_person" AS BIGINT) AS "v_person", t1."v_town" FROM (SELECT CAST(t0."v_visit" AS INTEGER) AS "v_visit", CAST(t0."v_person" AS INTEGER) AS "v_person", t0."v_town" AS "v_town", ROW_NUMBER() OVER (ORDER BY CAST((hash(xor(hash(t0."v_visit", t0."v_person", t0."v_town"), CAST(255 AS UBIGINT))) >> 32) AS UINTEGER), CAST(t0."v_visit" AS INTEGER), CAST(t0."v_person" AS INTEGER), t0."v_town") AS "#" FROM (<0>) AS t0) AS t1 WHERE (t1."#" <= 5)
 

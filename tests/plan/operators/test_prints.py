@@ -109,6 +109,7 @@ PLANS: dict[str, Node] = {
                                      order=()),
     "truncate keys": TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)),
     "truncate keys, by all columns": TruncateKeys(input=P, rows=2, keys=("p_x", "p_active"), order=("p_id",)),
+    "truncate keys, without a key": TruncateKeys(input=N, rows=1, keys=("n_word",), order=("n_owner",)),
     "truncate keys, in all": TruncateKeys(input=V, rows=5, keys=(), order=("v_visit", "v_person", "v_town")),
     "numbers": Numbers(input=P, keys=("p_x", "p_active")),
     "truncate keys, the first by a column": TruncateKeys(
@@ -206,6 +207,7 @@ def test_nothing_else_was_reviewed() -> None:
     ("group", "Group count(*), count_distinct(visit), sum(visit), avg(visit), min(town) by person, town"),
     ("group, no keys", "Group count(town)"), ("truncate", "Keep at most 3 rows of each person"),
     ("truncate, a number in the order", "Keep at most 1 row of each id"), ("truncate keys", "Keep at most 2 rows of each town"),
+    ("truncate keys, without a key", "Keep at most 1 row of each word"),
     ("truncate keys, the first by a column", "Keep the first 2 rows of each town by person desc"),
     ("window", "Window row_number(), rank(), lag(town, 2), max(town), sum(visit) rows between 1 preceding and current row by person "
                "ordered by town"),

@@ -569,6 +569,7 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     "scan, the owner beside the columns": (Scan(table=P.table, columns=(("p_x", "x"),), owners=("o",)), {frozenset(["o"])}),
     "project": (V2, {frozenset(["c0"])}),
     "project without the key": (Project(input=V, columns=(("c1", "t", ref(V, "v_town")),)), set()),
+    "project with a part of the key": (Project(input=GIVEN, columns=(("c1", "o", ref(GIVEN, "v_person")),)), set()),
     "join, one partner right": (Join(left=V, right=T, condition=TOWN), {frozenset(["v_visit"])}),
     "join, one partner left": (Join(left=T, right=V, condition=TOWN), {frozenset(["v_visit"])}),
     "join, one partner each": (Join(left=T, right=towns("u"), condition=equal(ref(T, "t_town"), ref(towns("u"), "u_town"))),
