@@ -113,6 +113,7 @@ INVALID: dict[str, Node] = {
     "lookup: a condition on an unknown column": Lookup(input=V, listed=T, keys=(), mark="c1",
                                                        condition=equal(UNKNOWN, ref(V, "v_visit"))),
     "set operation: too few columns": SetOperation(kind="except", all=True, left=V, right=T, columns=(("c1", "a"),)),
+    "set operation: no columns": SetOperation(kind="except", all=True, left=_project(), right=_project(), columns=()),
     "set operation: types that differ": SetOperation(
         kind="intersect", all=False, left=_project(("c1", literal(1, Type.BIGINT))), right=_project(("c2", literal("a", Type.VARCHAR))),
         columns=(("c3", "a"),)),

@@ -276,6 +276,10 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
                                          (owned("v_person", 3),), (3, "v_person")),
     "truncate keys, the entity alone": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)),
                                         (owned("v_person"),), (2, "v_person")),
+    "truncate keys, the entity alone, of more rows": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)),
+                                                      (owned("v_person", 3),), (2, "v_person")),
+    "truncate keys, the entity alone, of fewer rows": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)),
+                                                       (owned("v_person", 1),), (1, "v_person")),
     "truncate keys of nobody": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)), (Stability(rows=3),),
                                 (6, None)),
     "truncate keys by what does not tell rows apart": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_town",)),
@@ -358,6 +362,13 @@ def test_rows_of_several_entities(node: Node, below: tuple[Stability, ...], owne
     found = node.stability(below, Meets(7))
     assert found.owners == owners
     assert found.rows == (1 if owners == ("p_id",) else None)
+
+
+def test_a_union_with_public_rows_has_them_once_and_not_once_for_each_set_of_entities() -> None:
+    union = UnionAll(parts=(PAIR, PAIR), columns=COLUMNS)
+    assert union.split_by((SplitBy.ENTITIES, SplitBy.ENTITIES)) is SplitBy.ENTITIES
+    for other in (SplitBy.PUBLIC, SplitBy.WHOLE):
+        assert union.split_by((SplitBy.ENTITIES, other)) is union.split_by((other, other)) is SplitBy.WHOLE
 
 
 def test_a_row_of_two_entities_has_no_one_owner() -> None:
