@@ -13,6 +13,9 @@ SELECT (CAST(t0."town" AS VARCHAR) COLLATE "C") AS "t_town" FROM "towns" AS t0
 -- scan, entities of two kinds
 SELECT CAST(t0."visit" AS BIGINT) AS "v_visit", ((CAST(t0."person" AS BIGINT) * 2) + 1) AS "o1", (('1:' || (CAST(t0."town" AS VARCHAR) COLLATE "C")) COLLATE "C") AS "o2" FROM "visits" AS t0 WHERE t0."person" IS NOT NULL AND t0."town" IS NOT NULL
 
+-- scan, owner two steps away
+SELECT (CAST(t0."word" AS VARCHAR) COLLATE "C") AS "n_word", CAST(t2."household" AS BIGINT) AS "o" FROM "notes" AS t0 JOIN "visits" AS t1 ON (CAST(t0."visit" AS BIGINT) = CAST(t1."visit" AS BIGINT)) AND (CAST(t0."day" AS DATE) = CAST(t1."day" AS DATE)) JOIN "people" AS t2 ON (CAST(t1."person" AS BIGINT) = CAST(t2."id" AS BIGINT)) WHERE t2."household" IS NOT NULL AND t2."country" IS NOT NULL
+
 -- constants
 SELECT "c1", "c2" FROM (VALUES (CAST('it''s' AS VARCHAR), CAST('2020-02-29' AS DATE)), (CAST(NULL AS VARCHAR), CAST(NULL AS DATE))) AS t0("c1", "c2")
 

@@ -209,6 +209,8 @@ INVALID: dict[str, Node] = {
     "tally: dates on a grid of numbers": GroupedSums(input=P, keys=(), summands=(
         GridSum(column="p_born", grid=Quantizer(low=0.5, high=9.5, step=Fraction(1), from_low=True)),)),
     "tally: clipped text": GroupedSums(input=GIVEN, keys=(), summands=(Clipped(clipped=("v_town",)),)),
+    "tally: clipped text beside a number": GroupedSums(input=GIVEN, keys=(), summands=(Clipped(clipped=("e0_0", "v_town")),)),
+    "tally: clipped under a condition": GroupedSums(input=P, keys=(), summands=(Clipped(clipped=("p_id",), when="p_active"),)),
     "ranks: text": Ranks(input=P, keys=(), column="p_name", grid=GRID),
     "ranks: a grid from zero": Ranks(input=P, keys=(), column="p_x", grid=replace(GRID, from_low=False)),
     "ranks: an unknown key": Ranks(input=P, keys=("q",), column="p_x", grid=GRID),
@@ -239,6 +241,7 @@ def test_it_is_not_a_plan(case: str) -> None:
     OwnerSets(input=_joined(P, V), owners=("p_id",), summand=Count(), once="v_visit"),
     Numbers(input=V, keys=tuple(V.env)), GroupedSums(input=_project(("c1", ref(P, "p_age"))), keys=(), summands=(Count(column="c1"),)), Largest(input=P, summand=GridSum(column="p_x", grid=GRID), sign=-1, most=1),
     GroupedSums(input=P, keys=("p_name", "p_x"), summands=(Count(when="p_active"), Moments(column="p_age", grid=GRID, degree=2))),
+    GroupedSums(input=GIVEN, keys=(), summands=(Clipped(clipped=("e0_0",)),)),
     Ranks(input=P, keys=(), column="p_x", grid=GRID, ties=20), Statistics(
         input=towns("t", "size"), keys=(), calls=(AggregateCall(id="c1", function="sum", columns=("t_size",), type=Type.BIGINT),)),
 ])
@@ -248,7 +251,7 @@ def test_it_is_one(node: Node) -> None:
 
 def test_moments_are_the_first_two_over_a_grid_that_can_be_squared() -> None:
     wide = replace(GRID, high=2.0**21)
-    assert Moments(column="p_x", grid=wide, degree=2).l1 == 2**42
+    assert Moments(column="p_x", grid=wide, degree=2).l1 == 2**42 and Moments(column="p_x", grid=replace(GRID, high=1.0), degree=1).l1 == 1
     for grid, degree in ((GRID, 0), (GRID, 3), (replace(GRID, from_low=False), 1), (replace(GRID, high=0.0), 1), (replace(wide, high=2.0**21 + 1), 2)):
         with pytest.raises(ValueError, match="moments"):
             Moments(column="p_x", grid=grid, degree=degree)

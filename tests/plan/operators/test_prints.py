@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.small_tables import TRUE, VISITS, both, equal, literal, notes, people, ref, towns, visits
 
-from dpsql.catalog.model import OwnerPath
+from dpsql.catalog.model import OwnerPath, OwnerStep
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call
 from dpsql.plan.node import Field, Node, Printing
@@ -60,6 +60,9 @@ FIVE = Constants(columns=tuple(Field(id=f"c{i}", name=f"c{i}", facts=Facts(type=
                  rows=((1, 2, 3, 4, 5),))
 BARE = Project(input=GIVEN, columns=tuple((name, name, ref(GIVEN, name)) for name in ("v_person", "e0_0")))
 BORN = people("b", "born")
+GRANDPARENT = OwnerPath(column="household", type=Type.BIGINT, beside=("country",), steps=(
+    OwnerStep(columns=("visit", "day"), table="visits", references=("visit", "day"), types=(Type.BIGINT, Type.DATE)),
+    OwnerStep(columns=("person",), table="people", references=("id",), types=(Type.BIGINT,))))
 
 PLANS: dict[str, Node] = {
     "scan": P,
@@ -67,6 +70,7 @@ PLANS: dict[str, Node] = {
     "scan, owner in a parent": N,
     "scan, public": T,
     "scan, entities of two kinds": Scan(table=replace(VISITS, owners=TWO_KINDS), columns=(("v_visit", "visit"),), owners=("o1", "o2")),
+    "scan, owner two steps away": Scan(table=replace(N.table, owners=(GRANDPARENT,)), columns=(("n_word", "word"),), owners=("o",)),
     "constants": Constants(columns=(Field(id="c1", name="a", facts=Facts(type=Type.VARCHAR)),
                                     Field(id="c2", name="b", facts=Facts(type=Type.DATE))),
                            rows=(("it's", dt.date(2020, 2, 29)), (None, None))),

@@ -60,6 +60,7 @@ MET = Join(left=TWICE, right=CAPPED, condition=equal(ref(V, "v_town"), ref(W, "w
 FEW = replace(MET, left=TruncateKeys(input=V, rows=3, keys=("v_town",), order=("v_visit",)))
 OWNED = Merged(id="o", name="person", left="v_person", right="w_person")
 SAME = SetOperation(kind="except", all=True, left=V, right=W, columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d")))
+NO_KEY = UnionAll(parts=(V, W), columns=(("u1", "a"), ("u2", "b"), ("u3", "c"), ("u4", "d")))
 LIMITED = [Call(function=function, args=(ref(V, column), literal(end, Type.BIGINT)), type=Type.BOOLEAN)
            for column, low, high in (("v_visit", 1, 9), ("v_person", 2, 4)) for function, end in ((">=", low), ("<=", high))]
 JOIN, LOOKUP = Join(left=V, right=T, condition=TOWN), Lookup(input=V, listed=T, keys=((ref(V, "v_town"), "t_town"),), mark="c1")
@@ -67,6 +68,7 @@ BOTH = Join(left=P, right=V, condition=TRUE)
 TEXTS = Join(left=T, right=towns("u"), condition=TRUE)
 NUMBERS = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.DOUBLE, nullable=False)) for name in ("a", "b")),
                     rows=((1.0, 2.0),))
+COSTS = Project(input=V, columns=(("c1", "t", ref(V, "v_town")), ("c2", "c", ref(V, "v_cost"))))
 V2 = Project(input=V, columns=tuple((f"c{i}", field.name, field.ref) for i, field in enumerate(V.fields)))
 ABS = Project(input=P, columns=(("c1", "a", ref(P, "p_id")), ("c2", "b", Call(function="abs", args=(ref(P, "p_id"),), type=Type.BIGINT))))
 IDS = Project(input=P, columns=(("c1", "a", ref(P, "p_id")), ("c2", "b", ref(P, "p_age"))))
@@ -228,6 +230,8 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "difference with public rows": (SAME, (owned("v_person", 3), PUBLIC), (3, "c2")),
     "difference of public rows": (SAME, (PUBLIC, owned("w_person", 2)), (2, None)),
     "difference with rows that nobody owns": (SAME, (owned("v_person", 3), Stability(rows=2)), (5, None)),
+    "difference of public tables": (SAME, (PUBLIC, PUBLIC), (0, None)),
+    "intersection of different rows": (replace(SAME, kind="intersect", all=False), (owned("v_person", 3), owned("w_person", 2)), (2, "c2")),
     "difference of owners": (
         SetOperation(kind="except", all=False, columns=(("c1", "o"),),
                      left=Project(input=V, columns=(("d1", "o", ref(V, "v_person")),)),
@@ -272,6 +276,10 @@ CASES: dict[str, tuple[Node, tuple[Stability, ...], tuple[int | None, str | None
     "truncate keys": (TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)), (owned("v_person", 3),), (6, None)),
     "truncate keys, unlimited rows": (TruncateKeys(input=V, rows=2, keys=("v_town",), order=("v_visit",)), (owned("v_person"),),
                                       (None, None)),
+    "truncate keys, rows without a key that are equal": (TruncateKeys(input=COSTS, rows=2, keys=("c1",), order=("c2",)), (Stability(rows=3),),
+                                                         (6, None)),
+    "truncate keys, rows without a key but for zeros of two signs": (TruncateKeys(input=COSTS, rows=2, keys=("c2",), order=("c1",)),
+                                                                    (Stability(rows=3),), (None, None)),
     "truncate keys of one entity each": (TruncateKeys(input=V, rows=2, keys=("v_person", "v_town"), order=("v_visit",)),
                                          (owned("v_person", 3),), (3, "v_person")),
     "truncate keys, the entity alone": (TruncateKeys(input=V, rows=2, keys=("v_person",), order=("v_visit",)),
@@ -564,6 +572,13 @@ def test_which_columns_may_be_null() -> None:
         assert nullable(made) == found
 
 
+def test_a_norm_is_of_all_its_columns() -> None:
+    below = owned("v_person", 3, replace(NORM, columns=("e0_0", "v_person")))
+    for columns, kept in (((("c1", "n", ref(GIVEN, "e0_0")),), False), ((("c1", "n", ref(GIVEN, "e0_0")), ("c2", "o", ref(GIVEN, "v_person"))), True)):
+        found = Project(input=GIVEN, columns=columns).stability((below,), NoPublicFacts()).norm
+        assert found == (Norm(order=1, bound=5, columns=("c1", "c2")) if kept else None)
+
+
 def test_norms_of_two_inputs() -> None:
     lookup = Lookup(input=GIVEN, listed=T, keys=((ref(GIVEN, "v_town"), "t_town"),), mark="c1")
     join = Join(left=GIVEN, right=T, condition=TRUE)
@@ -578,6 +593,10 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
         Scan(table=replace(V.table, unique=(frozenset(["visit", "town"]),)), columns=(("v_visit", "visit"), ("v_person", "person")),
              owners=("v_person",)), set()),
     "scan, the owner beside the columns": (Scan(table=P.table, columns=(("p_x", "x"),), owners=("o",)), {frozenset(["o"])}),
+    "scan, an owner of many rows beside the columns": (Scan(table=V.table, columns=(("v_visit", "visit"),), owners=("o",)),
+                                                       {frozenset(["v_visit"])}),
+    "difference of different rows": (replace(SAME, all=False, left=NO_KEY), {frozenset(["c1", "c2", "c3", "c4"])}),
+    "difference of equal rows": (replace(SAME, left=NO_KEY), set()),
     "project": (V2, {frozenset(["c0"])}),
     "project without the key": (Project(input=V, columns=(("c1", "t", ref(V, "v_town")),)), set()),
     "project with a part of the key": (Project(input=GIVEN, columns=(("c1", "o", ref(GIVEN, "v_person")),)), set()),
@@ -621,6 +640,7 @@ UNIQUE: dict[str, tuple[Node, set[frozenset[str]]]] = {
     (replace(FEW, keep_left=True, keep_right=True, merged=(Merged(id="o", name="t", left="v_town", right="w_town"),)), ["o"], 15),
     (SAME, ["c1"], 1), (replace(SAME, left=TWICE, right=CAPPED), ["c2"], 2), (replace(SAME, left=TWICE, right=CAPPED), ["c3"], None),
     (replace(SAME, left=TWICE, right=CAPPED, kind="intersect"), ["c3"], 5),
+    (replace(SAME, all=False, left=NO_KEY), ["c1", "c2", "c3", "c4"], 1), (replace(SAME, left=NO_KEY), ["c1", "c2", "c3", "c4"], 2),
     (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c1"], 2),
     (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c3"], None),
     (UnionAll(parts=(TWICE, CAPPED), columns=(("c1", "a"), ("c2", "b"), ("c3", "c"), ("c4", "d"))), ["c2", "c3"], None),
