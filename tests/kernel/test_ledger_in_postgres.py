@@ -58,10 +58,13 @@ def say(uri: str, *statements: str) -> list[tuple[object, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
+def backend_of(ledger: Ledger) -> int:
+    assert isinstance(ledger._store, postgres_store.PostgresStore)
+    return ledger._store.backend
+
+
 def end_session_of(ledger: Ledger, uri: str) -> None:
-    store = ledger._store
-    assert isinstance(store, postgres_store.PostgresStore)
-    assert say(uri, f"SELECT pg_terminate_backend({store.backend}, 5000)") == [(True,)]
+    assert say(uri, f"SELECT pg_terminate_backend({backend_of(ledger)}, 5000)") == [(True,)]
 
 
 def another(path: Path, name: str, uri: str) -> Ledger:
@@ -89,13 +92,14 @@ def wired(ledger: Ledger, path: Path, uri: str) -> Iterator[tuple[CutWire, Ledge
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 def test_a_charge_whose_commit_is_uncertain_is_read_again_before_anything_follows(
-        cut: str, wired: tuple[CutWire, Ledger], ledger: Ledger) -> None:
+        cut: str, wired: tuple[CutWire, Ledger], ledger: Ledger, uri: str) -> None:
     wire, over = wired
     over.answer(charge(over), "body")
-    wire.cut = cut  # type: ignore[assignment]
+    wire.cut, session = cut, backend_of(over)  # type: ignore[assignment]
     with pytest.raises(LedgerError) as caught:
         charge(over, BOB)
     assert caught.value.code == "ledger-access" and "may have been" in caught.value.reason
+    say(uri, f"SELECT pg_terminate_backend({session}, 30000)")  # until the server has noticed
     ledger.refresh()
     there = [3] if cut == "after" else []
     assert ledger.failed(BOB) == there and ledger.events == 2 + len(there), "it counts as failed if it is there"
@@ -106,12 +110,14 @@ def test_a_charge_whose_commit_is_uncertain_is_read_again_before_anything_follow
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
-def test_an_answer_whose_commit_is_uncertain_is_not_shown(cut: str, wired: tuple[CutWire, Ledger], ledger: Ledger) -> None:
+def test_an_answer_whose_commit_is_uncertain_is_not_shown(
+        cut: str, wired: tuple[CutWire, Ledger], ledger: Ledger, uri: str) -> None:
     wire, over = wired
     seq = charge(over)
-    wire.cut = cut  # type: ignore[assignment]
+    wire.cut, session = cut, backend_of(over)  # type: ignore[assignment]
     with pytest.raises(LedgerError):
         over.answer(seq, "body")
+    say(uri, f"SELECT pg_terminate_backend({session}, 30000)")  # until the server has noticed
     for follow in (lambda: over.answer(seq, "again"), lambda: over.incident(seq)):
         with pytest.raises(LedgerError):
             follow()

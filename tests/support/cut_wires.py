@@ -6,7 +6,6 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 from typing import Literal
 
 
@@ -28,11 +27,11 @@ class CutWire:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
-                server, said = socket.create_connection(("127.0.0.1", self._to)), threading.Event()
-                threading.Thread(target=self._up, args=(client, server, said), daemon=True).start()
-                threading.Thread(target=self._down, args=(client, server, said), daemon=True).start()
+                server, said, done = socket.create_connection(("127.0.0.1", self._to)), threading.Event(), threading.Event()
+                threading.Thread(target=self._up, args=(client, server, said, done), daemon=True).start()
+                threading.Thread(target=self._down, args=(client, server, said, done), daemon=True).start()
 
-    def _up(self, client: socket.socket, server: socket.socket, said: threading.Event) -> None:
+    def _up(self, client: socket.socket, server: socket.socket, said: threading.Event, done: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
                 if self.cut is not None and self._word in data:
@@ -40,7 +39,7 @@ class CutWire:
                     said.set()
                     if how == "after":
                         server.sendall(data)
-                        time.sleep(0.3)
+                        done.wait(30)
                     break
                 server.sendall(data)
         for end in (client, server):
@@ -48,12 +47,14 @@ class CutWire:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
-    def _down(self, client: socket.socket, server: socket.socket, said: threading.Event) -> None:
+    def _down(self, client: socket.socket, server: socket.socket, said: threading.Event, done: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(1 << 16):
                 if self._pooled and (at := data.find(b"K\x00\x00\x00\x0c")) >= 0:
                     data = data[:at + 5] + struct.pack(">i", 12345) + data[at + 9:]
-                if not said.is_set():
+                if said.is_set():
+                    done.set()
+                else:
                     client.sendall(data)
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
