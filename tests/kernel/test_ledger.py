@@ -88,6 +88,7 @@ def test_a_new_ledger_is_empty_and_opens_again(path: Path) -> None:
     ledger = Ledger.create(path)
     salt = ledger.salt
     assert ledger.spent("main") == NOTHING and ledger.entries("main") == []
+    assert salt == int(ledger._store.meta()["salt"], 16), "in every version, as it decides which rows are used"
     ledger.close()
     assert Ledger(path).salt == salt
     assert Ledger.create(path.with_name("other")).salt != salt
@@ -142,9 +143,10 @@ def test_a_closed_ledger_serves_nothing(path: Path) -> None:
     seq = charge(ledger)
     ledger.close()
     for use in (lambda: charge(ledger), lambda: ledger.answer(seq, "x"), lambda: ledger.stored(ADA, "d", "v1"),
-                ledger.refresh, lambda: ledger.entries("main")):
-        with pytest.raises(LedgerError):
+                ledger.refresh, lambda: ledger.entries("main"), ledger.alone("model").__enter__):
+        with pytest.raises(LedgerError) as caught:
             use()
+        assert caught.value.code == "ledger-closed"
 
 
 # -- sums, limits, answers
@@ -248,7 +250,9 @@ def test_what_failed_has_no_answer_but_keeps_its_charge(path: Path) -> None:
     assert ledger.stored(ADA, "q", "v1") is None
     assert [(entry.account, entry.body, entry.charge) for entry in ledger.entries("main")] == [
         (ADA, None, TENTH), (BOB, None, TENTH)]
+    assert [entry.outcome for entry in ledger.entries("main")] == ["failed", "running"]
     ledger.answer(unanswered, "late")
+    assert [entry.outcome for entry in ledger.entries("main")] == ["failed", "answered"]
     assert [entry.body for entry in ledger.entries("main", "bob")] == ["late"]
     assert ledger.spent("main") == TENTH + TENTH
 
@@ -272,6 +276,26 @@ def test_two_open_ledgers_see_each_other(path: Path) -> None:
     with pytest.raises(Refused):
         charge(first, allows=two)
     assert first.stored(ADA, "q", "v1") == "here" and first.spent("main") == TENTH + TENTH
+
+
+def test_ledgers_that_are_opened_together_share_what_was_verified(path: Path) -> None:
+    first = Ledger.create(path)
+    second = Ledger(path)
+    charge(first)
+    third = Ledger(path)
+    assert first._shared is second._shared is third._shared
+
+
+@BOTH
+def test_others_wait_to_be_alone_or_give_up(path: Path) -> None:
+    first, second = Ledger.create(path), Ledger(path)
+    with first.alone("model"):
+        with pytest.raises(TimeoutError):
+            second.alone("model", 0).__enter__()
+        with second.alone("another model", 0):
+            assert (first._held, first._alone) == (1, 1), "its connection is not replaced, and no other commits for it"
+    with second.alone("model", 0):
+        assert (first._held, first._alone) == (0, 0)
 
 
 # -- damage
@@ -489,14 +513,37 @@ def test_a_head_changed_while_open_is_noticed(path: Path) -> None:
         charge(ledger)
 
 
+FORGED = "INSERT INTO events SELECT 2, 'answer', at, budget, analyst, digest, data, sql, 0, 0, 0, 1, 'forged', hash FROM events"
+
+
 def test_a_forged_event_is_noticed_by_those_who_have_it_open(path: Path) -> None:
     ledger = Ledger.create(path)
     charge(ledger)
-    edit(path, "INSERT INTO events SELECT 2, 'answer', at, budget, analyst, digest, data, sql, 0, 0, 0, 1, 'forged', hash "
-               "FROM events")
+    edit(path, FORGED)
     with pytest.raises(LedgerError):
         ledger.stored(ADA, "d", "v1")
     refuses(path)
+
+
+def test_an_event_that_is_forged_while_another_is_looked_for_is_noticed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(path)
+    charge(ledger)
+    rows = ledger._store.rows
+    monkeypatch.setattr(ledger._store, "rows", lambda *asked: (edit(path, FORGED), rows(*asked))[1])
+    with pytest.raises(LedgerError):
+        ledger.stored(ADA, "d", "v1")
+
+
+def test_what_is_kept_with_a_charge_that_was_deleted_is_missed(path: Path) -> None:
+    """While the ledger is open: who opens it anew is refused."""
+    ledger = Ledger.create(path)
+    ledger.charge(ADA, TENTH, digest="kept", data="v1", sql="SELECT 1", allows=WIDE, body="what is kept")
+    charge(ledger)
+    assert ledger.newest("kept") == ("what is kept", None)
+    edit(path, "DELETE FROM events WHERE seq = 1")
+    with pytest.raises(LedgerError) as caught:
+        ledger.newest("kept")
+    assert caught.value.code == "ledger-damaged"
 
 
 # -- the anchor
@@ -566,14 +613,18 @@ def test_an_anchor_that_lags_behind_is_accepted(path: Path) -> None:
     assert Ledger(path).spent("main") == TENTH + TENTH
 
 
-def test_nothing_is_charged_where_the_anchor_cannot_be_written(path: Path) -> None:
+@pytest.mark.parametrize("there", ["nothing", "a folder"])
+def test_nothing_is_charged_or_forgiven_where_the_anchor_cannot_be_written(there: str, path: Path) -> None:
     ledger = Ledger.create(path)
-    charge(ledger)
+    ledger.incident(charge(ledger))
     anchor_beside(path).unlink()
-    with pytest.raises(LedgerError) as caught:
-        charge(ledger)
-    assert caught.value.code == "ledger-anchor" and caught.value.try_
-    assert ledger.spent("main") == TENTH
+    if there == "a folder":  # which can be opened, to read it
+        anchor_beside(path).mkdir()
+    for act in (lambda: charge(ledger), lambda: ledger.reopen(ADA)):
+        with pytest.raises(LedgerError) as caught:
+            act()
+        assert caught.value.code == "ledger-anchor" and caught.value.try_
+    assert ledger.spent("main") == TENTH and ledger.failed(ADA) == [1]
 
 
 def test_a_charge_stays_where_the_anchor_cannot_be_written_any_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -649,6 +700,9 @@ def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeyp
         assert written == [anchor_beside(path).stat().st_ino]
         shown(seq)
         assert len(written) == 1, "a record on disk vouches for all events before it"
+    written.clear()
+    ledger._shared.anchor._settled = 0  # as if another process had recorded it
+    assert ledger.stored(ADA, "d", "v1") == "body" and len(written) == 1
 
 
 # -- against a model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -358,6 +359,25 @@ def test_an_edited_hash_of_the_past_is_damage(path: Path) -> None:
                 ledger._events("seq = ?", each)
         ledger.close()
         del ledger
+
+
+def test_a_forged_checkpoint_of_the_past_vouches_for_nothing(path: Path) -> None:
+    """Although it states the hashes that the events before it have now."""
+    filled(path, 20)
+    marks = checkpoints(path)
+    seq, end = marks[1].seq - 2, marks[1].seq
+    anchor_beside(path).write_text(anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1])  # it vouches for all before it
+    ledger = Ledger(path)
+    assert [ledger._events("seq = $1", mark.seq) for mark in marks] == [[mark] for mark in marks]
+    ledger.close()
+    del ledger
+    rewritten(path, edited(seq, body="forged"), until=end)
+    between = "".join(f"{link}\n" for link in linked(path)[marks[0].seq:end - 1])
+    told = json.loads(marks[1].body or "") | {"between": hashlib.sha256(between.encode()).hexdigest()}
+    rewritten(path, edited(end, body=json.dumps(told)), until=1)
+    with pytest.raises(LedgerError) as caught:
+        Ledger(path)._events("seq = $1", seq)
+    assert caught.value.code == "ledger-damaged"
 
 
 def test_an_index_that_leads_to_another_answer_is_damage(path: Path) -> None:

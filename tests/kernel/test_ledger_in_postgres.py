@@ -451,6 +451,15 @@ def test_a_server_needs_no_right_to_change_or_delete(ledger: Ledger, path: Path,
     assert ledger.stored(ADA, "d", "v") == "body"
 
 
+@pytest.mark.parametrize("number", [0, 2**62, -2**62, 2**63 - 1, -2**63])
+def test_locks_are_found_whatever_their_numbers_are(number: int, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_store.PostgresStore, "number", lambda self, name: number)
+    seq = charge(ledger)
+    assert ledger.failed(ADA) == [] and ledger._running.is_running(seq) and not ledger._running.is_running(seq + 1)
+    ledger.answer(seq, "body")
+    assert not ledger._running.is_running(seq)
+
+
 def test_a_number_that_was_left_is_waited_for(ledger: Ledger, path: Path, uri: str) -> None:
     """A lock of a charge that was not committed, of a session that ends a little later."""
     other = Ledger(path, None, uri)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -175,6 +176,14 @@ def test_a_file_left_by_a_charge_that_was_not_committed_is_no_hindrance(path: Pa
     Path(f"{path}.running/1").write_text("")
     ledger.answer(charge(ledger), "body")
     assert not list(Path(f"{path}.running").iterdir())
+
+
+def test_a_folder_of_locks_that_is_removed_is_no_hindrance(path: Path) -> None:
+    ledger = Ledger.create(path)
+    seq = charge(ledger)
+    shutil.rmtree(f"{path}.running")
+    ledger.answer(seq, "body")
+    assert ledger.stored(ADA, "d", "v") == "body"
 
 
 # -- ledgers from before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ import pytest
 from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Charge, pure
+from dpsql.accounting.cost import NOTHING, Charge, pure
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
@@ -230,6 +231,47 @@ def test_a_child_has_no_part_in_the_turns_of_its_parents_threads(path: Path) -> 
                 os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0
     assert Ledger(path).stored(who(1), "d", "v") == "body"
+
+
+@BOTH
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
+def test_a_child_has_no_part_in_what_its_parents_threads_have_verified(path: Path) -> None:
+    ledger, inside, go = Ledger(path), threading.Event(), threading.Event()
+
+    def verifying() -> None:
+        with ledger._shared.lock:
+            inside.set()
+            go.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(verifying)
+        assert inside.wait(30)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # nobody releases the lock here
+            ok = False
+            try:
+                ok = ledger.spent("main") == NOTHING
+            finally:
+                os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        go.set()
+
+
+def test_who_is_interrupted_while_waiting_leaves_no_step() -> None:
+    class Interrupted:
+        def __enter__(self) -> None:
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None: ...
+
+    turns, mine = Turns(), Waiting(lambda _: 2)
+    turns._turn, free = Interrupted(), turns._turn  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt), turns.turn(Waiting(lambda _: 1)):
+        pass
+    turns._turn = free
+    with turns.turn(mine) as waiting:
+        assert waiting == [mine]
 
 
 @BOTH

@@ -67,6 +67,19 @@ def test_an_answer_that_was_altered_is_forgotten(tmp_path: Path) -> None:
     assert facts.recall("most") is None
 
 
+def test_a_fact_is_known_only_where_it_was_kept(tmp_path: Path) -> None:
+    """A sensitivity may rest on it."""
+    ledger, another = Ledger.create(tmp_path / "a.ledger"), Ledger.create(tmp_path / "b.ledger")
+    facts, others = FactsBesideLedger(ledger), FactsBesideLedger(another)
+    assert not facts.known("the key is unique"), "there is no file yet"
+    facts.keep("the key is unique")
+    facts.keep("the columns are sorted")
+    assert facts.known("the key is unique") and facts.known("the columns are sorted") and not facts.known("all is well")
+    others.keep("all is well")
+    another.path.with_name("b.ledger.facts").write_bytes(b"\n".join(lines(ledger)))
+    assert not others.known("the key is unique") and not others.known("all is well")
+
+
 def test_rows_are_not_counted_again_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world(seed=3, people=30).save(tmp_path / "world.duckdb")
     (tmp_path / "dpsql.toml").write_text(POLICY)
