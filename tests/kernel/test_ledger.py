@@ -641,6 +641,7 @@ def full_disk(*_: object, **__: object) -> None:
     raise OSError(28, "No space left on device")
 
 
+@BOTH
 def test_half_a_ledger_does_not_stand_in_the_way_of_another_attempt(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(Anchor, "_append", full_disk)

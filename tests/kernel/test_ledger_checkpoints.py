@@ -317,22 +317,19 @@ def test_a_file_cut_short_shows_nothing_wrong(path: Path) -> None:
     ("epsilon", 1), ("rho", 0), ("delta", 1), ("answers", 1), ("body", "forged")])
 @pytest.mark.parametrize("again", [False, True])
 def test_an_edited_event_of_the_past_is_not_shown(column: str, value: object, again: bool, path: Path) -> None:
-    """Also if all hashes up to the next checkpoint were computed again."""
+    """Also if all hashes were computed again, up to the last one before the next checkpoint: that is a part of its hash."""
     filled(path)
     whole, before, end = path.read_bytes(), rows(path), checkpoints(path)[1].seq
     newest = anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1]  # one record vouches for all events before it
     for seq in range(1, end):
         path.write_bytes(whole)
-        rewritten(path, edited(seq, **{column: value}), until=end if again else 1)
+        rewritten(path, edited(seq, **{column: value}), until=end - 1 if again else 1)
         if rows(path) == before:
             continue
         anchor_beside(path).write_text(newest)
         ledger = Ledger(path)
         with pytest.raises(LedgerError) as caught:
-            ledger.entries("main")
-            ledger.entries("other")
-            state(ledger)
-            ledger._events("seq = $1", seq)
+            ledger._events("seq = $1", seq)  # and no other, which might be damage as well
         assert caught.value.code == "ledger-damaged"
         ledger.close()
         assert refuses(path, whole=True) == "ledger-damaged"
@@ -356,7 +353,7 @@ def test_an_edited_hash_of_the_past_is_damage(path: Path) -> None:
         ledger = Ledger(path)
         for each in (seq, seq + 1):
             with pytest.raises(LedgerError):
-                ledger._events("seq = ?", each)
+                ledger._events("seq = $1", each)
         ledger.close()
         del ledger
 
@@ -371,7 +368,7 @@ def test_a_forged_checkpoint_of_the_past_vouches_for_nothing(path: Path) -> None
     assert [ledger._events("seq = $1", mark.seq) for mark in marks] == [[mark] for mark in marks]
     ledger.close()
     del ledger
-    rewritten(path, edited(seq, body="forged"), until=end)
+    rewritten(path, edited(seq, body="forged"), until=end)  # the last one before it, too
     between = "".join(f"{link}\n" for link in linked(path)[marks[0].seq:end - 1])
     told = json.loads(marks[1].body or "") | {"between": hashlib.sha256(between.encode()).hexdigest()}
     rewritten(path, edited(end, body=json.dumps(told)), until=1)
@@ -510,6 +507,8 @@ def test_the_newest_different_texts_with_a_word(path: Path) -> None:
     texts = [entry.sql for entry in ledger.entries("main", "ada") if "DIGEST 1" in entry.sql.upper()]
     newest = sorted(set(texts), key=lambda text: -texts[::-1].index(text))
     assert len(newest) > 2 and ledger.texts(ADA, "Digest 1", 99) == newest and ledger.texts(ADA, "DIGEST 1", 2) == newest[-2:]
+    charge(ledger, digest=newest[0].removeprefix("SELECT "))
+    assert ledger.texts(ADA, "digest 1", 99) == [*newest[1:], newest[0]], "where a text was charged again, the last time counts"
 
 
 def test_few_prices_are_told_as_they_are(path: Path) -> None:
@@ -591,13 +590,17 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
     del ledger
     whole, end = path.read_bytes(), checkpoints(path)[1].seq
     anchor_beside(path).write_text(anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1])  # it vouches for all before it
+    ledger = Ledger(path)
+    assert ledger._events("seq <= $1 ORDER BY seq", end) == rows(path)[:end], "without a change they are right"
+    ledger.close()
+    del ledger
     for again in (False, True):
         for event in rows(path)[:end - 1]:
             path.write_bytes(whole)
-            rewritten(path, edited(event.seq, at="2020"), until=end if again else 1)
+            rewritten(path, edited(event.seq, at="2020"), until=end - 1 if again else 1)
             ledger = Ledger(path)
             with pytest.raises(LedgerError):
-                ledger._events("seq = ?", event.seq)
+                ledger._events("seq = $1", event.seq)
             ledger.close()
             del ledger
 

@@ -226,6 +226,12 @@ def test_commits_wait_for_the_disk_whatever_the_default_is(ledger: Ledger, path:
         say(uri, "ALTER DATABASE " + uri.split("/")[-1].split("?")[0] + " RESET synchronous_commit")
 
 
+def test_a_session_waits_for_locks_and_takes_no_temporary_table_for_the_ledgers(ledger: Ledger) -> None:
+    assert isinstance(ledger._store, postgres_store.PostgresStore)
+    assert ledger._store.rows("SELECT current_setting('search_path'), current_setting('lock_timeout')") == [
+        (f'"{ledger._store.schema}", pg_temp', "1min")]
+
+
 # -- what others do in the database
 
 

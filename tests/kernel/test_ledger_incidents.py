@@ -153,6 +153,17 @@ def test_a_failure_that_cannot_be_noted_counts(path: Path, monkeypatch: pytest.M
         charge(ledger)
 
 
+@pytest.mark.parametrize(("fault", "code", "told"), [
+    (StoreFault(), "ledger-damaged", "cannot be written"), (StoreFault(hindered=True), "ledger-access", "at present"),
+    (StoreFault(lost=True), "ledger-access", "may have been")], ids=["it failed", "others write", "the connection is lost"])
+def test_who_cannot_write_is_told_why(fault: StoreFault, code: str, told: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger.create(path)
+    monkeypatch.setattr(Ledger, "_insert", lambda *_: (_ for _ in ()).throw(fault))
+    with pytest.raises(LedgerError) as caught:
+        charge(ledger)
+    assert caught.value.code == code and told in caught.value.reason and ledger.events == 0
+
+
 def test_an_answer_that_is_kept_late_no_longer_counts(path: Path) -> None:
     ledger = Ledger.create(path)
     first = charge(ledger)
