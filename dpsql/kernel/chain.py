@@ -187,7 +187,7 @@ class Chain:
 
     @property
     def budgets(self) -> list[str]:
-        return sorted({budget for budget, analyst in self._sums.spent if analyst is None})
+        return sorted({budget for budget, _ in self._sums.spent})
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst."""

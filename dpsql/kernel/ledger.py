@@ -82,7 +82,7 @@ class Entry:
     sql: str
     charge: Charge
     body: str | None
-    running: bool = False
+    running: bool
 
     @property
     def outcome(self) -> str:
