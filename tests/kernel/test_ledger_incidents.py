@@ -137,7 +137,8 @@ def test_a_charge_that_is_left_without_an_answer_counts(path: Path) -> None:
     charge(ledger)
     assert ledger.failed(ADA) == [1], "a ledger serves one statement after another"
     ledger.close()
-    assert Ledger(path).failed(ADA) == [1, 2]
+    again = Ledger(path)
+    assert again.failed(ADA) == [1, 2] and again.reopen(ADA) == 2 and again.failed(ADA) == []
 
 
 @BOTH
