@@ -258,22 +258,6 @@ def test_a_child_has_no_part_in_what_its_parents_threads_have_verified(path: Pat
         go.set()
 
 
-def test_who_is_interrupted_while_waiting_leaves_no_step() -> None:
-    class Interrupted:
-        def __enter__(self) -> None:
-            raise KeyboardInterrupt
-
-        def __exit__(self, *_: object) -> None: ...
-
-    turns, mine = Turns(), Waiting(lambda _: 2)
-    turns._turn, free = Interrupted(), turns._turn  # type: ignore[assignment]
-    with pytest.raises(KeyboardInterrupt), turns.turn(Waiting(lambda _: 1)):
-        pass
-    turns._turn = free
-    with turns.turn(mine) as waiting:
-        assert waiting == [mine]
-
-
 @BOTH
 def test_the_anchor_never_sees_what_is_not_committed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one thread is in the middle of a turn, which fails, another one settles."""
