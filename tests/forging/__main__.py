@@ -25,7 +25,7 @@ from forging.watched import replaced
 from forging.wire import Wire, serve
 
 STEP = 60.0  # seconds between two lines
-MEMORY = 6 * 2**30  # bytes that a process may take: what a forgery would need beyond them is a fault
+MEMORY = 16 * 2**30  # bytes of addresses that a process may take, far more than it uses: what needs more is a fault
 
 
 def main() -> None:
