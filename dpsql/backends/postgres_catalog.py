@@ -66,10 +66,10 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
-    """The relations, by schema and name, that reading a relation reads: itself, its partitions and the tables that inherit from
-    it, and whatever its views read. None where some of that is not known, as it is in another place, in the catalog, or told by a
-    function: by one of the owner's, which may read anything, or one of the server's whose result does not follow from its
-    arguments alone."""
+    """All relations, by schema and name, that a query of this one reads: itself, its partitions, the tables that inherit from it,
+    and what its views read. None where this is not known: where rows come from another server or from the system catalog; from a
+    function that the owner wrote, which may read anything; or from one of PostgreSQL's functions whose result depends on more
+    than its arguments."""
     found = rows(_READS.format(_is(name)))
     return frozenset(str(relation) for relation, _ in found) if found and all(known for _, known in found) else None
 

@@ -95,6 +95,11 @@ class _Found:
 
 def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
     """The files of a table. Raises OperationalError where no snapshot holds what the policy asks for."""
+    return _in_snapshot(folder, table)[0]
+
+
+def _in_snapshot(folder: Path, table: SnapshotTable) -> tuple[SourceFiles, Mapping[str, Any]]:
+    """The files of a table, and what the manifest says of it. Raises as `snapshot_files` does."""
     manifest = folder / MANIFEST
     try:
         state = FileState.of(manifest)
@@ -112,14 +117,13 @@ def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
         found = FileState.of(Path(os.path.realpath(inside / one["file"])))
     except OSError:
         raise _no_snapshot(f"the snapshot of {table.name} is not whole, or was replaced just now", table) from None
-    return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state)
+    return SourceFiles(table=table.name, reader="read_parquet", files=(found,), told_by=state), one
 
 
 def relations_read(folder: Path, table: SnapshotTable) -> frozenset[str]:
     """The stored relations that a table had its rows of, by their names in the database. Raises OperationalError as
     `snapshot_files` does."""
-    snapshot_files(folder, table)
-    return frozenset(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["tables"][table.name]["reads"])
+    return frozenset(_in_snapshot(folder, table)[1]["reads"])
 
 
 def _own(name: str) -> str:
@@ -177,8 +181,7 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
             return False
         verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
                 for name, file in files.items()])
-        tables = {found.table.name: {"file": files[found.table.name], "reads": sorted(found.reads), **found.table.asked()}
-                  for _, found in seen}
+        tables = {it.table.name: {"file": files[it.table.name], "reads": sorted(it.reads), **it.table.asked()} for _, it in seen}
         manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
         put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
         return True

@@ -241,8 +241,8 @@ def left_out(record: Promise, policy: Policy) -> dict[str, PromisedTable]:
 
 
 def may_be_in(table: PromisedTable, policy: Policy, names: frozenset[str], source: str | None = None) -> bool:
-    """Whether a table may be one that is called so in a database: the one with this URI, or the policy's own. There names are in
-    lower case."""
+    """Whether a table may be one of these `names` in a database: the one with the URI `source`, or the policy's own, where names
+    are in lower case. A dot may part the schema from the name, or belong to the name, and a policy may leave the schema out."""
     spelled = {tuple(each) for name in names for each in ([name], name.split(".")[-1:], name.split("."))}
     places = {place for each in spelled for place in _places(policy, TablePolicy(name=each[-1], source=source, relation=each))}
     return any(_may_overlap(here, place) for here in places for place in table.places)

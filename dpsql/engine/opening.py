@@ -131,7 +131,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
-    check_views(declared, lambda table: _read_by(declared, table, reader), book)
+    check_views(declared, _reads(declared, reader), book)
     with told_by(declared, ("tables",)):
         check_in_spark(declared, catalog, reader.stored)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
@@ -354,13 +354,19 @@ def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
     return files_of(table, file_named(Path(policy.path).parent / source), policy.tables[table].relation)
 
 
-def _read_by(policy: Policy, table: TablePolicy, reader: Reader) -> frozenset[str]:
-    """The tables of its database that a table reads where it is a view there; none for a table of files."""
-    if in_other_database(table):
-        return relations_read(snapshot_folder(policy), snapshot_table(policy, table))
-    told = {name.lower(): held for name, held in reader.schema().items()} if table.source is None else {}
-    held = told.get(table.name.lower())
-    return held.view or frozenset() if held is not None else frozenset()
+def _reads(policy: Policy, reader: Reader) -> Callable[[TablePolicy], frozenset[str]]:
+    """A function that names the tables of its database that a table reads where it is a view there; none for a table of files.
+    The schema is asked for once, when it is first needed."""
+    views: dict[str, frozenset[str]] = {}
+
+    def named(table: TablePolicy) -> frozenset[str]:
+        if in_other_database(table):
+            return relations_read(snapshot_folder(policy), snapshot_table(policy, table))
+        if table.source is None and not views:
+            views.update({name.lower(): held.view or frozenset() for name, held in reader.schema().items()})
+        return views.get(table.name.lower(), frozenset()) if table.source is None else frozenset()
+
+    return named
 
 
 def in_other_database(table: TablePolicy) -> bool:

@@ -111,7 +111,9 @@ def has_ends(node: Node, column: str) -> bool:
     """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
     expression or of a number of parts, which it does not derive."""
     match node:
-        case Scan() | Numbers() if isinstance(node, Scan) or column == NUMBER:
+        case Scan():
+            return True
+        case Numbers() if column == NUMBER:
             return True
         case Project():
             expr = next(expr for name, _, expr in node.columns if name == column)
