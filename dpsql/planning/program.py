@@ -628,7 +628,8 @@ def _may_be_asked(choice: Choice, program: Program, public: PublicFacts) -> bool
     """Whether the kernel takes the first request of a bound's mechanism: a tiny price means noise too wide to be drawn."""
     if not isinstance(choice.task, Shared):
         return True
-    cells = ((None,) * len(program.keys),) * cells_declared(program.question)  # only their number counts
+    several = range(cells_declared(program.question))
+    cells = tuple((number,) * len(program.keys) for number in several)  # any that differ: only their number counts
     request = next(choice.mechanism.run([(choice.task, choice.allotted)], Setting(keys=program.keys, cells=cells)))
     plan, = request.plans  # requests of such mechanisms have one plan
     try:
