@@ -111,16 +111,14 @@ def _largest(sizes: Sequence[ExprSize], times: int = 1) -> ExprSize:
 
 
 def expressions(node: Node) -> Iterator[Expr]:
-    """The expressions of an operator."""
-    return (expr for name in node.__dataclass_fields__ for expr in _expressions(getattr(node, name)))
-
-
-def _expressions(value: object) -> Iterator[Expr]:
-    """The expressions in a field, those inside tuples too."""
-    if isinstance(value, Expr):
-        yield value
-    for part in value if isinstance(value, tuple) else ():
-        yield from _expressions(part)
+    """The expressions of an operator, those inside tuples too."""
+    waiting = [getattr(node, name) for name in node.__dataclass_fields__]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Expr):
+            yield part
+        elif isinstance(part, tuple):
+            waiting += part
 
 
 def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize]) -> ExprSize:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import ne
 from typing import Any, TypeAlias, overload
 
 from dpsql.plan.expr.nodes import Value
@@ -72,8 +73,8 @@ def column_of(cells: Cells, at: int) -> list[Value]:
 
 
 def cell_of(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A key as it is looked up among the listed cells: NaN stands for itself."""
-    return tuple("NaN" if isinstance(part, float) and part != part else part for part in key)
+    """A key as it is looked up among the listed cells: NaN, the only value that differs from itself, stands for itself."""
+    return tuple("NaN" if part != part else part for part in key) if any(map(ne, key, key)) else key
 
 
 def sort_key(key: tuple[Value, ...]) -> tuple[tuple[int, Any], ...]:
