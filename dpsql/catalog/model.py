@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.catalog.price import Price
+from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 Scalar = bool | int | float | str | dt.date | dt.datetime
@@ -41,8 +42,9 @@ class ColumnPolicy:
     step         values are rounded to multiples of this number before they are summed
     nullable     whether NULL (or NaN) may occur; a column declared free of it is treated accordingly
     search       bounds are unknown, and a statement may spend a part of its price to find them
-    type         the name of the type of a column in a CSV file (if it is not given, the rows of the file decide), or of one of
-                 another database, in place of the type it has there
+    determines   other columns whose value follows from this one's, as the public table `by` says in columns of the same names
+    type         the name of the type of a column in a file, or of one of another database, in place of the type it has there
+    reading      what is done to its cells before they are values
     """
 
     name: str
@@ -55,6 +57,9 @@ class ColumnPolicy:
     step: Fraction | None = None
     nullable: bool = True
     search: bool = False
+    determines: tuple[str, ...] = ()
+    by: str | None = None
+    reading: CellReading = USUAL_CELL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,10 @@ class TablePolicy:
     source            the files that hold it, or the URI of a database of another kind
     relation          its name in that database, with the schema; None where it is called as here
     filter            a condition on its rows, in SQL of that database: others are not in the table
+    sheet             the sheet of a workbook that holds it; None for the first one
+    csv               how its files are written; None where nothing is said, which is the usual way
+    expected          what `check --rows` reports of it and the owner meant, by the words in `EXPECTED`
+    row_key           a column that is not in its files, and names each of their rows; it is the key
     """
 
     name: str
@@ -98,6 +107,10 @@ class TablePolicy:
     source: str | None = None
     relation: tuple[str, ...] | None = None
     filter: str | None = None
+    sheet: str | None = None
+    csv: CsvFormat | None = None
+    expected: tuple[str, ...] = ()
+    row_key: str | None = None
 
     @property
     def in_spark(self) -> bool:
@@ -112,6 +125,7 @@ class Entity:
     With `any_of`, it is one entity of any of these kinds, such as a customer or a supplier: neighbouring databases differ in
     one of them, and a row may depend on several. `table` and `key` are then those of the first kind.
 
+    several             it has no table with one row for each: rows that share a value of the key are one entity
     minimum_frequency   groups of fewer entities are withheld from answers, as far as a noisy count can tell
     """
 
@@ -119,6 +133,7 @@ class Entity:
     table: str
     key: str
     any_of: tuple[str, ...] = ()
+    several: bool = False
     minimum_frequency: int = 1
 
 
@@ -220,6 +235,20 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValidCombinations:
+    """The combinations of values that some columns of a public table have there, all different; or those that some columns of a
+    private table may have, as a public one lists them. NULL is one of the values."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Scalar | None, ...], ...] = field(hash=False, repr=False)
+
+    def values(self, column: str) -> list[Scalar | None]:
+        """The value of a column in each combination."""
+        place = self.columns.index(column)
+        return [row[place] for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerStep:
     """One step from a table towards the entity: its `columns`, as `types`, equal the key `references` of `table`."""
 
@@ -264,6 +293,7 @@ class Table:
     rows     the largest number of rows of one entity; None where the owner gave no limit
     rows_per_value  the largest number of rows of one value of a column, where rows of many entities are joined on it
     content  what tells released rows from others that have, or had, the same name and columns
+    listings  the combinations of values that groups may have, if they are not too many
     """
 
     name: str
@@ -276,6 +306,7 @@ class Table:
     rows: int | None = None
     rows_per_value: Mapping[str, int] = field(default_factory=dict)
     content: str = ""
+    listings: tuple[ValidCombinations, ...] = ()
 
     @property
     def owner(self) -> OwnerPath | None:

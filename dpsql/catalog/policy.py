@@ -1,14 +1,8 @@
-"""The policy file (`dpsql.toml`) as a `Policy`: read, checked, and every mistake located.
-
-The standard TOML reader gives no line numbers, and no maintained library that does was found, so `locate` finds the line of a
-key in the text. The checks are written by hand because the messages matter: each names the line, what is wrong and what to
-write instead.
-"""
+"""The policy file (`dpsql.toml`) as a `Policy`: read, checked, and every mistake located."""
 
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import hashlib
 import re
 import tomllib
@@ -17,8 +11,9 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from dpsql.catalog import reading_entries
 from dpsql.catalog.database_uris import (
     DUCKDB_FILES,
     fault_of_ledger,
@@ -28,6 +23,8 @@ from dpsql.catalog.database_uris import (
     parts_of_relation,
     scheme_of,
 )
+from dpsql.catalog.expected_findings import EXPECTED
+from dpsql.catalog.file_names import is_copied, is_of_rows, is_of_statistics, is_of_texts, is_workbook
 from dpsql.catalog.model import (
     INCIDENTS,
     LATE,
@@ -44,6 +41,8 @@ from dpsql.catalog.model import (
 )
 from dpsql.catalog.names import fault_of, normal
 from dpsql.catalog.price import Price, excess, misfit, price
+from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
+from dpsql.catalog.sections import FORMS, Section, closest, locate, suggest
 from dpsql.errors import OptionError, PolicyError
 from dpsql.types import Span
 
@@ -57,31 +56,6 @@ REFERENCE = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^"()]*[^"()\s]))\s*\(((?:[^"()
 PLAIN = re.compile(r'[^\s",()]([^",()]*[^\s",()])?')
 REFERENCED = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^",]*[^",\s]))\s*(?:,|$)')
 
-FORMS = {  # a correct example of each key
-    "version": "version = 1", "database": 'database = "people.duckdb"', "ledger": 'ledger = "dpsql.ledger"',
-    "anchor": 'anchor = "/other/volume/anchor"', "uploads": 'uploads = ["uploads"]',
-    "pace": 'pace = "100 ms" or pace = "none"', "pace_stored": 'pace_stored = "50 ms"',
-    "table": 'table = "people"', "key": 'key = "person_id"',
-    "any_of": 'any_of = ["customer", "supplier"]', "public": "public = true", "source": 'source = "people.csv"',
-    "relation": 'relation = "schema.table"', "filter": 'filter = "active"',
-    "foreign_keys": 'foreign_keys = [{ columns = "person_id", references = "people(person_id)" }]',
-    "rows_per_entity": "rows_per_entity = 10", "rows_per_value": "rows_per_value = { town = 20 }",
-    "columns": "[tables.<name>.columns], and below it a line for each column, such as age = {}",
-    "other_columns": 'other_columns = ["a", "b"], of which nothing more is said',
-    "values": 'values = ["a", "b"]', "values_from": 'values_from = "plans.plan"', "range": "range = [0, 100]",
-    "bounds": 'bounds = [0, 100] or bounds = "search"', "bins": "bins = 10, of a range of numbers, or bins = [0, 10, 20, 50]",
-    "decimals": "decimals = 2", "power_of_two": "power_of_two = -4", "nullable": "nullable = false", "type": 'type = "BIGINT"',
-    "entity": 'entity = "person"', "epsilon": "epsilon = 1.0", "delta": "delta = 1e-6", "rho": "rho = 0.1",
-    "per_analyst": "per_analyst = { epsilon = 0.5 }", "per_statement": "per_statement = { epsilon = 0.1 }",
-    "analysts": 'analysts = ["ada", "eve"], the only ones that may ask, or analysts.ada = { epsilon = 0.5 }, a limit of her own',
-    "store": 'store = { memory = "4GB" }', "memory": 'memory = "4GB"', "folder": 'folder = "stores"',
-    "prepare": "prepare = false", "snapshots": 'snapshots = "folder"',
-    "passwords": '[store.passwords], and below it "postgresql://host/database" = "NAME_OF_A_VARIABLE"',
-    "spark": 'spark = { master = "spark://host:7077", store = "hdfs:///dpsql" }',
-    "master": 'master = "local[2]", "spark://host:7077" or "sc://host:15002"',
-    "incidents": "incidents = 3", "late": "late = 20", "minimum_frequency": "minimum_frequency = 10",
-}
-
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASTER = re.compile(r"local(\[.+\])?$|(spark|sc|k8s)://.|yarn$")
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://.")
@@ -89,8 +63,6 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])i?B", re.IGNORECASE)
 DURATION = re.compile(r"([0-9]{1,6}) ?(ms|s)")
 LEAST_MEMORY = 64 * 10**6  # bytes, with which the engine can read a block of a file
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP")
-SHORT = {"columns": "{}", "analysts": "{ epsilon = 0.5 }"}  # parts that are written in one line
-
 SYNTAX = {  # how the reader's reasons begin, and what it expected instead
     "Invalid value": 'a text in double quotes, a number, a date, true or false, or a list such as ["a", "b"]',
     "Expected '='": "name = value", "Illegal character": 'a " at both ends of the text, in one line',
@@ -133,8 +105,11 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     budgets = {name: _budget(name, part, entities) for name, part in section.sections("budgets", required=True)}
     database = section.take("database", str)
     if database is not None and _in_other_database(section, "database", database):  # then it is the source of the others
-        tables = {name: table if table.source is not None else replace(table, source=database) for name, table in tables.items()}
-        database = None
+        tables, database = _read_from(database, tables), None
+    elif is_duckdb_file(database or "") and any(table.source is None and _cleaned(table) for table in tables.values()):
+        tables, database = _read_from(str(database), tables), None  # cells are cleaned in views of the file
+    if is_copied(database):
+        section.fail("database", "a file of another program is the source of a table", try_=f'source = "{database}"')
     policy = Policy(entities=entities, tables=tables, budgets=budgets, database=database,
                     ledger=_ledger(section), anchor=section.take("anchor", str), uploads=section.strings("uploads"),
                     **_store(section.section("store")), spark=_spark(section.section("spark")),
@@ -145,123 +120,13 @@ def parse_policy(text: str, *, path: str = "dpsql.toml") -> Policy:
     return policy
 
 
-class Section:
-    """One table of the TOML tree that knows its path, so that its faults can be located. `finish` refuses unknown keys."""
-
-    def __init__(self, tree: Mapping[str, Any], path: tuple[str, ...], text: str, source: str) -> None:
-        self._tree, self.path, self._text, self._source = tree, path, text, source
-        self._known: set[str] = set()
-
-    def fail(self, key: str | None, reason: str, *, try_: str | None = None, code: str = "policy") -> NoReturn:
-        path = self.path if key is None else (*self.path, key)
-        form = try_ if try_ is not None else FORMS.get(key or "", "")
-        raise PolicyError(f"{'.'.join(path) or 'the policy'}: {reason}", code=code, try_=form, span=locate(self._text, path),
-                          subject=".".join(path), text=self._text, source=self._source)
-
-    def has(self, key: str) -> bool:
-        self._known.add(key)
-        return key in self._tree
-
-    def take(self, key: str, *kinds: type, required: bool = False, form: str | None = None) -> Any:
-        """The value of a key, or None. Fails if it is required and missing, or of the wrong kind."""
-        self._known.add(key)
-        if key not in self._tree:
-            if required:
-                self.missing(key, form=FORMS[key])
-            return None
-        value = self._tree[key]
-        if kinds and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
-            wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds if not (kind is int and float in kinds))
-            self.fail(key, f"must be {wanted}, not {_KIND_NAMES.get(type(value), type(value).__name__)}", try_=form)
-        return value
-
-    def missing(self, key: str, *, form: str) -> NoReturn:
-        """Report a missing key, which may be present under a mistyped name."""
-        self.check_mistyped(key)
-        self.fail(None, f"{key} is missing", try_=form, code="missing-key")
-
-    def check_mistyped(self, key: str) -> None:
-        """Fail where the name of an unknown key is close to that of a key that is not there."""
-        unknown = [other for other in self._tree if other not in self._known]
-        if mistyped := difflib.get_close_matches(key, unknown, n=1, cutoff=0.7):
-            self.fail(mistyped[0], "this key is unknown here", code="unknown-key", try_=key)
-
-    def section(self, key: str, *, form: str | None = None) -> Section | None:
-        value = self.take(key, dict, form=form)
-        return None if value is None else Section(value, (*self.path, key), self._text, self._source)
-
-    def sections(self, key: str, *, required: bool = False, fold: bool = False) -> list[tuple[str, Section]]:
-        """The named sub-tables of `key`, such as every [tables.<name>]. `fold`: the database ignores the case of the names."""
-        group = self.section(key)
-        form = f"[{key}.<name>]"
-        if group is None and required:
-            self.missing(key, form=form)
-        if group is None:
-            return []
-        if required and not group._tree:
-            self.fail(key, "this is empty", try_=form, code="missing-key")
-        found = []
-        for name in group._tree:
-            part = group.section(name, form=f"{name} = {SHORT[key]}" if key in SHORT else form.replace("<name>", name))
-            assert part is not None
-            found.append((name, part))
-        if fold:
-            first: dict[str, str] = {}
-            for name, part in found:
-                if (other := first.setdefault(name.lower(), name)) != name:
-                    part.fail(None, f"this is {other} again: a database ignores the case of names", try_=f"only {other}")
-        return found
-
-    def strings(self, key: str) -> tuple[str, ...]:
-        value = self.take(key, str, list)
-        items = [value] if isinstance(value, str) else value or []
-        if not all(isinstance(item, str) for item in items):
-            self.fail(key, "must be a name or a list of names")
-        return tuple(items)
-
-    def finish(self) -> None:
-        for key in self._tree:
-            if key not in self._known:
-                self.fail(key, "this key is unknown here", code="unknown-key", try_=suggest(key, sorted(self._known)))
+def _read_from(database: str, tables: Mapping[str, TablePolicy]) -> dict[str, TablePolicy]:
+    return {name: table if table.source is not None else replace(table, source=database) for name, table in tables.items()}
 
 
-_KIND_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
-
-
-def locate(text: str, path: tuple[str, ...]) -> Span | None:
-    """The place of a key in TOML text: its line, or that of the nearest enclosing header or key, or else of one below it."""
-    header: tuple[str, ...] = ()
-    best: tuple[int, Span] | None = None
-    below: Span | None = None
-    position = 0
-    for line in text.splitlines(keepends=True):
-        stripped = line.strip()
-        here: tuple[str, ...] | None = None
-        if match := re.match(r"\[\[?\s*(.+?)\s*\]\]?\s*(#.*)?$", stripped):
-            here = header = _split_key(match.group(1))
-        elif match := re.match(r"([A-Za-z0-9_.\"'\- ]+?)\s*=", stripped):
-            here = (*header, *_split_key(match.group(1)))
-        start = position + len(line) - len(line.lstrip())
-        if here is not None and path[: len(here)] == here and (best is None or len(here) > best[0]):
-            best = len(here), Span(start, start + len(stripped))
-        elif here is not None and path and here[: len(path)] == path and below is None:
-            below = Span(start, start + len(stripped))
-        position += len(line)
-    return best[1] if best and (below is None or best[0] == len(path)) else below
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """A suggestion: the known name that is most similar, or else all of them."""
-    return _close(name, known) or "one of " + ", ".join(known)
-
-
-def _close(name: str, known: Iterable[str]) -> str:
-    folded = {other.lower(): other for other in known}
-    return next((folded[other] for other in difflib.get_close_matches(name.lower(), folded, n=1)), "")
-
-
-def _split_key(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted))
+def _cleaned(table: TablePolicy) -> list[str]:
+    """The columns whose cells are cleaned."""
+    return [name for name, column in table.columns.items() if column.reading.cleans]
 
 
 def _span_of_toml_fault(text: str, message: str) -> Span | None:
@@ -350,10 +215,16 @@ def _entity(name: str, part: Section) -> Entity:
     if kinds:
         if len(set(kinds)) != len(kinds) or len(kinds) < 2:
             part.fail("any_of", "must list different kinds of entities")
-        for key in ("table", "key"):
+        for key in ("table", "key", "column"):
             if part.has(key):
                 part.fail(key, "the kinds in any_of have tables and keys of their own", try_=f"leaving {key} out")
         entity = Entity(name=name, table="", key="", any_of=kinds)
+    elif part.has("column"):
+        for key in ("table", "key"):
+            if part.has(key):
+                part.fail(key, "column says it already", try_=f"leaving {key} out")
+        table, column = _named_column(part, "column") or ("", "")
+        entity = Entity(name=name, table=table, key=column, several=True)
     else:
         entity = Entity(name=name, table=part.take("table", str, required=True), key=part.take("key", str, required=True))
     least = part.take("minimum_frequency", int)
@@ -379,24 +250,45 @@ def _table(name: str, part: Section, entities: Mapping[str, Entity]) -> TablePol
     table = TablePolicy(
         name=name, public=public, key=part.strings("key"), source=part.take("source", str), rows_per_entity=rows,
         rows_per_value=per_value, foreign_keys=_foreign_keys(part), relation=_relation(part), filter=part.take("filter", str),
-        columns=_columns(part))
+        sheet=part.take("sheet", str),
+        csv=reading_entries.csv_format(part.section("csv")), expected=part.strings("expected"), columns=_columns(part))
+    table = _with_row_key(table, part)
+    for word in table.expected:
+        if word not in EXPECTED:
+            part.fail("expected", f"check --rows has no word {word}", try_=suggest(word, EXPECTED))
     for limits, given in (("rows_per_entity", rows), ("rows_per_value", per_value)):
         if public and given:
             part.fail(limits, "a public table holds no entity, so it has no limit", try_="leaving it out")
     for column in per_value:
         if column not in table.columns:
             part.fail("rows_per_value", f"column {column} is not declared",
-                      try_=_close(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
+                      try_=closest(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
     part.finish()
     if table.source is not None:
         _in_other_database(part, "source", table.source)
     for column in table.key:
         if column not in table.columns:
             part.fail("key", f"column {column} is not declared",
-                      try_=_close(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
+                      try_=closest(column, table.columns) or f"[tables.{name}.columns]  {column} = {{}}")
     if len(set(table.key)) != len(table.key):
         part.fail("key", "names a column twice")
     return table
+
+
+def _with_row_key(table: TablePolicy, part: Section) -> TablePolicy:
+    """The table with the column that names each of its rows, if the policy asks for one."""
+    name = part.take("row_key", str)
+    if name is None:
+        return table
+    if table.key:
+        part.fail("row_key", "the table has a key already", try_="leaving one of them out")
+    if not name or name.lower() in {column.lower() for column in table.columns}:
+        part.fail("row_key", "must be a name that no other column has")
+    if table.source is not None and not (is_of_texts(table.source) or is_copied(table.source)):
+        part.fail("row_key", "only rows of CSV files, and of files that dpsql refresh reads, are given names",
+                  try_="a column that tells the rows apart, as key")
+    column = ColumnPolicy(name=name, type="VARCHAR", nullable=False, reading=replace(USUAL_CELL, type="VARCHAR"))
+    return replace(table, row_key=name, key=(name,), columns={**table.columns, name: column})
 
 
 def _rows_per_entity(part: Section, entities: Mapping[str, Entity]) -> dict[str, int]:
@@ -478,8 +370,13 @@ def _column(name: str, part: Section) -> ColumnPolicy:
     declared = [key for key in ("values", "values_from", "range", "bounds") if part.has(key)]
     if len(declared) > 1:
         part.fail(declared[1], f"{declared[0]} and {declared[1]} cannot both be given", try_=f"only {declared[0]}")
+    kind = _type(part)
+    determines, by = part.strings("determines"), part.take("by", str)
+    if bool(determines) is not (by is not None):
+        part.fail("determines" if determines else "by", "determines names columns, and by the public table that lists them")
     policy = ColumnPolicy(
-        name=name, type=_type(part), values=values, values_from=_values_from(part), bounds=bounds,
+        name=name, type=kind, reading=reading_entries.cell_reading(part, kind), values=values,
+        values_from=_named_column(part, "values_from"), determines=determines, by=by, bounds=bounds,
         complete=part.has("range"), bins=_bins(part, bounds), step=_step(part),
         nullable=part.take("nullable", bool) is not False, search=search)
     part.finish()
@@ -513,13 +410,14 @@ def _values(part: Section) -> tuple[Scalar, ...] | None:
     return tuple(values)
 
 
-def _values_from(part: Section) -> tuple[str, str] | None:
-    text = part.take("values_from", str)
+def _named_column(part: Section, key: str) -> tuple[str, str] | None:
+    """A column that is named as table.column."""
+    text = part.take(key, str)
     if text is None:
         return None
     match = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(.+)', text, re.DOTALL)
     if match is None:
-        part.fail("values_from", "must be written table.column")
+        part.fail(key, "must be written table.column")
     return match.group(2) or match.group(1).replace('""', '"'), match.group(3)
 
 
@@ -672,21 +570,68 @@ def _check_fits(part: Section | None, amount: Price | None, total: Price) -> Non
 
 
 def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
-    """Types must be given for all columns of CSV files, or for none; and for those that are in the names of folders. In another
-    database any column may be read as another type."""
+    """Types must be given for all columns of CSV files, workbooks, and files of SPSS, Stata and SAS, whose rows must not decide
+    them, and for columns that are in the names of folders: which these are is known when they are opened. In another database any
+    column may be read as another type."""
+    source = table.source or policy.database
     typed = [name for name, column in table.columns.items() if column.type is not None]
-    if not typed or scheme_of(table.source or "") is not None:
+    if scheme_of(source or "") is not None or (source is not None and not table.in_spark and _is_of_many(source)):
         return
-    path, in_database = ("tables", table.name, "columns"), table.source is None and policy.database is not None
-    source = (table.source or ".csv").lower()
-    in_folders = not source.endswith((".csv", ".tsv", ".parquet", *DUCKDB_FILES)) or bool(set(source) & set("*?["))
-    if not in_database and in_folders and not table.in_spark and not source.endswith((".csv", ".tsv")):
-        return  # which columns are in the names of folders is known when they are opened
-    if in_database or source.endswith((".parquet", *DUCKDB_FILES)) or table.in_spark:
-        fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types", "leaving it out")
+    path = ("tables", table.name, "columns")
+    kind = _untyped(source)
+    if not kind:
+        if typed:
+            fail((*path, typed[0], "type"), "only columns of CSV files, and of the names of folders, need types",
+                 "leaving it out")
+        return
     for name, column in table.columns.items():
-        if column.type is None:
-            fail((*path, name), "it has no type, although other columns of this file have one", 'type = "VARCHAR"')
+        if column.type is None and (typed or source is not None):
+            fail((*path, name), f"a column of a {kind} needs a type, as its rows must not decide it",
+                 'type = "VARCHAR", or another; dpsql init drafts the types')
+
+
+def _untyped(source: str | None) -> str:
+    """What kind of file a source is whose columns have no types, or wider ones than they mean; empty for others."""
+    if source is None or is_of_texts(source):
+        return "CSV file"
+    return "workbook" if is_workbook(source) else "file of SPSS, Stata or SAS" if is_of_statistics(source) else ""
+
+
+def _check_cleaning(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
+    """What names entities is compared in a database as it is kept there, so it is not cleaned; nor is what Spark reads."""
+    source, cleaned = table.source or policy.database or "", _cleaned(table)
+    named = {*table.key, *(column for key in table.foreign_keys for column in key.columns),
+             *(entity.key for entity in policy.entities.values() if entity.table == table.name)}
+    for name in cleaned:
+        path = ("tables", table.name, "columns", name)
+        if table.in_spark or (scheme_of(source) is not None and name in named):
+            fail(path, "a column that names rows is read as the database keeps it" if name in named else
+                 "columns in Spark are read as they are", "a view or a table of the database in which it is cleaned")
+        if not (is_of_rows(source) or is_copied(source) or _is_of_many(source) or is_duckdb_file(source)
+                or scheme_of(source) is not None):
+            fail(path, "only columns of files and databases that the policy names can be cleaned", f'source = "{table.name}.csv"')
+
+
+def _is_of_many(source: str) -> bool:
+    """Whether a source may be many files: a folder, or a pattern."""
+    return not is_copied(source) and (
+        bool(set(source) & set("*?[")) or not (is_of_rows(source) or source.lower().endswith(DUCKDB_FILES)))
+
+
+def _check_of_copy(table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
+    """A sheet is of a workbook; and of files that are copied, only what their programs leave open is said in `csv`."""
+    source, how = table.source or "", table.csv or USUAL_CSV
+    if table.sheet is not None and not is_workbook(source):
+        fail(("tables", table.name, "sheet"), "only workbooks have sheets", 'source = "book.xlsx", or leaving it out')
+    if not is_copied(source):
+        return
+    open_ = {name: getattr(USUAL_CSV, name) for name in (
+        ("header", "names", "skip") if is_workbook(source) else ("encoding",) if is_of_statistics(source) else ())}
+    if replace(how, **open_) != USUAL_CSV:
+        fail(("tables", table.name, "csv"), "this file says itself how it is written",
+             f"only {', '.join(open_)}" if open_ else "leaving it out")
+    if not table.columns:
+        fail(("tables", table.name), "no column is declared", f"[tables.{table.name}.columns]")
 
 
 def _check_of_database(table: TablePolicy, fail: Callable[[tuple[str, ...], str, str], None]) -> None:
@@ -731,12 +676,14 @@ def _check_references(policy: Policy) -> None:
         if table not in policy.tables:
             fail(path, f"there is no table {table}", suggest(table, policy.tables))
         if name not in policy.tables[table].columns:
-            fail(path, f"table {table} declares no column {name}", _close(name, policy.tables[table].columns)
+            fail(path, f"table {table} declares no column {name}", closest(name, policy.tables[table].columns)
                  or f"[tables.{table}.columns]  {name} = {{}}")
 
     for table in policy.tables.values():
         _check_types(policy, table, fail)
         _check_of_database(table, fail)
+        _check_of_copy(table, fail)
+        _check_cleaning(policy, table, fail)
     used = {table.source for table in policy.tables.values()}
     for source in policy.passwords:
         if source not in used:
@@ -762,6 +709,13 @@ def _check_references(policy: Policy) -> None:
             if table.public and not policy.tables[key.table].public:
                 fail((*path, "public"), f"a public table cannot depend on the private table {key.table}", "remove public = true")
         for declared in table.columns.values():
+            for name in declared.determines:
+                column((*path, "columns", declared.name, "determines"), table.name, name)
+            for name in (declared.name, *declared.determines) if declared.by is not None else ():
+                column((*path, "columns", declared.name, "by"), str(declared.by), name)
+            if declared.by is not None and (table.public or not policy.tables[declared.by].public):
+                fail((*path, "columns", declared.name, "by"), f"table {declared.by} is not public, so its rows are private"
+                     if not table.public else "a public table has its own rows", "leaving determines and by out")
             if declared.values_from is not None:
                 place = (*path, "columns", declared.name, "values_from")
                 column(place, *declared.values_from)

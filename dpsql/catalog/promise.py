@@ -12,7 +12,9 @@ charges with less than the budget claims, or end what they protected:
   linked       Rows that could be queried belong to another entity as well now; earlier charges did not count them as its rows.
   key          The key of an entity's table is gone, or wider. Earlier charges assumed that no two rows share the key, so they may
                cost more for an entity whose rows do. A narrower key implies the wider one.
-  type         A column that names entities, or leads to them, is read as another type: 1 and '01' may be one entity or two.
+  type         A column that names entities, or leads to them, is read as another type, or in another way: 1 and '01', or 'a' and
+               'A ', may be one entity or two.
+  format       A file is read in another way: other cells of it may name entities.
   published    Rows that were protected are answered exactly.
   withdrawn    Rows that were answered exactly, at no charge, are private now.
 
@@ -39,7 +41,9 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.catalog.database_uris import DUCKDB_FILES, file_of, one_place_of, place_of, scheme_of
+from dpsql.catalog.file_names import is_copied, is_of_rows
 from dpsql.catalog.model import Budget, Policy, TablePolicy
+from dpsql.catalog.reading_words import format_in_words, reading_in_words
 
 NEIGHBOURS = "one entity is added or removed"
 """What the claims of this version are about. A version with another notion gives it other words."""
@@ -48,7 +52,6 @@ PUBLIC, PROTECTED, CLOSED = "public", "protected", "closed"
 """What a table is under a budget: answered exactly, protected as rows of entities, or private without a way to an entity."""
 
 Link = tuple[str, tuple[tuple[str, str], ...]]  # the table that is referenced, and the columns: ours and those referenced
-OF_ONE_TABLE = ".csv", ".tsv", ".parquet"
 USUAL_SCHEMAS = "main", "public"  # which a name may leave out
 ANY, ONE = "*", "?"  # of a pattern: any letters of a name, or of a path if doubled; and one letter
 PARTS = re.compile(r"\*\*/|\*\*|\[[^]]+\]|.", re.DOTALL)
@@ -58,12 +61,14 @@ IN_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisedTable:
     """What a table is; if it is protected, its key, its foreign keys towards entities, and the columns that name entities or lead
-    to them, with their declared types ("" for none). `places` says where its rows are, or were."""
+    to them, with how they are read: their declared types ("" for none) and what is done to their cells. `csv` says how its files
+    are written, where that is not the usual way. `places` says where its rows are, or were."""
 
     state: str
     key: frozenset[str] = frozenset()
     links: frozenset[Link] = frozenset()
     types: frozenset[tuple[str, str]] = frozenset()
+    csv: str = ""
     places: frozenset[str] = frozenset()
 
 
@@ -86,7 +91,7 @@ class Promise:
     def as_values(self) -> dict[str, Any]:
         """The same in values of JSON, in an order that does not depend on that of the policy."""
         tables = {name: {"state": table.state, "key": sorted(table.key), "links": sorted(table.links),
-                         "types": sorted(table.types), "places": sorted(table.places)}
+                         "types": sorted(table.types), "csv": table.csv, "places": sorted(table.places)}
                   for name, table in sorted(self.tables.items())}
         return {"neighbours": self.neighbours, "entity": self.entity, "kinds": sorted(self.kinds), "delta": sorted(self.delta),
                 "tables": tables}
@@ -97,7 +102,8 @@ class Promise:
         tables = {name: PromisedTable(
             state=table["state"], key=frozenset(table["key"]), places=frozenset(table["places"]),
             links=frozenset((target, tuple((ours, theirs) for ours, theirs in columns)) for target, columns in table["links"]),
-            types=frozenset((column, kind) for column, kind in table["types"])) for name, table in told["tables"].items()}
+            types=frozenset((column, kind) for column, kind in table["types"]),
+            csv=str(table.get("csv", ""))) for name, table in told["tables"].items()}  # earlier versions had no other format
         return cls(neighbours=told["neighbours"], entity=told["entity"], delta=frozenset(told["delta"]), tables=tables,
                    kinds=frozenset((table, key) for table, key in told["kinds"]))
 
@@ -135,10 +141,10 @@ def _promised(policy: Policy, table: TablePolicy, links: frozenset[Link] | None,
     places = _places(policy, table)
     if table.public or links is None:
         return PromisedTable(state=PUBLIC if table.public else CLOSED, places=places)
-    types = {(_column(table, column.name), column.type or "") for column in table.columns.values()
+    types = {(_column(table, column.name), reading_in_words(column.reading)) for column in table.columns.values()
              if (_name(table.name), _column(table, column.name)) in naming}
     return PromisedTable(state=PROTECTED, key=frozenset(_column(table, column) for column in table.key), links=links,
-                         types=frozenset(types), places=places)
+                         types=frozenset(types), csv="" if table.csv is None else format_in_words(table.csv), places=places)
 
 
 def _links(policy: Policy, owned: set[str]) -> dict[str, frozenset[Link]]:
@@ -193,7 +199,9 @@ def _seen_from(policy: Policy, file: str) -> str:
 
 def _place_of_file(policy: Policy, table: TablePolicy, source: str, relation: tuple[str, ...]) -> str:
     file = _seen_from(policy, source) if source else ""
-    if source.lower().endswith(OF_ONE_TABLE) or (table.source is not None and not source.lower().endswith(DUCKDB_FILES)):
+    if is_copied(source):  # a sheet is below its workbook, as files are below a folder
+        return file if table.sheet is None else f"{file}/{table.sheet}"
+    if is_of_rows(source) or (table.source is not None and not source.lower().endswith(DUCKDB_FILES)):
         return file
     return f"{file} {'.'.join(map(_name, relation))}"
 
@@ -288,6 +296,8 @@ def _in_table(name: str, old: PromisedTable, table: PromisedTable) -> Iterator[C
         return
     if old.key and not (table.key and table.key <= old.key):
         yield Change(kind="key", table=name, before=", ".join(sorted(old.key)), now=", ".join(sorted(table.key)))
+    if old.csv != table.csv:
+        yield Change(kind="format", table=name, before=old.csv, now=table.csv)
     before, now = dict(old.types), dict(table.types)
     for column in sorted(before.keys() & now.keys()):
         if before[column] != now[column]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -32,7 +32,9 @@ from dpsql.catalog.model import (
     TablePolicy,
     TableSchema,
 )
-from dpsql.catalog.policy import MOST_VALUES, locate, suggest
+from dpsql.catalog.policy import MOST_VALUES
+from dpsql.catalog.public_lists import Values, determined, listed
+from dpsql.catalog.sections import locate, suggest
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
 from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
@@ -40,14 +42,12 @@ from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 MOST_OWNERS = 8  # entities that a row may belong to
 MOST_LISTED = 100_000  # whole numbers or days of a range that are kept one by one; a longer range is kept by its ends
 
-
-Values = Callable[[str, str], Sequence[Scalar | None]]
-
 _SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 _WIDE = {"HUGEINT", "UHUGEINT", "UBIGINT", "FLOAT", "DOUBLE"}
 _TEXT = {"VARCHAR", "UUID"}
 _OTHER_UNITS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}  # rounded to microseconds, or NULL where these end
-_TIMES = {"TIMESTAMP", *_OTHER_UNITS}
+_ZONED = "TIMESTAMP WITH TIME ZONE"  # carried as what it is in UTC
+_TIMES = {"TIMESTAMP", _ZONED, *_OTHER_UNITS}
 _MISSING = {"FLOAT", "DOUBLE", *_OTHER_UNITS}  # a value of these that is not NULL may be carried as a missing one
 
 VALUES = {
@@ -86,7 +86,7 @@ def carried_exactly(sql_type: str) -> bool:
 
 
 def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: Values) -> Catalog:
-    """The catalog of one budget. `values(table, column)` lists the values of a public column.
+    """The catalog of one budget. `values(table, columns, most)` lists what is in a public table.
 
     Raises PolicyError, located in the policy, where a declared table or column is missing from the database, has a type
     that cannot hold the declared values, where a private table is a view, or where a chain of foreign keys does not lead to
@@ -114,8 +114,24 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
     hidden = {name: frozenset(column for column, _ in found[name].columns) - set(columns[name]) for name in policy.tables}
     tables = {name: _table(declared, columns[name], found[name], owners.get(name, ()), entity)
               for name, declared in policy.tables.items() if name not in outside}
+    tables = {name: _listed(policy, table, values) for name, table in tables.items()}
     undeclared = frozenset(schema) - {names[name.lower()] for name in policy.tables}
     return Catalog(entity=entity, tables=tables, undeclared=undeclared, hidden=hidden, outside=outside)
+
+
+def _listed(policy: Policy, table: Table, values: Values) -> Table:
+    """A public table with what everybody can list of it; a private one with the combinations that public ones list."""
+
+    def read(column: Column, found: Sequence[Scalar | None]) -> list[Scalar | None]:
+        path = ("tables", table.name, "columns", column.name)
+        return [None if value is None else _convert(policy, path, value, column.type, column.sql_type) for value in found]
+
+    if table.public:
+        columns, listing = listed(table.name, table.columns, values, read)
+        return replace(table, columns=columns, listings=(listing,) if listing is not None else ())
+    found = [determined(declared.by, [table.columns[each] for each in (name, *declared.determines)], values, read)
+             for name, declared in policy.tables[table.name].columns.items() if declared.by is not None]
+    return replace(table, listings=tuple(listing for listing in found if listing is not None))
 
 
 def _spelled_as(declared: TablePolicy, schema: TableSchema) -> TableSchema:
@@ -300,7 +316,8 @@ def _column(policy: Policy, path: tuple[str, ...], declared: ColumnPolicy, name:
         domain = Domain(tuple(sorted(_convert(policy, (*path, "values"), value, kind, sql_type) for value in declared.values)))
     elif declared.values_from is not None:
         try:
-            listed = values(*declared.values_from)
+            table, column = declared.values_from
+            listed = [value for value, in values(table, [column], MOST_VALUES + 1)]
         except Exception:  # of a type that the database client cannot represent
             raise _fault(policy, (*path, "values_from"), "the values of the public column cannot be read",
                          try_="a column of texts, numbers or dates") from None

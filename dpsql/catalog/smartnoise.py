@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.catalog import writing
-from dpsql.catalog.policy import can_be_named, parse_policy, suggest, written_reference
+from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
+from dpsql.catalog.sections import suggest
 from dpsql.catalog.writing import comment, note, value
 from dpsql.catalog.yaml_entries import YamlEntry, root_of
 from dpsql.errors import PolicyError

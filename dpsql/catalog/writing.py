@@ -45,6 +45,11 @@ def key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
 
 
+def column(table: str, name: str) -> str:
+    """A column as `values_from` and `column` name it."""
+    return f"{table}.{name}" if "." not in table and '"' not in table else '"' + table.replace('"', '""') + f'".{name}'
+
+
 def value(item: Value) -> str:
     """A TOML value."""
     if isinstance(item, bool):

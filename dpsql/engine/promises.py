@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dpsql.catalog.model import Budget, Policy, TablePolicy
-from dpsql.catalog.policy import locate
 from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, left_out, may_be_in, promise_of, replaced
+from dpsql.catalog.sections import locate
 from dpsql.errors import LedgerError, PolicyError
 from dpsql.kernel.ledger import Ledger, Promised
+
+KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv"}
+"""The key of a table in the policy that a kind of change is about, if it is not `public`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +245,9 @@ def meaning(one: Difference) -> str:
         case "type":
             return (f"{table}.{change.before} says which {entity} a row belongs to, and now is {change.now}; rows may belong to "
                     f"another {entity} than when they were protected")
+        case "format":
+            return (f"files of {table} were read {_read_as(change.before)}, and now are read {_read_as(change.now)}; rows may "
+                    f"belong to another {entity} than when they were protected")
         case "published":
             return f"rows of {table} were protected, and now it is public: all who may ask can read them exactly"
         case "withdrawn":
@@ -250,6 +256,10 @@ def meaning(one: Difference) -> str:
         case _:
             return (f"its claims were about databases in which {change.before}, and now are about those in which {change.now}; "
                     "the earlier charges do not bound that")
+
+
+def _read_as(written: str) -> str:
+    return f"with {written}" if written else "as files of their kind usually are"
 
 
 def _addition(change: Change, entity: str) -> str:
@@ -289,5 +299,4 @@ def _place(policy: Policy, budget: Budget, one: Difference) -> tuple[str, ...]:
     if not change.table:
         return ("entities", budget.entity) if budget.entity == one.entity else ("budgets", budget.name, "entity")
     table = next((name for name in policy.tables if name.lower() == change.table.lower()), change.table)
-    key = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns"}.get(change.kind, "public")
-    return "tables", table, key
+    return "tables", table, KEYS.get(change.kind, "public")

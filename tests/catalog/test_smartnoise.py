@@ -73,7 +73,7 @@ def test_the_policy_fits_the_database() -> None:
             ("age", "INTEGER"), ("sex", "VARCHAR"), ("income", "BIGINT"), ("weight", "DOUBLE"), ("height", "FLOAT"),
             ("married", "BOOLEAN"), ("born", "TIMESTAMP"), ("photo", "BLOB"), ("blood group", "VARCHAR"), ("pid", "INTEGER"))),
         "PUMS_LONG": TableSchema(columns=(("pid", "INTEGER"), ("visits", "INTEGER"), ("sales", "INTEGER")))}
-    catalog = fit(parse_policy(imported(PUMS)), "main", schema, lambda table, column: [])
+    catalog = fit(parse_policy(imported(PUMS)), "main", schema, lambda *_: [])
     assert {name: (table.owner.column, table.rows) for name, table in catalog.tables.items() if table.owner is not None} == {
         "PUMS": ("pid", 1), "PUMS_LONG": ("PID", 3)}
     assert not catalog.outside and catalog.hidden["PUMS"] == {"photo"}

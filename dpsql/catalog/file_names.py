@@ -1,0 +1,51 @@
+"""What the name of a file says of how its rows are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dpsql.catalog.reading import USUAL_CSV, CsvFormat
+
+PACKED = ".gz", ".zst"  # endings of files that are compressed
+OF_TEXTS = ".csv", ".tsv", ".txt", ".dat"
+PARQUET = ".parquet"
+STATISTICS = ".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"
+WORKBOOKS = ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"
+ARROW = ".feather", ".arrow"
+
+
+def is_of_texts(name: str) -> bool:
+    """Whether a file with this name is read as CSV, compressed or not."""
+    return _unpacked(name).endswith(OF_TEXTS)
+
+
+def is_of_rows(name: str) -> bool:
+    """Whether a file with this name holds the rows of one table."""
+    return is_of_texts(name) or name.lower().endswith(PARQUET)
+
+
+def is_of_statistics(name: str) -> bool:
+    """Whether a file with this name is one of SPSS, Stata or SAS."""
+    return name.lower().endswith(STATISTICS)
+
+
+def is_workbook(name: str) -> bool:
+    """Whether a file with this name holds sheets of cells, as Excel writes them."""
+    return name.lower().endswith(WORKBOOKS)
+
+
+def is_copied(name: str | None) -> bool:
+    """Whether a file with this name is written by a program in a form of its own, so that a copy in Parquet is read in its
+    place."""
+    return name is not None and "://" not in name and name.lower().endswith((*STATISTICS, *WORKBOOKS, *ARROW))
+
+
+def _unpacked(name: str) -> str:
+    name = name.lower()
+    return next((name.removesuffix(ending) for ending in PACKED if name.endswith(ending)), name)
+
+
+def usual_format(path: Path) -> CsvFormat:
+    """How a CSV file is written of which nothing is said."""
+    return replace(USUAL_CSV, delimiter="\t") if _unpacked(path.name).endswith(".tsv") else USUAL_CSV

@@ -1,0 +1,30 @@
+"""What differs from the usual way to write files and to read cells, as a policy and a promise say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
+
+
+def format_in_words(how: CsvFormat) -> str:
+    """What differs from the usual way to write CSV files, such as "delimiter = ';'"."""
+    return ", ".join(_in_words(how, USUAL_CSV, [item.name for item in fields(how)]))
+
+
+def reading_in_words(how: CellReading) -> str:
+    """The type, and what differs from the usual reading, such as "VARCHAR, trim = True"; "" where it is as it is kept."""
+    return ", ".join(([how.type] if how.type else []) + _in_words(how, USUAL_CELL, [
+        item.name for item in fields(how) if item.name != "type"]))
+
+
+def differences(found: CsvFormat | CellReading, usual: CsvFormat | CellReading, names: Iterable[str]) -> dict[str, Any]:
+    """The entries, of these names, that differ from the usual ones."""
+    given = {name: getattr(found, name) for name in names if getattr(found, name) != getattr(usual, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+
+def _in_words(found: CsvFormat | CellReading, usual: CsvFormat | CellReading, names: Iterable[str]) -> list[str]:
+    return [f"{name} = {value!r}" for name, value in differences(found, usual, names).items()]
