@@ -7,11 +7,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.files import opened_files
 
 import dpsql
 from dpsql import cli
-from dpsql.catalog.draft import draft
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
@@ -26,12 +24,13 @@ key = "id"
 key = "id"
 source = "people.csv"
 [tables.people.columns]
-id = {}
+id = { type = "BIGINT" }
 [budgets.main]
 entity = "person"
 epsilon = 1
 """
-DATABASE = FILES.replace("version = 1", 'version = 1\ndatabase = "people.duckdb"').replace('source = "people.csv"\n', "")
+UNTYPED = FILES.replace('{ type = "BIGINT" }', "{}")
+DATABASE = UNTYPED.replace("version = 1", 'version = 1\ndatabase = "people.duckdb"').replace('source = "people.csv"\n', "")
 
 
 def told(folder: Path, text: str, database: str | None = None) -> DatabaseError:
@@ -49,7 +48,7 @@ def test_a_wrong_file_is_told_where_the_policy_names_it(name: str, content: byte
                                                         tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    fault = told(tmp_path, FILES.replace("people.csv", name))
+    fault = told(tmp_path, (UNTYPED if name.endswith(".parquet") else FILES).replace("people.csv", name))
     assert isinstance(fault, kind)
     assert (fault.as_dict()["line"], fault.subject, fault.source) == (line, "people", str(tmp_path / "dpsql.toml"))
 
@@ -62,10 +61,11 @@ def test_a_wrong_database_is_told_where_it_is_named(tmp_path: Path) -> None:
     assert named.span is None and "other.duckdb" in named.reason, "the policy is not at fault"
 
 
-TYPED = FILES.replace("id = {}", 'id = { type = "BIGINT" }\nage = { type = "bigint" }\nborn = { type = "DATE" }')
+TYPED = FILES.replace('id = { type = "BIGINT" }', 'id = { type = "BIGINT" }\nage = { type = "bigint" }\nborn = { type = "DATE" }')
+NOTED = TYPED.replace('born = { type = "DATE" }', 'born = { type = "DATE" }\nnote = { type = "VARCHAR" }')
 
 
-def opened(folder: Path, lines: str, text: str = TYPED) -> tuple[dict[str, str], list[tuple[object, ...]]]:
+def opened(folder: Path, lines: str, text: str = NOTED) -> tuple[dict[str, str], list[tuple[object, ...]]]:
     """The types of the columns, and the rows."""
     (folder / "people.csv").write_bytes(lines.encode("utf-8", "surrogateescape"))
     (folder / "dpsql.toml").write_text(text, encoding="utf-8")
@@ -76,7 +76,7 @@ def opened(folder: Path, lines: str, text: str = TYPED) -> tuple[dict[str, str],
     return columns, rows
 
 
-def test_no_row_decides_how_others_are_read_where_types_are_declared(tmp_path: Path) -> None:
+def test_no_row_decides_how_others_are_read(tmp_path: Path) -> None:
     """Neighbouring files: with one more row of anything, the schema is the same, and so is every other row."""
     names, lines = "id,Age,born,note\n", '1,30,2000-01-31,"a,b"\n2,,,\n'
     columns, rows = opened(tmp_path, names + lines)
@@ -108,44 +108,58 @@ def test_one_row_does_not_decide_whether_a_file_is_served(odd: str, tmp_path: Pa
             assert connection.execute("SELECT COUNT(*) FROM people").fetchall()
 
 
-@pytest.mark.parametrize("text", [TYPED, FILES], ids=["typed", "untyped"])
-def test_texts_that_look_like_rows_are_texts_in_large_files_too(text: str, tmp_path: Path) -> None:
+def test_texts_that_look_like_rows_are_texts_in_large_files_too(tmp_path: Path) -> None:
     """Threads that began in the middle of a file took lines of a text for rows, and lost or repeated the rows around them."""
     fake, rows = "".join(f"7,{age},2000-01-31,x\n" for age in range(20)), 90_000
     with (tmp_path / "people.csv").open("w", encoding="utf-8") as file:
         file.write("id,age,born,note\n")
         file.writelines(f'{i},{i % 90},2000-01-31,"\n{fake}"\n' for i in range(rows))
-    (tmp_path / "dpsql.toml").write_text(text.replace('key = "id"\nsource', "source"), encoding="utf-8")
+    (tmp_path / "dpsql.toml").write_text(NOTED.replace('key = "id"\nsource', "source"), encoding="utf-8")
     reader = open_reader(read_policy(tmp_path / "dpsql.toml"), None)
     assert reader.rows("SELECT COUNT(*), COUNT(DISTINCT id), SUM(age) FROM people") == [(rows, rows, sum(i % 90 for i in range(rows)))]
     reader.close()
 
 
-def test_without_types_rows_decide(tmp_path: Path) -> None:
-    bare = FILES.replace("id = {}", "id = {}\nage = {}")
-    assert opened(tmp_path, "id,age\n1,30\n", bare)[0]["age"] == "BIGINT"
-    assert opened(tmp_path, "id,age\n1,30\n2,old\n", bare)[0]["age"] == "VARCHAR"
+def test_rows_decide_no_type(tmp_path: Path) -> None:
+    for lines in ("id\n1\n", "id\nold\n", "id\n"):
+        with pytest.raises(PolicyError, match="needs a type, as its rows must not decide it") as caught:
+            opened(tmp_path, lines, UNTYPED)
+        assert caught.value.as_dict()["line"] == 9
+
+
+def test_rows_decide_no_type_in_a_folder_either(tmp_path: Path) -> None:
+    (tmp_path / "people").mkdir()
+    (tmp_path / "people/a.csv").write_text("id\n1\n", encoding="utf-8")
+    fault = told(tmp_path, UNTYPED.replace("people.csv", "people"))
+    assert (fault.code, fault.as_dict()["line"]) == ("no-type", 9)
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_the_line_of_names_tells_the_separator(separator: str, tmp_path: Path) -> None:
+def test_the_policy_tells_the_separator(separator: str, tmp_path: Path) -> None:
     lines = "\ufeffid;age;born;\"the \"\"note\"\"\"\n1;30;2000-01-31;\"a,b;c\"\n".replace(";", separator)
-    columns, rows = opened(tmp_path, lines)
+    note = "'the \"note\"' = { type = \"VARCHAR\" }"
+    said = f'csv = {{ delimiter = "{separator}" }}\n[tables.people.columns]'.replace("\t", "\\t")
+    columns, rows = opened(tmp_path, lines, TYPED.replace("[budgets", f"{note}\n[budgets").replace("[tables.people.columns]", said))
     assert list(columns) == ["id", "age", "born", 'the "note"']
     assert rows == [(1, 30, dt.date(2000, 1, 31), f"a,b{separator}c")]
+
+
+def test_a_file_that_is_written_otherwise_is_told(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id;age;born\n1;30;2000-01-31\n", encoding="utf-8")
+    fault = told(tmp_path, TYPED)
+    assert "column id has a type, but is neither in" in fault.reason and 'csv = { delimiter = ";" }' in fault.try_
+    assert fault.as_dict()["line"] == 7 and "30" not in str(fault)
 
 
 def test_types_are_for_all_columns_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as caught:
         opened(tmp_path, "id,age,born\n", TYPED.replace('age = { type = "bigint" }', "age = {}"))
-    assert (caught.value.as_dict()["line"], caught.value.try_) == (10, 'type = "VARCHAR"')
+    assert (caught.value.as_dict()["line"], caught.value.try_) == (10, 'type = "VARCHAR", or another; dpsql init drafts the types')
 
 
 def test_a_draft_of_a_csv_file_declares_its_types(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("id,age,born,at,paid,name\n1,30,2000-01-31,2000-01-31 12:00:00,1.5,x\n", encoding="utf-8")
-    reader = opened_files({"people": tmp_path / "people.csv"}, empty=True)
-    drafted = draft(reader.schema(), sources={"people": "people.csv"})
-    (tmp_path / "dpsql.toml").write_text(drafted, encoding="utf-8")
+    assert cli.main(["init", str(tmp_path / "people.csv"), "--to", str(tmp_path / "dpsql.toml")]) == 0
     policy = read_policy(tmp_path / "dpsql.toml")
     assert [column.type for column in policy.tables["people"].columns.values()] == [
         "BIGINT", "BIGINT", "DATE", "TIMESTAMP", "DOUBLE", "VARCHAR"]
@@ -190,7 +204,7 @@ def test_a_public_table_is_no_private_file_under_another_name(name: str, tmp_pat
     (tmp_path / "people.csv").write_text("id\n1\n", encoding="utf-8")
     (tmp_path / "link.csv").symlink_to(tmp_path / "people.csv")
     (tmp_path / "hard.csv").hardlink_to(tmp_path / "people.csv")
-    fault = told(tmp_path, FILES + f'[tables.towns]\npublic = true\nsource = "{name}"\n[tables.towns.columns]\nid = {{}}\n')
+    fault = told(tmp_path, FILES + f'[tables.towns]\npublic = true\nsource = "{name}"\n[tables.towns.columns]\nid = {{ type = "BIGINT" }}\n')
     assert "has the file of people, which is private" in fault.reason and fault.as_dict()["line"] == 15
 
 
@@ -201,17 +215,17 @@ def test_a_name_that_the_engine_takes_for_a_pattern_reads_no_other_file(name: st
         (tmp_path / f"{other}.csv").write_text("id\n1\n", encoding="utf-8")
         duckdb.sql("SELECT 1 AS id").write_parquet(str(tmp_path / f"{other}.parquet"))
     (tmp_path / name).write_text("id\n5\n", encoding="utf-8")
-    fault = told(tmp_path, FILES.replace("people.csv", name))
+    fault = told(tmp_path, (UNTYPED if name.endswith(".parquet") else FILES).replace("people.csv", name))
     assert "for a pattern, of other files too" in fault.reason and fault.as_dict()["line"] == 7
 
 
-@pytest.mark.parametrize(("name", "typed"), [("people.csv", False), ("people.csv", True), ("people.parquet", False)])
-def test_the_folder_of_a_file_names_nobody(name: str, typed: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_the_folder_of_a_file_names_nobody(name: str, tmp_path: Path) -> None:
     """The engine would show the value of a folder `id=7` in place of what the rows have."""
     (tmp_path / "id=7").mkdir()
     duckdb.sql("FROM (VALUES (1), (2)) AS t(id)").write_csv(str(tmp_path / "id=7/people.csv"))
     duckdb.sql("FROM (VALUES (1), (2)) AS t(id)").write_parquet(str(tmp_path / "id=7/people.parquet"))
-    text = FILES.replace("people.csv", f"id=7/{name}").replace("id = {}", 'id = { type = "BIGINT" }' if typed else "id = {}")
+    text = (FILES if name.endswith(".csv") else UNTYPED).replace("people.csv", f"id=7/{name}")
     (tmp_path / "dpsql.toml").write_text(text, encoding="utf-8")
     reader = open_reader(read_policy(tmp_path / "dpsql.toml"), None)
     assert sorted(reader.rows("SELECT id FROM people")) == [(1,), (2,)]
@@ -221,7 +235,7 @@ def test_the_folder_of_a_file_names_nobody(name: str, typed: bool, tmp_path: Pat
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ".csv", 5, b"people.csv"])
 @pytest.mark.parametrize("which", ["database", "policy", "ledger"])
 def test_what_no_file_can_be_named_is_told(which: str, name: object, tmp_path: Path) -> None:
-    opened(tmp_path, "id,age,born\n")
+    opened(tmp_path, "id,age,born,note\n")
     given: dict[str, object] = {"policy": tmp_path / "dpsql.toml", which: name}
     with pytest.raises(DatabaseError):
         dpsql.connect(**given)  # type: ignore[arg-type]
@@ -232,7 +246,7 @@ def test_what_no_file_can_be_named_is_told(which: str, name: object, tmp_path: P
 def test_the_shell_tells_it_too(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                 capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    opened(tmp_path, "id,age,born\n")
+    opened(tmp_path, "id,age,born,note\n")
     assert cli.main(arguments) == 2 and "OperationalError: the name of a file" in capsys.readouterr().err
 
 

@@ -1,35 +1,270 @@
-"""CSV files whose columns are known before their rows are read."""
+"""CSV files, read as the policy says that they are written: nothing about them is guessed from their rows.
+
+Every row is read as if it were alone, so that no row decides how, or whether, another is read. (A quote that is never closed
+would hide all lines after it, so such a file is not opened, as one is not whose rows share a key.) So the reader of the engine is
+not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And it reads from one end
+to the other: threads that begin in the middle guess where a row begins, and take lines of a text for rows, which may name others.
+It knows no comments, as it would cut off every cell where their sign is: those lines are left out before.
+
+*No row is lost.* The engine reads all cells as texts, and puts them into a table of texts; only then are they read as values.
+Its optimizer may move a cast to where a table is read, and a CSV reader that leaves out bad lines leaves out those with a cell
+that is not of its type. Into a table nothing is moved, and the rows that come out are counted against those that went in. And the
+reader leaves no line out: one that is too long to be read is an error. The cells that a line lacks are NULL, and those
+beyond the last column are left out; `check --rows` counts both.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
-from collections.abc import Mapping
+import gzip
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import IO, Any
 
-from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.catalog.reading import USUAL_CSV, CsvFormat
+from dpsql.plan.expr.printing import text_literal
+
+UTF8 = "utf-8"
+BLANK = " "
+BLOCK = 2**20  # bytes that are decoded at a time
+LONGEST_HEADER = 2**24  # characters
+LONGEST_LINE = 2**28  # bytes of a row
+ENDED = "a line behind the last one"
+NOT_READ = "\ufffd"  # what stands for bytes that are no text
 
 
-def csv_of_types(path: Path, types: Mapping[str, str]) -> str:
-    """The FROM item that reads a CSV file whose column names and types are known before its rows are read.
+def names_in(path: Path, how: CsvFormat) -> list[str]:
+    """The names of all columns, in the order of the file. Raises csv.Error, OSError, ValueError or StopIteration where there are
+    none."""
+    if how.names:
+        return list(how.names)
+    with _opened(path, how) as text:
+        lines = iter(lambda: text.readline(LONGEST_HEADER), "")
+        first = next(line for line in lines if not _is_comment(line, how))
+        if how.header and not first.strip("\r\n"):
+            raise csv.Error("the engine takes an empty line for the header, and the header for a row")
+        return next(records_of(chain([first], lines), how))
 
-    The separator is that of the header. A cell that cannot be read as its type is NULL. A line with more or fewer cells, with
-    bytes that are not UTF-8, or without its key is left out. Each row is read as if it were alone, so that no row decides how,
-    or whether, another is read. (A quote that is never closed is not the end of a row, so it hides the lines after
-    it. Writers of CSV close them. And rows of one key break what the policy says of the file, so it is not opened.)
 
-    So the reader is not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And
-    it reads from one end to the other: threads that begin in the middle guess where a row begins, and take lines of a text for
-    rows, which may name others.
-    """
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:  # more than the first line is decoded
-        first = file.readline()
-        separator = max(",;\t|", key=first.count)
-        file.seek(0)
-        names = next(csv.reader(file, delimiter=separator))
-    known = {name.lower(): kind for name, kind in types.items()}
-    shown = ", ".join(f"TRY_CAST({quote(name)} AS {known.get(name.lower(), 'VARCHAR')}) AS {quote(name)}" for name in names)
+def records_of(lines: Iterable[str], how: CsvFormat, *, columns: int = 2) -> Iterator[list[str]]:
+    """The cells of each row, as Python reads them: another reader than the engine's. What looks like a comment within quotes is a
+    part of a text. An empty line is no row, except in a file of one column. Raises csv.Error."""
+    begins = True
+
+    def of_rows() -> Iterator[str]:
+        nonlocal begins
+        for line in lines:
+            if not (begins and _is_comment(line, how)):
+                begins = False
+                yield line
+
+    quoted: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
+    if how.quote:
+        doubled = how.escape == how.quote
+        quoted = {"quotechar": how.quote, "doublequote": doubled, "escapechar": None if doubled else how.escape or None}
+    previous = csv.field_size_limit(2**31 - 1)
+    try:
+        for record in csv.reader(with_single_blanks(of_rows(), how), delimiter=how.delimiter, **quoted):
+            begins = True
+            if record or columns == 1:
+                yield record or [""]
+    finally:
+        csv.field_size_limit(previous)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, how: CsvFormat) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, behind what is skipped. Bytes that are no text become `NOT_READ`."""
+    with decompressed(path) as raw, io.TextIOWrapper(raw, encoding=decoding(how), errors="replace", newline="") as text:
+        for _ in range(how.skip):
+            text.readline()
+        yield text
+
+
+def _is_comment(line: str, how: CsvFormat) -> bool:
+    return bool(how.comment) and line.startswith(how.comment)
+
+
+def rows_of(path: Path, names: Sequence[str], how: CsvFormat) -> str:
+    """The FROM item that reads the rows of a file in UTF-8, all cells as texts; an empty cell is NULL."""
     read = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
-    place = text_literal(path)
-    return (f"(SELECT {shown} FROM read_csv({place}, auto_detect = false, header = true, "
-            f"delim = {text_literal(separator)}, quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false, "
-            f"parallel = false, hive_partitioning = false, columns = {{{read}}}))")
+    escape = how.escape if how.quote else ""  # without a quote there is nothing to escape, not even the end of a line
+    return (f"read_csv({text_literal(path)}, auto_detect = false, header = {str(how.header).lower()}, skip = {how.skip}, "
+            f"delim = {text_literal(how.delimiter)}, quote = {text_literal(how.quote)}, escape = {text_literal(escape)}, "
+            f"comment = '', null_padding = true, strict_mode = false, max_line_size = {LONGEST_LINE}, "
+            f"parallel = false, hive_partitioning = false, columns = {{{read}}})")
+
+
+@contextlib.contextmanager
+def in_utf8(path: Path, how: CsvFormat) -> Iterator[tuple[Path, CsvFormat]]:
+    """A file with the same rows that the engine reads, and how it is written: the file itself where it is regular and in UTF-8,
+    or a copy that is. Bytes that are no text become `NOT_READ`. Raises OSError, EOFError or another error of a codec where the
+    file is cut off, and UnclosedQuote."""
+    of_lines = bool(how.comment) or how.delimiter == BLANK or how.escape not in (how.quote, "")
+    plain = path.suffix.lower() not in PACKED and codecs.lookup(decoding(how)).name == UTF8
+    if not of_lines and plain and _is_utf8(path) and is_regular(path, how):
+        yield path, how
+        return
+    handle, name = tempfile.mkstemp(prefix="dpsql-csv-", suffix=".csv")
+    try:
+        written = replace(how, encoding=UTF8)
+        if not of_lines:
+            with os.fdopen(os.dup(handle), "wb") as copy:
+                copy.writelines(block.encode("utf-8", "replace") for block in _blocks(path, how))
+        if of_lines or not is_regular(Path(name), written):
+            os.ftruncate(handle, 0)
+            with open(name, "w", encoding=UTF8, errors="replace", newline="") as copied:
+                csv.writer(copied, lineterminator="\n").writerows(_regular(path, how))
+            written = replace(USUAL_CSV, header=how.header, names=how.names)
+        yield Path(name), written
+    finally:
+        os.close(handle)
+        os.unlink(name)
+
+
+def _blocks(path: Path, how: CsvFormat) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(decoding(how))(errors="replace")
+    with decompressed(path) as raw:
+        while block := raw.read(BLOCK):
+            yield decoder.decode(block)
+    yield decoder.decode(b"", final=True)
+
+
+class UnclosedQuote(ValueError):
+    """A cell begins with a quote that nothing closes."""
+
+
+def _regular(path: Path, how: CsvFormat) -> Iterator[list[str]]:
+    """The rows of a file, of which the last one is no part of a text. Raises UnclosedQuote where it is."""
+    columns = len(names_in(path, how))
+    with _opened(path, how) as text:
+        last: list[str] | None = None
+        for record in records_of(chain(_ended(text), [ENDED]), how, columns=columns):
+            if last is not None:
+                yield last
+            last = record
+        if last is None or how.delimiter.join(last) != ENDED:
+            raise UnclosedQuote
+
+
+def _ended(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, of which the last one ends as the others do."""
+    held = ""
+    for line in lines:
+        if held:
+            yield held
+        held = line
+    if held:
+        yield held if held.endswith(("\n", "\r")) else f"{held}\n"
+
+
+def is_regular(path: Path, how: CsvFormat) -> bool:
+    """Whether all quotes of a file in UTF-8 are around whole cells, doubled within them, and lines end in one way: then all
+    readers agree about its rows, and otherwise the engine cuts off what stands behind a closing quote, or takes rows for a part
+    of it. Such files are read by Python's reader.
+
+    Of the quotes in their order each second one closes what the one before opens (a doubled one closes and opens again). So the
+    begin of a cell or a quote is in front of each that opens, the end of a cell or a quote is behind each that closes, and their
+    number is even. A row that is regular is read alike by both readers, so it does not matter which other rows are not.
+    """
+    import numpy as np
+
+    ends = [ord(sign) for sign in ("\n", "\r", how.delimiter)]
+    quote = ord(how.quote) if how.quote else -1
+    if max(*ends, quote) > 127:
+        return False
+    inside, before, alone, lines = 0, ends[0], False, False  # a file begins as a line does
+    with path.open("rb") as raw:
+        block = raw.read(BLOCK)
+        while block:
+            following = raw.read(BLOCK)
+            found = np.frombuffer(bytes([before]) + block + (following[:1] or b"\n"), dtype=np.uint8)
+            at = np.flatnonzero(found[1:-1] == quote) + 1
+            opening, closing = (at[first::2] for first in (inside, 1 - inside))
+            if not (np.isin(found[opening - 1], [*ends, quote]).all() and np.isin(found[closing + 1], [*ends, quote]).all()):
+                return False
+            returns = np.flatnonzero(found[1:-1] == ends[1]) + 1
+            alone = alone or bool((found[returns + 1] != ends[0]).any())
+            lines = lines or bool((found[1:-1] == ends[0]).any())
+            inside, before, block = (inside + len(at)) % 2, block[-1], following
+    return inside == 0 and not (alone and lines)
+
+
+def with_single_blanks(lines: Iterable[str], how: CsvFormat) -> Iterator[str]:
+    """The lines of a file whose delimiter is a blank, with one blank between two cells and none around a line; those of other
+    files as they are. Programs align columns by runs of blanks, so a run is one delimiter, as R reads such files.
+
+    What becomes of a line depends on that line alone, unless it is within a quoted cell.
+    """
+    if how.delimiter != BLANK:
+        yield from lines
+        return
+    cell, held = _cells_between_blanks(how), list[str]()
+    for line in lines:
+        held.append(line)
+        if len(held) > 1 and how.quote not in line:
+            continue  # within a quoted cell
+        whole = "".join(held)
+        cells = [*cell.finditer(whole)]
+        if not (cells and cells[-1].lastgroup == "open"):
+            yield BLANK.join(found.group() for found in cells) + whole[len(whole.rstrip("\r\n")) :]
+            held = []
+    yield from held
+
+
+def _cells_between_blanks(how: CsvFormat) -> re.Pattern[str]:
+    """Matches a cell, in quotes or not; a quoted one that is not closed is `open`."""
+    plain = r"[^ \t\r\n]+"
+    if not how.quote:
+        return re.compile(plain)
+    sign, escape = re.escape(how.quote), re.escape(how.escape)
+    inner = f"(?:[^{sign}{escape}]|{escape}.)*" if escape and escape != sign else f"(?:[^{sign}]|{sign}{sign})*"
+    return re.compile(rf"{sign}{inner}{sign}[^ \t\r\n]*|(?P<open>{sign}{inner}\Z)|{plain}", re.DOTALL)
+
+
+def decoding(how: CsvFormat) -> str:
+    """The encoding, without a mark of the order of bytes in front."""
+    return "utf-8-sig" if codecs.lookup(how.encoding).name == UTF8 else how.encoding
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether all of a file is UTF-8, without a mark in front."""
+    decoder = codecs.getincrementaldecoder(UTF8)()
+    with path.open("rb") as raw:
+        first = raw.read(BLOCK)
+        if first.startswith(codecs.BOM_UTF8):
+            return False
+        try:
+            decoder.decode(first)
+            while block := raw.read(BLOCK):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _zst(path: Path) -> IO[bytes]:
+    import pyarrow
+
+    return pyarrow.input_stream(str(path), compression="zstd")  # type: ignore[no-any-return]
+
+
+def _gz(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb")  # type: ignore[return-value]
+
+
+PACKED = {".gz": _gz, ".zst": _zst}
+
+
+def decompressed(path: Path) -> IO[bytes]:
+    opener = PACKED.get(path.suffix.lower())
+    return path.open("rb") if opener is None else opener(path)

@@ -43,6 +43,7 @@ SETTINGS = {
     "error_on_division_by_zero": "false", "ieee_floating_point_ops": "true", "arrow_lossless_conversion": "true",
     "enable_external_access": "false",
 }
+UTC = "SET GLOBAL TimeZone = 'UTC'"  # in which moments with a time zone are shown
 
 
 class DuckReader:
@@ -306,10 +307,12 @@ def attach_released(connection: duckdb.DuckDBPyConnection) -> None:
 
 def connected(path: str = ":memory:", *, read_only: bool = False,
               config: Mapping[str, str | int] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection without DuckDB's progress bar, which would be drawn over the output of interactive sessions and notebooks."""
+    """A connection without DuckDB's progress bar, which would be drawn over the output of interactive sessions and notebooks, and
+    in which moments with a time zone are shown in UTC, wherever it is opened."""
     connection = duckdb.connect(path, read_only=read_only, config=dict(config or {}))
     with contextlib.suppress(duckdb.InvalidInputException):  # locked by another connection to the file; its cursors draw none
         connection.execute("SET enable_progress_bar = false")
+        connection.execute(UTC)
     return connection
 
 

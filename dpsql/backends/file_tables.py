@@ -26,13 +26,15 @@ from __future__ import annotations
 import contextlib
 import csv
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 
-from dpsql.backends.csv_files import csv_of_types
+from dpsql.backends.cleaning import cleaned, text_of, value_of
+from dpsql.backends.csv_files import UnclosedQuote, in_utf8, names_in, rows_of
 from dpsql.backends.duckdb import (
     IN_MEMORY,
     DuckReader,
@@ -44,14 +46,17 @@ from dpsql.backends.duckdb import (
     lock_down,
     with_memory,
 )
-from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint
+from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_database, fingerprint, name_below
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole
-from dpsql.errors import IntegrityError, OperationalError
+from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
+from dpsql.errors import IntegrityError, InternalError, OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 from dpsql.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
+TEXTS = "texts of a file"  # the table of the cells of a CSV file before they are read as values
+TEXT = "VARCHAR"
 LOADED = "rows of a public table"  # the name of a table until it has its own
 ATTACHED = "database of a source"  # with a number behind it
 NO_VALUE = "NullType()"  # what the engine calls the type of a column in Parquet files without any value
@@ -63,14 +68,18 @@ class FileTable:
     """A declared table in files.
 
     key      the columns that the policy says to be unique together
-    types    the types of the columns of CSV files, and of those that are written in the names of folders
+    row_key  a further column that names each row, if the policy asks for one: see `row_name`
+    csv      how CSV files are written
+    cells    how the cells of each declared column are read; of Parquet files, of columns that are written in the names of folders
     columns  the columns that may be read, all where it is None
     public   whether the policy says that everyone may know the rows
     """
 
     source: SourceFiles
     key: tuple[str, ...] = ()
-    types: Mapping[str, str] = field(default_factory=dict)
+    row_key: str | None = None
+    csv: CsvFormat = USUAL_CSV
+    cells: Mapping[str, CellReading] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     public: bool = False
 
@@ -180,38 +189,102 @@ def _check_names(connection: duckdb.DuckDBPyConnection) -> None:
 
 def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: bool) -> None:
     """Make a table and put the rows of CSV files into it. Raises OperationalError where a file cannot be read, IntegrityError
-    where rows share the key."""
+    where rows share the key, both about the table or one of its columns."""
+    first, *_ = table.source.paths
+    for path in table.source.paths:
+        names = _names(table, path)
+        folders = _in_folders(table, names)
+        if (misplaced := _misplaced(table, folders)) is not None:
+            raise misplaced
+        spelled = {name.lower(): name for name in names}
+        held = {spelled[name.lower()]: how for name, how in table.cells.items() if name.lower() in spelled}
+        untyped = next((name for name, how in held.items() if how.type is None), None)
+        if untyped is not None:
+            raise OperationalError(f"column {untyped} of {path} has no type, and its rows must not decide it", code="no-type",
+                                   subject=f"{table.name}.{untyped}",
+                                   try_='type = "VARCHAR", or another; dpsql init drafts the types')
+        if path == first:
+            types = {**held, **{name: table.cells[name] for name in folders}}
+            columns = [f"{quote(name)} {how.type or TEXT}" for name, how in types.items()]
+            columns += [f"{quote(name)} {TEXT}" for name in _row_keys(table)]
+            ends = [f"PRIMARY KEY ({', '.join(map(quote, table.key))})"] if table.key else []
+            connection.execute(f"CREATE TABLE {quote(table.name)} ({', '.join([*columns, *ends])})")
+        if not empty:
+            _put(connection, table, path, names, held, folders)
+
+
+def _names(table: FileTable, path: Path) -> list[str]:
+    """The names of the columns of a file. Raises OperationalError where it has no header, or one that names columns badly."""
+    names: list[str] | None = None
+    with contextlib.suppress(csv.Error, OSError, ValueError, EOFError, StopIteration, zlib.error):
+        names = names_in(path, table.csv)
+    if names is None:
+        raise no_csv(table, path)
+    lower = [name.lower() for name in names]
+    for place, name in enumerate(lower):
+        first = lower.index(name)
+        if not name or first < place:
+            wrong = f"has the name of column {first + 1}, {name}" if name else "has no name"
+            raise OperationalError(f"column {place + 1} of {path} {wrong}", code="no-database", subject=table.name,
+                                   try_=f"[tables.{table.name}.csv]  names = [...], a name for each column in its place")
+    return names
+
+
+def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, names: Sequence[str],
+         held: Mapping[str, CellReading], folders: Sequence[str]) -> None:
+    """Put the rows of one file into the table of texts, and from there into their own. Raises as `load_csv` does."""
     fault: Exception | None = None
-    shapes: dict[Path, list[str]] = {}
+    texts = ", ".join(f"{text_of(quote(name), how)} AS {quote(name)}" for name, how in held.items())
+    values = [f"{value_of(quote(name), how)} AS {quote(name)}" for name, how in held.items()]
+    values += [f"{_folder(table, name, text_literal(path))} AS {quote(name)}" for name in folders]
+    values += [f"{row_name(name_below(table.source.root, path), list(held))} AS {quote(name)}" for name in _row_keys(table)]
+    kept = ", ".join(map(quote, (*held, *folders, *_row_keys(table))))
     try:
-        for path in table.source.paths:
-            # a folder `id=7` is no column, in place of that of the file
-            source = csv_of_types(path, table.types) if table.types else (
-                f"read_csv({text_literal(path)}, hive_partitioning = false, parallel = false)")  # see `csv_of_types`
-            held = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-            folders = _in_folders(table, [column for column, *_ in held])
-            fault = _misplaced(table, folders)
-            if fault is not None:
-                break
-            if folders:
-                named = ", ".join(f"{_folder(table, name, text_literal(path))} AS {quote(name)}" for name in folders)
-                source = f"(SELECT f.*, {named} FROM {source} AS f)"
-            shape = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-            shapes[path] = [f"{quote(column)} {kind}" for column, kind, *_ in shape]
-            if len(shapes) == 1:
-                ends = [f"PRIMARY KEY ({', '.join(map(quote, table.key))})"] if table.key else []
-                connection.execute(f"CREATE TABLE {quote(table.name)} ({', '.join([*shapes[path], *ends])})")
-            elif shapes[path] != shapes[table.source.paths[0]]:
-                fault = other_columns(table, path)
-                break
-            if not empty:
-                connection.execute(f"INSERT INTO {quote(table.name)} SELECT * FROM {source} AS s WHERE {has_key(table.key)}")
+        with in_utf8(path, table.csv) as (readable, written):
+            connection.execute(f"CREATE OR REPLACE TABLE {quote(TEXTS)} AS SELECT {', '.join(map(quote, held))} "
+                               f"FROM {rows_of(readable, names, written)}")
+        (rows,), = connection.execute(f"SELECT COUNT(*) FROM {quote(TEXTS)}").fetchall()
+        shown = f"SELECT {', '.join(values)} FROM (SELECT {texts} FROM {quote(TEXTS)}) AS t"
+        into = f"INSERT INTO {quote(table.name)} ({kept}) FROM ({shown}) AS s WHERE {has_key(table.key)}"
+        (put,), = connection.execute(into).fetchall()
+        (without,), = connection.execute(f"SELECT COUNT(*) FROM ({shown}) AS s WHERE NOT ({has_key(table.key)})").fetchall()
+        if put + without != rows:
+            fault = InternalError(f"{rows - put - without} rows of {path} were lost while they were read", code="rows-lost")
+        connection.execute(f"DROP TABLE {quote(TEXTS)}")
     except duckdb.ConstraintException:
         fault = shared_key(table.name, _where(table), table.key)
-    except (duckdb.Error, UnicodeDecodeError, csv.Error, StopIteration):
-        fault = unreadable(table)
+    except duckdb.OutOfMemoryException:
+        fault = too_little_memory(table)
+    except UnclosedQuote:
+        fault = OperationalError(f"{path} ends within quotes, so that all rows after the last one that is opened would be lost",
+                                 code="no-database", subject=table.name, try_=f"[tables.{table.name}.csv]  quote = \"\", if they "
+                                 "are a part of texts")
+    except (duckdb.Error, OSError, EOFError, UnicodeError, zlib.error):
+        fault = no_csv(table, path)
     if fault is not None:
         raise fault
+
+
+def _row_keys(table: FileTable) -> list[str]:
+    return [] if table.row_key is None else [table.row_key]
+
+
+def row_name(file: str, columns: Sequence[str]) -> str:
+    """The name of a row, as SQL over the texts of its cells: a digest of them and of the name of its file, which no other file of
+    the table has, and its number among rows with the same ones.
+
+    So a row that is removed takes its name with it, and no other row gets another one: among equal rows it makes no difference
+    which of them is removed. No two rows of a file have the same name, whatever the digest does.
+    """
+    cells = ", ".join(f"coalesce(length({quote(name)}) || ':' || {quote(name)}, '-')" for name in columns)
+    digest = f"sha256(concat({text_literal(file)}, '/', {cells}))"
+    return f"{digest} || '-' || row_number() OVER (PARTITION BY {digest})"
+
+
+def no_csv(table: FileTable, path: Path) -> OperationalError:
+    return OperationalError(f"{path} cannot be read as the policy says that it is written", code="no-database",
+                            subject=table.name,
+                            try_=f"[tables.{table.name}.csv], in which dpsql init writes how a file seems to be written")
 
 
 def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> FileView:
@@ -224,12 +297,14 @@ def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Fil
     rows = ""
     try:
         model = _model(connection, table)
-        held = [column for column, *_ in connection.execute(f"DESCRIBE SELECT * FROM {_rows(table, model)}").fetchall()]
-        folders = _in_folders(table, held)
+        described = connection.execute(f"DESCRIBE SELECT * FROM {_rows(table, model)}").fetchall()
+        held = {column: kind for column, kind, *_ in described}
+        folders = _in_folders(table, [*held])
+        how = {name.lower(): reading for name, reading in table.cells.items()}
         fault = _misplaced(table, folders)
         if fault is None:
-            shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({read}) END AS {quote(column)}"
-                     for column, read in ((column, f"r.{quote(column)}") for column in held)]
+            shown = [f"CASE WHEN {read} IS NOT NULL THEN TRY({cleaned(read, kind, how.get(column.lower(), USUAL_CELL))}) END "
+                     f"AS {quote(column)}" for column, kind in held.items() for read in (f"r.{quote(column)}",)]
             shown += [f"{_folder(table, name, f'r.{quote(PLACE)}')} AS {quote(name)}" for name in folders]
             place = f", filename = {text_literal(PLACE)}" if folders else ""
             rows = f"SELECT {', '.join(shown)} FROM {_rows(table, model, place)} AS r"
@@ -257,21 +332,29 @@ def show_attached(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTa
             attached[path] = f"{ATTACHED} {len(attached)}"
             attach_database(connection, path, attached[path], table.name)
         held = connection.execute(
-            "SELECT schema_name, table_name, column_name, is_generated FROM duckdb_columns() JOIN duckdb_tables() "
+            "SELECT schema_name, table_name, column_name, is_generated, data_type FROM duckdb_columns() JOIN duckdb_tables() "
             "USING (database_name, schema_name, table_name) WHERE database_name = ? AND lower(schema_name) = ? "
             "AND lower(table_name) = ? ORDER BY column_index", [attached[path], *(relation or ())]).fetchall()
-        shown = [column for _, _, column, made in held if not made]
+        shown = {column: kind for _, _, column, made, kind in held if not made}
         if not shown:
             raise OperationalError(f"{path} has no table {'.'.join(relation or ())}, or a view of that name", code="no-table",
                                    subject=table.name, try_='relation = "visits" or "schema.visits", a table that is stored')
         place = ".".join(map(quote, (attached[path], *held[0][:2])))
-        rows = f"SELECT {', '.join(map(quote, shown))} FROM {place}"
+        how = {name.lower(): reading for name, reading in table.cells.items()}
+        read = [_read_as(column, kind, how.get(column.lower(), USUAL_CELL)) for column, kind in shown.items()]
+        rows = f"SELECT {', '.join(read)} FROM {place} AS r"
         spelled = {column.lower(): column for column in shown}
         if not {name.lower() for name in table.key} <= spelled.keys():
             raise unreadable(table)
         connection.execute(f"CREATE VIEW {quote(table.name)} AS SELECT * FROM ({rows}) AS s WHERE {has_key(table.key)}")
         views[table.name] = FileView(rows=rows, key=tuple(spelled[name.lower()] for name in table.key))
     return views
+
+
+def _read_as(column: str, kind: str, how: CellReading) -> str:
+    own = f"r.{quote(column)}"
+    made = cleaned(own, kind, how)
+    return own if made == own else f"CASE WHEN {own} IS NOT NULL THEN TRY({made}) END AS {quote(column)}"
 
 
 def has_key(key: Sequence[str]) -> str:
@@ -304,7 +387,7 @@ def _rows(table: FileTable, model: Path, more: str = "") -> str:
 def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
     """The columns with a type that the files do not have."""
     lower = {column.lower() for column in held}
-    return [name for name in table.types if name.lower() not in lower]
+    return [name for name, how in table.cells.items() if how.type is not None and name.lower() not in lower]
 
 
 def _folder(table: FileTable, name: str, place: str) -> str:
@@ -312,7 +395,7 @@ def _folder(table: FileTable, name: str, place: str) -> str:
     the path of a row's file as SQL."""
     below = len(str(table.source.root)) + 1
     found = f"regexp_extract(substr({place}, {below}), {text_literal(f'/{re.escape(name)}=([^/]*)/')}, 1)"
-    return f"TRY_CAST(url_decode(NULLIF({found}, {text_literal(UNKNOWN_FOLDER)})) AS {table.types[name]})"
+    return f"TRY_CAST(url_decode(NULLIF({found}, {text_literal(UNKNOWN_FOLDER)})) AS {table.cells[name].type})"
 
 
 def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | None:
@@ -322,9 +405,11 @@ def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | N
         for path in table.source.paths:
             parts = path.relative_to(root).parts[:-1] if root is not None and path.is_relative_to(root) else ()
             if not any(part.startswith(f"{name}=") for part in parts):
+                beside = "those in Parquet files need no type" if table.source.is_parquet else (
+                    'or how the file is written, such as csv = { delimiter = ";" }')
                 return OperationalError(
                     f"column {name} has a type, but is neither in {path} nor in the name of a folder, as in {name}=.../",
-                    code="no-database", subject=table.name, try_="the name of a column; those in Parquet files need no type")
+                    code="no-database", subject=table.name, try_=f"the name of a column; {beside}")
     return None
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpsql.catalog.database_uris import is_duckdb_file
+from dpsql.catalog.file_names import is_of_rows, is_of_texts
 from dpsql.errors import OperationalError
 
-READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 FORMS = {"BIGINT": r"0|-?[1-9]\d{0,17}", "DATE": r"\d{4}-\d\d-\d\d"}  # of values in the names of folders, by their type
 WILD = frozenset("*?[")  # what the engine takes for a pattern
 
@@ -110,7 +110,7 @@ def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) 
         whole = files_of_database(Path(os.path.realpath(source)))
         return replace(whole, table=table, relation=((schema or ["main"])[0].lower(), name.lower()))
     named, root = _named(table, source)
-    readers = {READERS[path.suffix.lower()] for path in named}
+    readers = {"read_csv" if is_of_texts(path.name) else "read_parquet" for path in named}
     if len(readers) > 1:
         raise _wrong(f"{source} holds both CSV and Parquet files", table, "a pattern that ends in .csv or .parquet")
     for path in named:
@@ -144,8 +144,9 @@ def folder_columns(source: SourceFiles) -> dict[str, str]:
 def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
     """The paths, absolute and without links, and the folder below which they were looked for."""
     if source.is_file() or not (source.is_dir() or set(str(source)) & WILD):
-        if source.suffix.lower() not in READERS:
-            raise _wrong(f"{source} is neither CSV nor Parquet", table, "a file that ends in .csv or .parquet")
+        if not is_of_rows(source.name):
+            raise _wrong(f"{source} is neither CSV nor Parquet", table, "a file that ends in .csv, .tsv, .txt, .dat or .parquet; "
+                         "those of texts may be compressed, as .csv.gz or .csv.zst")
         if not source.is_file():
             raise _wrong(f"there is no file {source}", table, "its path")
         return [Path(os.path.realpath(source))], None
@@ -153,7 +154,7 @@ def _named(table: str, source: Path) -> tuple[list[Path], Path | None]:
     pattern = "**/*" if source.is_dir() else str(source.relative_to(root))
     try:
         found = {Path(os.path.realpath(path)) for path in root.glob(pattern)  # follows no links to folders
-                 if path.suffix.lower() in READERS and path.is_file() and not _is_aside(path.relative_to(root))}
+                 if is_of_rows(path.name) and path.is_file() and not _is_aside(path.relative_to(root))}
     except ValueError:
         raise _wrong(f"{source} is no pattern: ** is the whole name of a folder", table, "visits/**/*.parquet") from None
     if not found:
@@ -184,10 +185,11 @@ def _wrong(reason: str, table: str, try_: str) -> OperationalError:
 def fingerprint(sources: Iterable[SourceFiles]) -> str:
     """Identifies the content of files, as far as can be told without reading them: by their names, below the folder of a source,
     sizes and times of change."""
-    parts = [f"{source.table}/{_name(file.path, source.root)}:{file.size}:{file.changed}"
+    parts = [f"{source.table}/{name_below(source.root, file.path)}:{file.size}:{file.changed}"
              for source in sources for file in source.files]
     return hashlib.sha256("|".join(sorted(parts)).encode()).hexdigest()
 
 
-def _name(path: Path, root: Path | None) -> str:
+def name_below(root: Path | None, path: Path) -> str:
+    """What tells a file from the others of its source, wherever they are kept."""
     return str(path.relative_to(root)) if root is not None and path.is_relative_to(root) else path.name

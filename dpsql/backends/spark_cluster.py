@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from dpsql.backends import spark_task
-from dpsql.backends.duckdb import SETTINGS
+from dpsql.backends.duckdb import SETTINGS, UTC
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark_task import Engine
 from dpsql.errors import OperationalError
@@ -62,7 +62,7 @@ class SparkCluster:
     @property
     def engine(self) -> Engine:
         """What tasks may use."""
-        settings = (*(f"SET GLOBAL {name} = {value}" for name, value in SETTINGS.items()), "SET lock_configuration = true")
+        settings = (UTC, *(f"SET GLOBAL {name} = {value}" for name, value in SETTINGS.items()), "SET lock_configuration = true")
         return Engine(version=duckdb.__version__, config=(("threads", "1"), ("memory_limit", self._memory)), settings=settings)
 
     def session(self) -> Any:

@@ -41,7 +41,7 @@ class Uploads:
                                    subject=str(path), try_='a pandas frame, uploads = ["folder"] in the policy, or the name of a '
                                    "public table")
         with tempfile.TemporaryDirectory(prefix="dpsql-upload-") as folder:
-            copy = Path(folder) / f"upload{path.suffix.lower()}"
+            copy = Path(folder) / ("upload" + "".join(path.suffixes[-2:]).lower())
             if not self._copied(found, copy):
                 raise OperationalError(f"there is no CSV or Parquet file {path}", code="no-file", subject=str(path),
                                        try_="the path of one, or the name of a public table")

@@ -10,12 +10,14 @@ from typing import Any
 
 import duckdb
 
+from dpsql.backends.csv_drafts import put_as_drafted
 from dpsql.backends.duckdb import DuckReader, check_version, connected, lock_down
-from dpsql.backends.source_files import READERS
 from dpsql.backends.upload_folders import Uploads
+from dpsql.catalog.file_names import is_of_rows, is_of_texts
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 
+TYPED = "rows of an upload"
 FRAME = "brought"  # the name under which a frame is read
 
 
@@ -75,11 +77,16 @@ def _read(connection: duckdb.DuckDBPyConnection, name: str, table: Upload, relat
 def _relation(connection: duckdb.DuckDBPyConnection, source: Any, uploads: Uploads) -> Iterator[str]:
     """What stands after FROM to read a file or a frame."""
     if isinstance(source, Path):
-        read = READERS.get(source.suffix.lower())
-        if read is None:
+        if not is_of_rows(source.name):
             raise OperationalError(f"{source} is neither CSV nor Parquet", code="no-file", subject=str(source))
         with uploads.opened(source) as copy:
-            yield f"{read}({text_literal(copy)})"
+            if not is_of_texts(source.name):
+                yield f"read_parquet({text_literal(copy)})"
+                return
+            with _told(f"{source} cannot be read", str(source)):
+                put_as_drafted(connection, copy, TYPED)
+            yield quote(TYPED)
+            connection.execute(f"DROP TABLE {quote(TYPED)}")
         return
     with _told("a synthetic table is a pandas frame, or the path of a CSV or Parquet file", ""):
         if not _is_frame(source):

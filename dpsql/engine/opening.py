@@ -8,8 +8,8 @@ import getpass
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
@@ -19,21 +19,25 @@ import duckdb
 from dpsql.backends.all_backends import is_file, open_place
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
+from dpsql.backends.foreign_rows import ForeignFile
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
-from dpsql.backends.snapshots import SnapshotTable, relations_read, snapshot_files
-from dpsql.backends.source_files import READERS, DataOrigin, FileState, SourceFiles, files_of
+from dpsql.backends.snapshots import SnapshotFile, SnapshotTable, relations_read, snapshot_files
+from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles, files_of
 from dpsql.backends.spark import manifest_in_spark
 from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
+from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
 from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
-from dpsql.catalog.policy import locate, read_policy, suggest
+from dpsql.catalog.policy import read_policy
 from dpsql.catalog.price import Price, exact, price, short
-from dpsql.catalog.schema import fit
+from dpsql.catalog.reading import USUAL_CSV
+from dpsql.catalog.schema import carried_as, fit
+from dpsql.catalog.sections import locate, suggest
 from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
@@ -42,7 +46,7 @@ from dpsql.errors import IntegrityError, OperationalError, OptionError
 from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.kernel.run import Kernel
-from dpsql.plan.expr.printing import quote
+from dpsql.plan.expr.printing import quote, readable
 from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
 
@@ -198,7 +202,8 @@ def _uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger, the
     named = [policy.database, policy.ledger, policy.anchor]
     own = [file_named(folder / name) for name in named if name is not None and scheme_of(name) is None]
     own += [path for paths in there.values() for path in paths]
-    own += [_snapshots_of(policy)] if any(in_other_database(table) for table in policy.tables.values()) else []
+    own += [_snapshots_of(policy)] if any(map(in_snapshot, policy.tables.values())) else []
+    own += [snapshot_file(policy, table).file.path for table in policy.tables.values() if is_copied(table.source)]
     own += [Path(policy.path), ledger.path, ledger.anchor, *([file_named(database)] if database is not None else [])]
     return Uploads(folders=tuple(file_named(folder / name).resolve() for name in policy.uploads),
                    closed=tuple(file.resolve() for file in own))
@@ -253,9 +258,11 @@ def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget:
 def _private_files(policy: Policy, database: str | Path | None, there: Mapping[str, tuple[Path, ...]]) -> list[Path]:
     folder = Path(policy.path).parent
     named = Path(database) if database is not None else folder / policy.database if policy.database is not None else None
-    return [*([named] if named is not None else []),
+    copied = [snapshot_file(policy, table).file.path for table in policy.tables.values()
+              if is_copied(table.source) and not table.public]
+    return [*([named] if named is not None else []), *(path for path in copied if path.is_file()),
             *(path for name, paths in there.items() if not policy.tables[name].public
-              and not in_other_database(policy.tables[name]) for path in paths)]
+              and not in_snapshot(policy.tables[name]) for path in paths)]
 
 
 def _private_places(policy: Policy) -> list[str]:
@@ -290,10 +297,16 @@ def _books(database: str | Path | None, policy: str | Path | None, budget: str |
 def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
     """The catalog of a budget. The values of public columns are read, but no private rows."""
 
-    def values(table: str, column: str) -> list[Scalar | None]:
-        return [row[0] for row in reader.rows(f"SELECT DISTINCT {quote(column)} FROM {quote(table)}")]
+    def values(table: str, columns: Sequence[str], most: int) -> list[tuple[Scalar | None, ...]]:
+        kinds = dict(schema[next(name for name in schema if name.lower() == table.lower())].columns)
+        days = [(quote(name), found[0]) for name in columns if (found := carried_as(kinds.get(name, ""))) is not None]
+        unread = " OR ".join(f"NOT {test}" for printed, kind in days if (test := readable(printed, kind)))
+        if unread and reader.rows(f"SELECT 1 FROM {quote(table)} WHERE {unread} LIMIT 1"):
+            raise ValueError("Python has no such day, and would read another one")
+        return reader.rows(f"SELECT DISTINCT {', '.join(map(quote, columns))} FROM {quote(table)} LIMIT {most}")
 
-    return fit(policy, budget, reader.schema(), values)
+    schema = reader.schema()
+    return fit(policy, budget, schema, values)
 
 
 def choose_budget(policy: Policy, name: str | None) -> Budget:
@@ -349,8 +362,10 @@ def _named_sources(policy: Policy) -> list[tuple[str, str]]:
 
 
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
-    if in_other_database(policy.tables[table]):
-        return snapshot_files(snapshot_folder(policy), snapshot_table(policy, policy.tables[table]))
+    declared = policy.tables[table]
+    if in_snapshot(declared):
+        return snapshot_files(snapshot_folder(policy), snapshot_file(policy, declared) if is_copied(declared.source)
+                              else snapshot_table(policy, declared))
     return files_of(table, file_named(Path(policy.path).parent / source), policy.tables[table].relation)
 
 
@@ -372,6 +387,11 @@ def _reads(policy: Policy, reader: Reader) -> Callable[[TablePolicy], frozenset[
 def in_other_database(table: TablePolicy) -> bool:
     """Whether a table is in a database of another kind, of which snapshots are read."""
     return scheme_of(table.source or "") is not None
+
+
+def in_snapshot(table: TablePolicy) -> bool:
+    """Whether a table is read from a snapshot: it is in a database of another kind, or in a file of another program."""
+    return in_other_database(table) or is_copied(table.source)
 
 
 def snapshot_folder(policy: Policy) -> Path:
@@ -397,6 +417,14 @@ def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
                          ties=tying_columns(policy).get(table.name, {}))
 
 
+def snapshot_file(policy: Policy, table: TablePolicy) -> SnapshotFile:
+    """What a snapshot has to hold of a table in a file of another program."""
+    path = file_named(Path(policy.path).parent / (table.source or ""))
+    file = ForeignFile(table=table.name, path=Path(os.path.realpath(path)), sheet=table.sheet, how=table.csv or USUAL_CSV)
+    return SnapshotFile(file=file, source=table.source or "", row_key=table.row_key, public=table.public,
+                        columns=tuple(name for name in table.columns if name != table.row_key))
+
+
 def relation_of(table: TablePolicy) -> tuple[str, ...]:
     """The name of a table in its database."""
     return table.relation if table.relation is not None else (table.name,)
@@ -420,13 +448,18 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     if any(table.in_spark for table in policy.tables.values()) and database is not None:
         raise OperationalError("a database that is named has all tables, and the policy has some in Spark", code="no-database",
                                try_="leaving the database out")
-    alone = database is not None and policy.database is None and Path(str(database)).suffix.lower() not in READERS
+    if database is not None and is_copied(str(database)):
+        raise OperationalError(f"{Path(database).name} is read by dpsql refresh, and from then on where the policy names it",
+                               code="no-database", try_=f'source = "{Path(database).name}" in the policy, and no database')
+    alone = database is not None and policy.database is None and not is_of_rows(str(database))
     sources = {} if alone else sources_of(policy)  # a database that a person names has all tables
+    if alone and _cleans(policy):
+        sources, database = _cleaned_from(policy, str(database)), None
     if database is None and policy.database is not None:
         database = folder / policy.database if is_file(policy.database) else policy.database
     if database is not None and is_file(str(database)):
         database = file_named(database)
-    if database is not None and Path(database).suffix.lower() in READERS:
+    if database is not None and is_of_rows(str(database)):
         table = _table_of(policy, Path(database))
         with told_by(policy, ("tables",)):
             sources[table] = files_of(table, Path(database))
@@ -452,6 +485,19 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
                           others=_made_in_spark(policy, in_spark))
 
 
+def _cleans(policy: Policy) -> bool:
+    return any(column.reading.cleans for table in policy.tables.values() for column in table.columns.values())
+
+
+def _cleaned_from(policy: Policy, database: str) -> dict[str, SourceFiles]:
+    """All tables of a policy in a database that a person names, whose cells are cleaned as they are where the policy names it:
+    who is one entity must not depend on who names the database."""
+    if not is_file(database):
+        raise OperationalError("the policy says how cells are cleaned, which is done where it names the database",
+                               code="no-database", try_="leaving the database out")
+    return {name: files_of(name, file_named(database), table.relation) for name, table in policy.tables.items()}
+
+
 def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable[[duckdb.DuckDBPyConnection], str]:
     """What makes the tables that only Spark can see."""
     if not tables:
@@ -466,9 +512,11 @@ def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable
 
 def file_table(table: TablePolicy, files: SourceFiles) -> FileTable:
     """A table in files, as the policy declares it; a snapshot has the declared types already."""
-    types = {name: column.type for name, column in table.columns.items() if column.type is not None}
-    return FileTable(source=files, key=table.key, columns=(*table.columns,), types={} if in_other_database(table) else types,
-                     public=table.public)
+    cells = {name: column.reading for name, column in table.columns.items() if name != table.row_key}
+    if in_other_database(table):
+        cells = {name: replace(how, type=None) for name, how in cells.items()}
+    return FileTable(source=files, key=table.key, row_key=table.row_key, columns=(*table.columns,), cells=cells,
+                     csv=table.csv or usual_format(files.paths[0]), public=table.public)
 
 
 def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database: Path | None) -> None:

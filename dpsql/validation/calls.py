@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
+from dpsql.catalog.file_names import is_of_rows
 from dpsql.catalog.price import exact
 from dpsql.errors import Error, OptionError, ProgrammingError
 from dpsql.plan.expr.nodes import Value
@@ -49,7 +49,7 @@ def statement_of(queries: Sequence[str], synthetic: Any, within: object, options
 
 
 def _is_file(name: str) -> bool:
-    return Path(name).suffix.lower() in (".csv", ".tsv", ".parquet")
+    return is_of_rows(name)
 
 
 def _value(value: object) -> Value:

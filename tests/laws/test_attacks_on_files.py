@@ -24,6 +24,7 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, attach_released, lock_down
 from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
+from dpsql.catalog.reading import CellReading
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
@@ -131,7 +132,7 @@ def facts(tmp_path: Path) -> FactsBesideLedger:
 
 
 def keyed(source: Path, *key: str, types: Mapping[str, str] | None = None) -> FileTable:
-    return FileTable(source=files_of("t", source), key=key, types=types or {})
+    return FileTable(source=files_of("t", source), key=key, cells={name: CellReading(type=kind) for name, kind in (types or {}).items()})
 
 
 def test_what_was_found_of_one_file_is_not_kept_for_another(facts: FactsBesideLedger, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def session(folder: Path) -> Session:
     insert(connection, "m", [(i, *row) for i, row in enumerate(rows)])
     lock_down(connection)
     reader, declared = DuckReader(connection, "v1"), parse_policy(POLICY % (len(MULTISETS) - 1))
-    catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
+    catalog, book = fit(declared, "row", reader.schema(), lambda *_: []), open_ledger(folder)
     return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Kernel(reader, book), ledger=book,
                    scratch=DuckScratch())
 

@@ -26,10 +26,10 @@ key = "id"
 key = "id"
 source = "uploads/people_private.csv"
 [tables.people.columns]
-id = {{}}
-note = {{}}
-sex = {{ values = ["f", "m"] }}
-income = {{ bounds = [0, 100] }}
+id = {{ type = "BIGINT" }}
+note = {{ type = "VARCHAR" }}
+sex = {{ type = "VARCHAR", values = ["f", "m"] }}
+income = {{ type = "BIGINT", bounds = [0, 100] }}
 [budgets.study]
 entity = "person"
 epsilon = 10
