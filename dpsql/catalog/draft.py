@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 
 from dpsql.catalog import writing
-from dpsql.catalog.guesses import Guess, candidates, entity_key, guess_of, key_of, name_type, plain_name, tables_above
-from dpsql.catalog.model import Entity, ForeignKey, Scalar, TableSchema
+from dpsql.catalog.drafted_files import DraftedColumn, DraftedFile
+from dpsql.catalog.guesses import (
+    Evidence,
+    Guess,
+    candidates,
+    entity_key,
+    guess_of,
+    key_of,
+    name_type,
+    plain_name,
+    tables_above,
+)
+from dpsql.catalog.model import ForeignKey, Scalar, TableSchema
 from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.writing import comment, note, value
@@ -31,12 +43,13 @@ HINTS = {
 }
 
 TYPED = """
-The types were guessed from the rows of the file, and are public from here on: check them. A cell that is not of its type counts
-as NULL. Dates are written 2020-12-31 in the file, times 2020-12-31 23:59:59.
+The types are those that all rows of the file fit, and are public from here on: check them. A cell that is not of its type counts
+as NULL.
 """
 
 HEAD = """
-A policy drafted by dpsql from the schema of the database; no row was read, except to guess types in CSV files. Read all of it
+A policy drafted by dpsql from the schema of the database, and of files from their rows, too: these decide which types, words for
+missing values, keys and foreign keys are guessed. No other value of a row is written here unless you agreed to it. Read all of it
 before you use it.
 
 Everything is private until you say otherwise: a table is private unless it says `public = true`, and a table or column that is
@@ -50,7 +63,9 @@ What can be declared for a table:
   rows_per_entity = 5    the most rows of one protected entity that are used; further ones are left out
   rows_per_value = { town = 20 }
                          the most rows of one value that are used where rows of many entities meet by it
-  source = "t.parquet"   the CSV or Parquet file that holds it, a folder with such files, or a pattern: "t/*.parquet"
+  source = "t.parquet"   the CSV or Parquet file that holds it, a folder with such files, or a pattern: "t/*.parquet"; or a file
+                         of Excel, SPSS, Stata, SAS or Arrow, which `dpsql refresh` reads
+  sheet = "2024"         the sheet of a workbook, where it is not the first one
   relation = "s.t"       its name in a database such as PostgreSQL, with the schema, where it is called otherwise
   filter = "..."         of such a database: the rows that are read, as a condition in its SQL
 """
@@ -64,19 +79,21 @@ NONE: Mapping[str, str] = MappingProxyType({})
 class Chosen:
     """What the owner said about a schema when asked.
 
-    entity      who is protected
+    guess       who is protected
     public      the tables of which everybody may see every row
     references  the foreign keys that the database does not declare, by table
     rows        the most rows of one entity that are used, by table
+    columns     what is declared of columns, by table and column
     epsilon     what all answers together may cost, and per_statement what one costs that names no price; as they are written
     """
 
-    entity: Entity
+    guess: Guess
     public: frozenset[str]
     references: Mapping[str, Sequence[ForeignKey]]
     rows: Mapping[str, int]
     epsilon: str
     per_statement: str
+    columns: Mapping[str, Mapping[str, Mapping[str, writing.Value]]] = field(default_factory=dict)
 
 
 def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
@@ -90,10 +107,13 @@ def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
 
 def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sources: Mapping[str, str] = NONE,
           relations: Mapping[str, str] = NONE, types: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-          chosen: Chosen | None = None) -> str:
+          files: Mapping[str, DraftedFile] = MappingProxyType({}), sheets: Mapping[str, str] = NONE,
+          aside: Mapping[str, str] = NONE, rows: Evidence | None = None, chosen: Chosen | None = None) -> str:
     """The text of a policy for these tables, with what was chosen in place of guesses. `sources` names the file of each table,
     where there is no `database`. In a database of another kind, `relations` are the names of tables there, and `types` the types
-    of columns that have to be declared.
+    of columns that have to be declared. `files` are those among the sources that are written in one of several ways, as they seem
+    to be written; `sheets` names the sheet of each table in a workbook with several, and `aside` says what is left out of files,
+    and why. `rows` is what rows say.
 
     Where no entity can be guessed, the text says what to fill in, and is refused until that is done.
     Raises OperationalError where there is nothing to draft.
@@ -102,16 +122,20 @@ def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sou
     if chosen is not None:
         tables = {name: replace(table, foreign_keys=(*table.foreign_keys, *chosen.references.get(name, ())))
                   for name, table in tables.items()}
-    left_out = {name: _why_left_out(table) for name, table in schema.items() if name not in tables}
+    left_out = {**{name: _why_left_out(table) for name, table in schema.items() if name not in tables}, **aside}
     draft = _Draft(tables=tables, left_out=left_out, database=database, sources=sources, relations=relations, types=types,
-                   guess=guess_of(tables) if chosen is None else Guess(entity=chosen.entity, why=""), chosen=chosen)
+                   files=files, sheets=sheets, rows=rows, chosen=chosen,
+                   guess=guess_of(tables, rows) if chosen is None else chosen.guess)
     if draft.guess is None:
         return draft.text()
     policy = parse_policy(draft.text(), path="the draft")
+    if draft.guess.by_row:
+        of = draft.guess.entity
+        schema = {**schema, of.table: replace(tables[of.table], columns=(*tables[of.table].columns, (of.key, "VARCHAR")))}
     return replace(draft, outside=fit(policy, "main", schema, _no_values).outside).text()
 
 
-def _no_values(table: str, column: str) -> Sequence[Scalar | None]:
+def _no_values(table: str, columns: Sequence[str], most: int) -> Sequence[tuple[Scalar | None, ...]]:
     """None is read: which tables can be asked about does not depend on them."""
     return ()
 
@@ -133,6 +157,9 @@ class _Draft:
     sources: Mapping[str, str]
     relations: Mapping[str, str]
     types: Mapping[str, Mapping[str, str]]
+    files: Mapping[str, DraftedFile]
+    sheets: Mapping[str, str]
+    rows: Evidence | None
     guess: Guess | None
     chosen: Chosen | None = None
     outside: Mapping[str, str] | None = None
@@ -169,12 +196,16 @@ class _Draft:
             ask = ("FILL IN: no table could be guessed. Name the table that has one row for each person (or household, firm ...) "
                    "and the column that identifies them, and remove the # from these three lines.")
             return [*comment(f"{what} {ask}"), "", "# [entities.person]", '# table = "..."',
-                    note('# key = "..."', candidates(self.tables))]
+                    note('# key = "..."', candidates(self.tables, self.rows))]
         entity = self.guess.entity
+        if self.guess.several:
+            what = "Who is protected: the rows of this table that share a value of this column, and those that depend on them."
         guess = f"This is a guess: {self.guess.why}. Check it: an answer hides one {entity.name}, not several."
         check = guess if self.chosen is None else f"An answer hides one {entity.name}."
-        return [*comment(f"{what} {check}"), "", f"[entities.{writing.key(entity.name)}]", f"table = {value(entity.table)}",
-                f"key = {value(entity.key)}"]
+        named = [f"table = {value(entity.table)}", f"key = {value(entity.key)}"]
+        if self.guess.several:
+            named = [f"column = {value(writing.column(entity.table, entity.key))}"]
+        return [*comment(f"{what} {check}"), "", f"[entities.{writing.key(entity.name)}]", *named]
 
     def _table(self, name: str, table: TableSchema) -> list[str]:
         lines = [f"[tables.{writing.key(name)}]"]
@@ -182,22 +213,38 @@ class _Draft:
             lines.append("public = true")
         if (key := key_of(table)) is not None:
             lines.append(f"key = {value(key[0] if len(key) == 1 else list(key))}")
-        elif self.chosen is not None and name in self._public and (usual := entity_key(name, table)) is not None:
+        elif self.chosen is not None and name in self._public and (usual := entity_key(name, table, self.rows)) is not None:
             lines.append(f"key = {value(usual)}")
-        elif self.guess is not None and name == self.guess.entity.table:
-            mark = "# " if self.chosen is None else ""
-            lines.append(note(f"{mark}key = {value(self.guess.entity.key)}", f"if no {self._entity_name} has two rows"))
+        else:
+            lines += self._key_of_entity(name)
         if name in self.sources:
             lines.append(f"source = {value(self.sources[name])}")
+        if name in self.sheets:
+            lines.append(f"sheet = {value(self.sheets[name])}")
         if name in self.relations:
             lines.append(f"relation = {value(self.relations[name])}")
         lines += self._foreign_keys(name, table)
         lines += self._notes(name)
         columns = [_as_declared(*self._column(name, table, *pair), self.types.get(name, {})) for pair in table.columns]
-        if self.sources.get(name, "").lower().endswith((".csv", ".tsv")):
-            lines += ["", *comment(TYPED)]
-            columns = [_typed(*column, sql_type) for column, (_, sql_type) in zip(columns, table.columns, strict=True)]
+        if name in self.files:
+            written = self.files[name].entries(Path(self.sources[name]))
+            lines += [note(f"csv = {value(written)}", "how the file is written")] if written else []
+            lines += ["", *comment(TYPED)] if any(how.type for how in self.files[name].readings.values()) else []
+            columns = [_typed(*column, self.files[name].columns.get(column[0])) for column in columns]
         return [*lines, "", f"[tables.{writing.key(name)}.columns]", *writing.columns(columns)]
+
+    def _key_of_entity(self, name: str) -> list[str]:
+        """The key of the table with one row for each entity, which the database does not declare."""
+        if self.guess is None or not self._is_entity(name) or self.guess.several:
+            return []
+        key = value(self.guess.entity.key)
+        if self.guess.by_row:
+            return [note(f"row_key = {key}", "a further column, which names each row")]
+        mark = "# " if self.chosen is None and self.rows is None else ""
+        return [note(f"{mark}key = {key}", f"if no {self._entity_name} has two rows")]
+
+    def _is_entity(self, name: str) -> bool:
+        return self.guess is not None and name == self.guess.entity.table
 
     def _foreign_keys(self, name: str, table: TableSchema) -> list[str]:
         refused = [(key, reason) for key in table.foreign_keys if (reason := _refusal(self.tables, name, key))]
@@ -211,16 +258,16 @@ class _Draft:
 
     def _likely_key(self, name: str, table: TableSchema) -> ForeignKey | None:
         """The column of this table that, by its name and type, seems to reference the entity's table."""
-        if self.guess is None or name == self.guess.entity.table:
+        if self.guess is None or self._is_entity(name):
             return None
         entity = self.guess.entity
-        wanted = dict(self.tables[entity.table].columns)[entity.key]
+        wanted = dict(self.tables[entity.table].columns).get(entity.key)
         names = {plain_name(entity.key), f"{entity.name}_id"} - {"id"}
         found = next((column for column, kind in table.columns if plain_name(column) in names and kind == wanted), None)
         return None if found is None else ForeignKey(columns=(found,), table=entity.table, references=(entity.key,))
 
     def _notes(self, name: str) -> list[str]:
-        if self.guess is None or name == self.guess.entity.table or name in self._public:
+        if self.guess is None or (self._is_entity(name) and not self.guess.several) or name in self._public:
             return []
         if self.chosen is not None and name in self.chosen.rows:
             return [note(f"rows_per_entity = {self.chosen.rows[name]}", MOST_ROWS.format(self._entity_name))]
@@ -243,16 +290,21 @@ class _Draft:
             return name, {"values_from": lookup}, f"{shown}; the values of a public table"
         if sql_type.upper().startswith("ENUM("):
             return name, {"values": _enum_values(sql_type)}, "ENUM: its values are part of the schema"
+        if (agreed := self._agreed(of, name)) is not None:
+            return name, agreed, f"{shown}; as was agreed"
         return name, {}, f"{shown}; {HINTS[carried[0]]}"
 
+    def _agreed(self, of: str, column: str) -> Mapping[str, writing.Value] | None:
+        """What the owner took over of what values suggest."""
+        return self.chosen.columns.get(of, {}).get(column) if self.chosen is not None else None
 
     def _lookup(self, of: str, column: str, sql_type: str) -> str | None:
         """The key of a public table that has the name and the type of a column of a private one."""
         for other in sorted(self._public - {of}) if of not in self._public else ():
-            key = entity_key(other, self.tables[other])
-            if key is not None and plain_name(key) == plain_name(column) and "." not in other and '"' not in other and (
+            key = entity_key(other, self.tables[other], self.rows)
+            if key is not None and plain_name(key) == plain_name(column) and (
                     name_type(dict(self.tables[other].columns)[key]) is name_type(sql_type)):
-                return f"{other}.{key}"
+                return writing.column(other, key)
         return None
 
 
@@ -263,12 +315,12 @@ def _as_declared(name: str, declared: Mapping[str, writing.Value] | None, hint: 
 
 
 def _typed(name: str, declared: Mapping[str, writing.Value] | None, hint: str,
-           sql_type: str) -> tuple[str, Mapping[str, writing.Value] | None, str]:
-    """A column of a CSV file with the type it seems to have."""
-    carried = carried_as(sql_type)
-    if declared is None or carried is None:
+           drafted: DraftedColumn | None) -> tuple[str, Mapping[str, writing.Value] | None, str]:
+    """A column of a file with the reading that its cells fit."""
+    if declared is None or drafted is None:
         return name, declared, hint
-    return name, {"type": carried[0].value, **declared}, hint.partition("; ")[2]
+    usual = "" if drafted.values else hint.partition("; ")[2] if drafted.reading.type else hint
+    return name, {**drafted.entries, **declared}, "; ".join(filter(None, (drafted.note, usual)))
 
 
 def _spelled(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:

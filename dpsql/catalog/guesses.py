@@ -1,31 +1,77 @@
-"""What the names in a schema suggest: who is protected, and which columns name rows of other tables. No row is read."""
+"""What names in a schema, and rows if they may be read, suggest: who is protected, and which columns name rows of other tables.
+
+Rows are read for the owner's draft alone. They decide between guesses; nothing that they hold is written down.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from dpsql.catalog.column_guesses import ColumnValues
 from dpsql.catalog.foreign_keys import above, graph_of
 from dpsql.catalog.model import Entity, ForeignKey, TableSchema
 from dpsql.catalog.schema import carried_as, carried_exactly
 from dpsql.types import Type
 
 PEOPLE = {"person", "patient", "user", "customer", "client", "member", "employee", "student", "pupil", "subject", "participant",
-          "respondent", "individual", "citizen", "resident", "voter", "taxpayer", "worker", "tenant", "driver", "passenger"}
+          "respondent", "individual", "citizen", "resident", "voter", "taxpayer", "worker", "tenant", "driver", "passenger",
+          "player", "athlete", "applicant", "borrower", "subscriber", "panelist", "donor", "child", "infant", "animal", "pers",
+          "subj", "pt"}
+UNNAMED = {"id", "idno", "idcode", "idnum", "pid", "uid", "uuid", "nid", "newid", "case", "caseid", "case_id", "caseno", "mrn",
+           "ssn", "ident", "identifier", "subno", "hhid", "hh_id", "household_id", "householdid", "family_id", "famid", "firm_id",
+           "firmid", "company_id"}
+"""Names of columns that name those to be protected, without a word for them."""
+FEWEST = 6  # values of a column that names people: fewer are a code
+SHORT = {"pers": "person", "subj": "subject", "pt": "patient"}
+LOOKUP = 20  # rows of a table that others refer to: one with fewer is a list, such as of airlines
+NUMBERED = "row_name", "rownames", "row_names", "column1", "rowid", "row_id", "index", "unnamed__0", "x1"
+"""What programs call the numbers of rows that they write into a file."""
+PERSON = re.compile(r"(?:id_)?(.+?)_?(id|no|nr|num|number|key|code)?")
+
+
+class Evidence(Protocol):
+    """What the rows of tables say."""
+
+    def has_rows(self, table: str) -> bool:
+        """Whether there are rows at all."""
+
+    def is_key(self, table: str, column: str) -> bool:
+        """Whether every row has a value of its own there."""
+
+    def values(self, table: str, column: str) -> int:
+        """How many different values there are."""
+
+    def rows(self, table: str) -> int:
+        """How many rows there are."""
+
+    def is_within(self, table: str, column: str, other: str, key: str) -> bool:
+        """Whether each value is among those of the `key` of another table."""
+
+    def values_of(self, table: str, columns: Sequence[str]) -> Sequence[ColumnValues]:
+        """The values of some columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """The most likely protected entity, and why."""
+    """The most likely protected entity, and why.
+
+    several  whether rows of the table that share a value of the key belong to one entity: no table has one row for each
+    by_row   whether each row is an entity, and no column tells them apart; `key` is a name for a column that does
+    """
 
     entity: Entity
     why: str
+    several: bool = False
+    by_row: bool = False
 
 
-def guess_of(tables: Mapping[str, TableSchema]) -> Guess | None:
-    """A table whose name suggests people, or the one that most foreign keys reference, or the only one with a key."""
-    keys = {name: key for name, table in tables.items() if (key := entity_key(name, table)) is not None}
+def guess_of(tables: Mapping[str, TableSchema], rows: Evidence | None = None) -> Guess | None:
+    """A table whose name suggests people; or a column that names people in several rows each; or the table that most foreign keys
+    reference, or the only one with a key; or each row of the only table, or of the largest."""
+    keys = {name: key for name, table in tables.items() if (key := entity_key(name, table, rows)) is not None}
     reached = {name: sum(name in tables_above(tables, other) for other in tables if other != name) for name in keys}
 
     def guess(name: str, why: str) -> Guess:
@@ -34,22 +80,102 @@ def guess_of(tables: Mapping[str, TableSchema]) -> Guess | None:
     people = [name for name in keys if singular(name) in PEOPLE]
     if people:
         return guess(max(people, key=lambda name: reached[name]), "its name suggests that it holds people")
+    named = next(_named_people(tables, keys, rows), None) if rows is not None else None
+    if named is not None:
+        return named
     most = max(reached.values(), default=0)
     first = [name for name in keys if reached[name] == most]
     if most and len(first) == 1:
         return guess(first[0], "most foreign keys reference it")
-    if len(keys) == 1:
-        return guess(first[0], "it is the only table with a key of one column")
-    return None
+    if rows is not None:
+        return _by_references(tables, rows) or _of_one_table(tables, keys, rows)
+    return guess(first[0], "it is the only table with a key of one column") if len(keys) == 1 else None
 
 
-def entity_key(name: str, table: TableSchema) -> str | None:
-    """The single column that identifies a row: guaranteed by the database or, where it guarantees nothing, judged by its name."""
+def _named_people(tables: Mapping[str, TableSchema], keys: Mapping[str, str], rows: Evidence) -> Iterator[Guess]:
+    """The columns that by their names name people, such as user_id; first those that are keys. Some name a number of people, or
+    say whether somebody is one: those have few values, or none but numbers under a name in the plural."""
+    found = [(name, column, who) for name, table in tables.items() for column, kind in table.columns
+             if (who := person_in(column)) is not None and _can_name(column, kind)]
+    for name, column, who in sorted(found, key=lambda each: keys.get(each[0]) != each[1]):
+        several = keys.get(name) != column
+        if not several or rows.values(name, column) >= FEWEST or not rows.has_rows(name):
+            yield _repeated(name, column, who, several=several)
+
+
+def _repeated(table: str, column: str, who: str, *, several: bool = True) -> Guess:
+    why = f"{table}.{column} seems to name {plural(who)}" + (", with several rows each" if several else "")
+    return Guess(entity=Entity(name=who, table=table, key=column), why=why, several=several)
+
+
+def _can_name(column: str, kind: str) -> bool:
+    """Whether a column of this type may hold names: a flag does not, nor does a number of workers."""
+    carried = name_type(kind)
+    return carried is Type.VARCHAR or (carried is Type.BIGINT and not plain_name(column).endswith("s"))
+
+
+def _by_references(tables: Mapping[str, TableSchema], rows: Evidence) -> Guess | None:
+    """The table with more than a list of rows that the values of most other tables seem to refer to."""
+    keys: dict[str, tuple[str, set[str]]] = {}
+    for name in tables:
+        for key in references_of(tables, name, rows):
+            keys.setdefault(key.table, (key.references[0], set()))[1].add(name)
+    large = {name: (len(others), rows.values(name, key)) for name, (key, others) in keys.items()
+             if rows.values(name, key) >= LOOKUP}
+    if not large:
+        return None
+    name = max(large, key=lambda name: large[name])
+    return Guess(entity=Entity(name=singular(name), table=name, key=keys[name][0]), why="most other tables seem to refer to it")
+
+
+def _of_one_table(tables: Mapping[str, TableSchema], keys: Mapping[str, str], rows: Evidence) -> Guess | None:
+    """Whom the rows of the only table are about, or those of the largest."""
+    name = max(tables, key=rows.rows)
+    table, key = tables[name], keys.get(name)
+    repeated = next((column for column, kind in table.columns if plain_name(column) in UNNAMED and _can_name(column, kind)
+                     and not rows.is_key(name, column) and rows.values(name, column) >= FEWEST), None)
+    if repeated is not None and (key is None or plain_name(key) in NUMBERED):
+        return _repeated(name, repeated, "household" if plain_name(repeated).startswith(("hh", "household", "fam")) else "person")
+    if key is not None:
+        return Guess(entity=Entity(name=singular(name), table=name, key=key), why="each of its rows has a key of its own")
+    return Guess(entity=Entity(name=singular(name), table=name, key=free_column(table, "row")), by_row=True,
+                 why="each row is one, as no column tells them apart")
+
+
+def person_in(column: str) -> str | None:
+    """Whom the values of a column name, by its name: "user" for user_id, UserID and users."""
+    match = PERSON.fullmatch(plain_name(column))
+    who = singular(match.group(1)) if match is not None else ""
+    return SHORT.get(who, who) if who in PEOPLE else None
+
+
+def _is_of_some(column: str) -> bool:
+    """Whether values under this name tell those apart who are to be protected."""
+    return person_in(column) is not None or plain_name(column) in UNNAMED
+
+
+def free_column(table: TableSchema, name: str) -> str:
+    """A name that no column of the table has."""
+    taken = {column.lower() for column, _ in table.columns}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def entity_key(name: str, table: TableSchema, rows: Evidence | None = None) -> str | None:
+    """The single column that identifies a row: guaranteed by the database or, where it guarantees nothing, judged by its name,
+    and by the rows if they may be read."""
     usual = {f"{singular(name)}_id", f"{singular(name)}id", f"{name.lower()}_id", singular(name), "id"}
     columns = [column for key in table.unique if key <= table.not_null and len(key) == 1 for column in key]
-    columns += [column for column, _ in table.columns if plain_name(column) in usual and not table.unique]
+    if not table.unique:
+        columns += [column for column, _ in table.columns if plain_name(column) in usual and (
+            rows is None or rows.is_key(name, column))]
+        likely = [column for column, kind in table.columns
+                  if plain_name(column) in NUMBERED or (_is_of_some(column) and _can_name(column, kind))]
+        likely.sort(key=lambda column: plain_name(column) in NUMBERED)
+        columns += [column for column in likely if rows is not None and rows.has_rows(name) and rows.is_key(name, column)]
     types = dict(table.columns)
-    return next((column for column in columns if name_type(types[column]) is not None), None)
+    return next((column for column in columns if name_type(types[column]) in (Type.BIGINT, Type.VARCHAR)), None)
 
 
 def name_type(sql_type: str) -> Type | None:
@@ -58,8 +184,8 @@ def name_type(sql_type: str) -> Type | None:
     return carried[0] if carried is not None and carried[0] is not Type.DOUBLE and carried_exactly(sql_type) else None
 
 
-def candidates(tables: Mapping[str, TableSchema]) -> str:
-    found = [f"{name}.{key}" for name, table in tables.items() if (key := entity_key(name, table)) is not None]
+def candidates(tables: Mapping[str, TableSchema], rows: Evidence | None = None) -> str:
+    found = [f"{name}.{key}" for name, table in tables.items() if (key := entity_key(name, table, rows)) is not None]
     return "candidates: " + ", ".join(found[:6]) if found else "no table has a key of one column"
 
 
@@ -77,7 +203,6 @@ def tables_above(tables: Mapping[str, TableSchema], name: str) -> set[str]:
     return above(graph_of(known), name)
 
 
-
 def plain_name(name: str) -> str:
     """The name of a column, as most people would write it."""
     return re.sub(r"\W", "_", name.lower())
@@ -89,20 +214,38 @@ def singular(name: str) -> str:
         return "person"
     if name.endswith("ies"):
         return name[:-3] + "y"
-    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name
+    return name[:-1] if name.endswith("s") and not name.endswith(("ss", "is", "us")) else name
 
 
-def references_of(tables: Mapping[str, TableSchema], name: str) -> list[ForeignKey]:
-    """The columns of a table that, by name and type, seem to name rows of other tables, and are not declared to: each has the
-    name of their key, as `person_id`, or of the table, as `person`."""
-    table, found = tables[name], []
+def plural(name: str) -> str:
+    return {"person": "people", "child": "children"}.get(name, f"{name}s")
+
+
+def references_of(tables: Mapping[str, TableSchema], name: str, rows: Evidence | None = None) -> list[ForeignKey]:
+    """The columns of a table that seem to name rows of other tables, and are not declared to, judged by names and types: each has
+    the name of their key, as `person_id`, or of the table, as `person`. If rows may be read, its values are among those of the
+    key, and any column in which each row has a value of its own may be the key that has the same name."""
+    table, found = tables[name], dict[str, ForeignKey]()
     declared = {column for key in table.foreign_keys for column in key.columns}
-    for other in tables:
-        key = entity_key(other, tables[other])
-        if other == name or key is None or name in tables_above(tables, other):
-            continue
-        names = {plain_name(key), f"{singular(other)}_id", singular(other)} - {"id"}
-        kind = name_type(dict(tables[other].columns)[key])
-        found += [ForeignKey(columns=(column,), table=other, references=(key,)) for column, own in table.columns
-                  if column not in declared and plain_name(column) in names and name_type(own) is kind]
-    return found
+    for other in (other for other in tables if other != name and name not in tables_above(tables, other)):
+        for key, names in _names_of_keys(other, tables[other], rows, {plain_name(column) for column, _ in table.columns}):
+            kind = name_type(dict(tables[other].columns)[key])
+            for column, own in table.columns:
+                if column in found or column in declared or plain_name(column) not in names or name_type(own) is not kind:
+                    continue
+                if rows is None or not rows.has_rows(name) or (
+                        rows.is_within(name, column, other, key) and not rows.is_key(name, column)):
+                    found[column] = ForeignKey(columns=(column,), table=other, references=(key,))
+    return list(found.values())
+
+
+def _names_of_keys(name: str, table: TableSchema, rows: Evidence | None, asked: set[str]) -> Iterator[tuple[str, set[str]]]:
+    """The columns that may be a key, each with the names of columns that would refer to it; of the names that are `asked`."""
+    usual, vague = entity_key(name, table, rows), {*NUMBERED, *(() if rows is not None else ("id",))}
+    if usual is not None:
+        yield usual, {plain_name(usual), f"{singular(name)}_id", singular(name)} - vague
+    for column, kind in table.columns:
+        plain = plain_name(column)
+        if column != usual and plain in asked - vague and name_type(kind) is not None and (
+                rows is not None and rows.has_rows(name) and rows.is_key(name, column)):
+            yield column, {plain}

@@ -1,4 +1,4 @@
-"""The questions of `dpsql init` to an owner at a terminal. They are about the schema; no row is read.
+"""The questions of `dpsql init` to an owner at a terminal. They are about the schema, and rows decide what is proposed.
 
 Each is explained in one line and has a default, which Enter takes. A default never makes anything public.
 """
@@ -10,22 +10,35 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from dpsql.catalog.draft import Chosen, tables_of
-from dpsql.catalog.guesses import entity_key, guess_of, references_of, singular, tables_above
+from dpsql.catalog.guesses import (
+    Evidence,
+    Guess,
+    entity_key,
+    free_column,
+    guess_of,
+    person_in,
+    references_of,
+    singular,
+    tables_above,
+)
 from dpsql.catalog.model import Entity, ForeignKey, TableSchema
 from dpsql.catalog.policy import written_reference
 from dpsql.catalog.price import MOST
 from dpsql.catalog.writing import EPSILON, PER_STATEMENT
+from dpsql.cli.column_questions import agreed_columns
 from dpsql.cli.terminal import print_wrapped
 
 USUAL_ROWS = 10
+BY_ROW = "row"  # the name of a column that tells rows apart where none of the file does
 
 
-def chosen_by(schema: Mapping[str, TableSchema]) -> Chosen:
-    """What the owner answers. Raises OperationalError where there is no table."""
+def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen:
+    """What the owner answers. `seen` is what rows say, if they may be read. Raises OperationalError where there is no table."""
     tables = tables_of(schema)
     print_wrapped("A few questions; Enter takes the answer in brackets, and all of it can be changed in the file later.")
-    entity = _entity(tables)
-    proposed = {name: [key for key in references_of(tables, name) if _can_lead(tables, entity, key)] for name in tables}
+    guess = _entity(tables, seen)
+    entity = guess.entity
+    proposed = _proposed(tables, entity, seen)
     likely = _linked(tables, proposed)
     public, references = set(), {}
     for name in tables:
@@ -33,29 +46,75 @@ def chosen_by(schema: Mapping[str, TableSchema]) -> Chosen:
             references[name] = [key for key in proposed[name] if entity.table in tables_above(likely, key.table)
                                 and _names_a_row(name, key)]
         elif _agreed(f"May everybody see every row of {name}?",
-                     f"Say yes only for lists such as countries or tariffs, which hold nothing of a {entity.name}.", usual=False):
+                     f"Say yes only for lists such as countries or tariffs, which hold nothing of a {entity.name}."
+                     f"{_named_by(tables, name, seen)}", usual=False):
             public.add(name)
     rows = {name: _number(f"How many rows of {name} may one {entity.name} add to an answer?",
                           "Further rows are left out; fewer rows mean less noise.", USUAL_ROWS)
-            for name in tables if name != entity.table and entity.table in tables_above(_linked(tables, references), name)}
+            for name in _with_several_rows(tables, guess, references)}
+    protected = [name for name in tables if name == entity.table or name in references]
+    columns = {name: agreed_columns(name, tables[name], references.get(name, ()), seen, _asked)
+               for name in protected if seen is not None}
     epsilon = _amount(f"What may all answers together tell of one {entity.name} (epsilon)?",
                       "At 1, whatever is seen is at most 2.7 times as likely with one of them as without.", EPSILON)
     usual = PER_STATEMENT if Decimal(PER_STATEMENT) <= Decimal(epsilon) else epsilon
     price = _amount("What does a statement cost that names no price (epsilon)?",
                     "The less it costs, the more statements have room, and the noisier they are.", usual, most=Decimal(epsilon))
-    return Chosen(entity=entity, public=frozenset(public), references=references, rows=rows, epsilon=epsilon, per_statement=price)
+    return Chosen(guess=guess, public=frozenset(public), references=references, rows=rows, epsilon=epsilon, per_statement=price,
+                  columns=columns)
 
 
-def _entity(tables: Mapping[str, TableSchema]) -> Entity:
-    """The protected entity: a row of one table, by one column."""
-    guess = guess_of(tables)
+def guessed(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen | None:
+    """The answers that Enter gives; None where it is not clear who is protected. Raises OperationalError where there is no
+    table."""
+    tables = tables_of(schema)
+    guess = guess_of(tables, seen)
+    if guess is None:
+        return None
+    proposed = _proposed(tables, guess.entity, seen)
+    likely = _linked(tables, proposed)
+    references = {name: [key for key in keys if guess.entity.table in tables_above(likely, key.table)]
+                  for name, keys in proposed.items()}
+    return Chosen(guess=guess, public=frozenset(), references=references, epsilon=EPSILON, per_statement=PER_STATEMENT,
+                  rows=dict.fromkeys(_with_several_rows(tables, guess, references), USUAL_ROWS))
+
+
+def _proposed(tables: Mapping[str, TableSchema], entity: Entity, seen: Evidence | None) -> dict[str, list[ForeignKey]]:
+    """The foreign keys that names, and rows, suggest."""
+    return {name: [key for key in references_of(tables, name, seen) if _can_lead(tables, entity, key)] for name in tables}
+
+
+def _with_several_rows(tables: Mapping[str, TableSchema], guess: Guess,
+                       references: Mapping[str, Sequence[ForeignKey]]) -> list[str]:
+    """The tables that may have several rows of one entity."""
+    linked, of = _linked(tables, references), guess.entity.table
+    return [name for name in tables if (of in tables_above(linked, name) if name != of else guess.several)]
+
+
+def _entity(tables: Mapping[str, TableSchema], seen: Evidence | None) -> Guess:
+    """The protected entity: a row of one table, or the rows that share a value of one column."""
+    guess = guess_of(tables, seen)
     first = guess.entity.table if guess is not None else next(iter(tables))
-    table = _one_of("Which table has one row for each person (or household, firm) to protect?",
-                    "An answer hides any one row of it, with all rows of other tables that belong to it.", list(tables), first)
+    table = _one_of("Which table has rows of each person (or household, firm) to protect?",
+                    "An answer hides any one of them, with all rows of other tables that belong to them.", list(tables), first)
     columns = [column for column, _ in tables[table].columns]
-    key = _one_of(f"Which column of {table} tells them apart?", "No two of them have the same value in it.", columns,
-                  entity_key(table, tables[table]) or columns[0])
-    return Entity(name=singular(table), table=table, key=key)
+    by_row = free_column(tables[table], BY_ROW)
+    usual = guess.entity.key if guess is not None and guess.entity.table == table else None
+    key = _one_of(f"Which column of {table} tells them apart?",
+                  f"Rows with the same value in it belong to one of them. {by_row} if each row is another one of them.",
+                  [*columns, by_row], usual or entity_key(table, tables[table], seen) or by_row)
+    if guess is not None and (guess.entity.table, guess.entity.key) == (table, key):
+        return guess
+    several = key != by_row and not (seen.is_key(table, key) if seen is not None else True)
+    name = (person_in(key) if several else None) or singular(table)
+    return Guess(entity=Entity(name=name, table=table, key=key), why="", several=several, by_row=key == by_row)
+
+
+def _named_by(tables: Mapping[str, TableSchema], name: str, seen: Evidence | None) -> str:
+    """What suggests that a table is a list: columns of others that name its rows."""
+    found = [f"{other}.{key.columns[0]}" for other in tables if other != name for key in references_of(tables, other, seen)
+             if key.table == name]
+    return f" It may be one: {' and '.join(found[:3])} seem{'s' * (len(found) == 1)} to name a row of it." if found else ""
 
 
 def _can_lead(tables: Mapping[str, TableSchema], entity: Entity, key: ForeignKey) -> bool:

@@ -27,7 +27,7 @@ def schema_of(*statements: str) -> Mapping[str, TableSchema]:
 
 
 def fitted(text: str, schema: Mapping[str, TableSchema]) -> Catalog:
-    def values(table: str, column: str) -> list[object]:
+    def values(table: str, column: str, most: int) -> list[object]:
         raise AssertionError("a draft reads no values")
     return fit(parse_policy(text), "main", schema, values)  # type: ignore[arg-type]
 
@@ -235,7 +235,7 @@ def test_foreign_keys_to_strange_names() -> None:
 
 def test_keys_are_guessed_from_names_as_people_write_them() -> None:
     text = draft(schema_of('CREATE TABLE people ("Person ID" BIGINT)', 'CREATE TABLE visits ("person-id" BIGINT, cost DOUBLE)'),
-                 sources={"people": "people.csv", "visits": "visits.csv"})
+                 sources={"people": "people.parquet", "visits": "visits.parquet"})
     assert parse_policy(text).entities["person"].key == "Person ID"
     assert 'foreign_keys = [{ columns = "person-id", references = "people(Person ID)" }]' in text
 

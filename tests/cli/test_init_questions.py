@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -12,6 +13,7 @@ import pytest
 
 import dpsql
 from dpsql import cli
+from dpsql.catalog.column_guesses import ColumnValues, column_guess, rounded_out
 from dpsql.catalog.guesses import references_of
 from dpsql.catalog.model import ForeignKey, TableSchema
 from dpsql.catalog.policy import read_policy
@@ -50,7 +52,7 @@ def converse(folder: Path, *answers: str, end: str = "") -> tuple[str, int]:
 
 
 def test_a_draft_from_defaults_can_be_asked_at_once(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown, code = converse(shop, *[""] * 8)
+    shown, code = converse(shop, *[""] * 10)
     assert code == 0 and "dpsql.toml is drafted" in shown and "Traceback" not in shown
     policy = read_policy("dpsql.toml")
     assert policy.entities["customer"].table == "customers" and policy.tables["orders"].rows_per_entity == {"customer": 10}
@@ -65,11 +67,14 @@ def test_a_draft_from_defaults_can_be_asked_at_once(shop: Path, capsys: pytest.C
 
 
 def test_a_public_lookup_lists_the_values_of_private_columns(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown, code = converse(shop, "people?", "customers", "", "y", "", "", "many", "3", "0.5", "7", "0.25")
-    assert code == 0 and "One of " in shown and "A number above 0 and up to 0.5" in shown
+    shown, code = converse(shop, "people?", "customers", "", "y", "", "", "many", "3", "all of them", "none", "prices",
+                           "price = [0, 100", "price = [0, 100]", "0.5", "7", "0.25")
+    assert code == 0 and "One of " in shown and "customers.country seems to name a row of it" in " ".join(shown.split()) and "A number above 0 and up to 0.5" in shown
     policy = read_policy("dpsql.toml")
     assert policy.tables["countries"].public and policy.tables["customers"].columns["country"].values_from == ("countries", "country")
     assert policy.tables["orders"].rows_per_entity == {"customer": 3}
+    price = policy.tables["orders"].columns["price"]
+    assert price.bounds == (0, 100) and not price.nullable and "There is no prices above" in shown
     assert (str(policy.budgets["main"].total), str(policy.budgets["main"].per_statement)) == ("ε = 0.5, δ = 1e-06", "ε = 0.25, δ = 1e-08")
     assert cli.main(["check"]) == 0 and cli.main(["budget", "--create"]) == 0
     capsys.readouterr()
@@ -81,7 +86,7 @@ def test_a_public_lookup_lists_the_values_of_private_columns(shop: Path, capsys:
 def test_a_chain_of_tables_is_proposed_where_the_database_keeps_it_unique(shop: Path) -> None:
     with duckdb.connect("shop.duckdb") as con:
         con.execute("ALTER TABLE orders ADD PRIMARY KEY (order_id)")
-    shown, code = converse(shop, *[""] * 9)
+    shown, code = converse(shop, *[""] * 11)
     policy = read_policy("dpsql.toml")
     assert code == 0 and "order_lines.order_id name a row of orders(order_id)" in shown
     assert policy.tables["order_lines"].foreign_keys[0].table == "orders" and policy.tables["order_lines"].rows_per_entity
@@ -110,3 +115,15 @@ def test_what_names_suggest() -> None:
     assert references_of(tables, "people") == []
     assert references_of(tables, "visits") == [ForeignKey(columns=("person_id",), table="people", references=("id",))]
     assert references_of(tables, "bills") == [ForeignKey(columns=("Visit ID",), table="visits", references=("visit_id",))], "of one type"
+
+
+def test_what_values_suggest_is_round_and_contains_them() -> None:
+    for low, high, ends in ((17, 90, (0, 90)), (0, 24_873.5, (0, 30_000)), (1995, 2020, (1990, 2020)), (-3.2, 4.1, (-4, 5)), (0.01, 0.08, (0, 0.08)),
+                            (-90, -17, (-90, 0)), (5, 5, (0, 5))):
+        first, last = rounded_out(low, high)
+        assert (first, last) == ends and first <= low <= high <= last
+    few = ColumnValues(rows=100, nulls=0, different=2, low="f", high="m", values=("m", "f"))
+    guess = column_guess("sex", "VARCHAR", few)
+    assert guess is not None and guess.entries == {"values": ["f", "m"], "nullable": False}
+    assert column_guess("name", "VARCHAR", replace(few, different=100, values=())) is None, "each row has another"
+    assert column_guess("place", "VARCHAR", replace(few, different=40, nulls=1, values=())) is None, "too many to be listed"

@@ -1,0 +1,46 @@
+"""What a draft of a policy is written from: how files seem to be written, and the readings that all of their cells fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dpsql.catalog.file_names import usual_format
+from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
+from dpsql.catalog.reading_words import differences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftedColumn:
+    """The reading of a column that all of its rows fit, what there is to say of it, and the values that the file itself lists."""
+
+    reading: CellReading
+    note: str = ""
+    values: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What differs from the usual reading, as a policy says it."""
+        found = differences(self.reading, USUAL_CELL, ("type", "trim", "null", "aliases", "format", "decimal_mark"))
+        return {**found, "values": list(self.values)} if self.values else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftedFile:
+    """How a file seems to be written, its columns in their order, and how many rows it has; and the columns that cannot be read,
+    each with its type."""
+
+    csv: CsvFormat
+    columns: Mapping[str, DraftedColumn]
+    rows: int
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def readings(self) -> dict[str, CellReading]:
+        return {name: column.reading for name, column in self.columns.items()}
+
+    def entries(self, path: Path) -> dict[str, Any]:
+        """What differs from the usual way to write such a file, as a policy says it."""
+        return differences(self.csv, usual_format(path), [item.name for item in fields(CsvFormat)])
