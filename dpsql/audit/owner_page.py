@@ -194,10 +194,10 @@ def _listing(listing: Listing) -> str:
 def _on_rows(found: PolicyOnRows) -> Iterator[str]:
     """What the policy does to the rows."""
     yield "<h2>What the policy does to the rows: exact, private counts</h2>"
-    if not found.suspicions:
+    if found.is_fine:
         yield paragraph("Nothing is suspicious.")
     else:
-        yield f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in found.suspicions)}</ul>"
+        yield f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in (*found.errors, *found.suspicions))}</ul>"
         yield paragraph("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep "
                         "limits round.")
     for table in found.tables():

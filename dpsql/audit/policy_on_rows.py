@@ -14,16 +14,22 @@ slips is fine, and limits should be coarse and round; a bound at the largest val
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import datetime as dt
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
+from dpsql.backends.csv_counts import FileOnRows, copy_on_rows, file_on_rows
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.catalog.days import kept_by_ends
+from dpsql.catalog.file_names import is_copied
 from dpsql.catalog.model import (
     Budget,
     Catalog,
@@ -38,7 +44,7 @@ from dpsql.catalog.model import (
     TableSchema,
 )
 from dpsql.catalog.schema import fit
-from dpsql.engine.opening import open_reader
+from dpsql.engine.opening import file_table, open_reader, sources_of
 from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import literal, quote
@@ -114,12 +120,18 @@ class CountedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOnRows:
-    """All findings. `suspicions` are what the owner may not have meant; there are none if the policy suits the rows."""
+    """All findings. `errors` are what nobody means: lines that are lost, and tables without rows. `suspicions` are what the owner
+    may not have meant; there are none if the policy suits the rows. `expected` are those that the policy says to be meant, and
+    `words` are those by which it could say so of a suspicion."""
 
     keys: tuple[KeyOnRows, ...]
     entities: tuple[EntitiesOnRows, ...]
     columns: tuple[ColumnOnRows, ...]
+    errors: tuple[str, ...]
     suspicions: tuple[str, ...]
+    expected: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[FileOnRows, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -137,12 +149,23 @@ class PolicyOnRows:
             (f"{one.table}.{one.column}", one.declared, _part(one.nulls, one.rows), _part(one.outside, one.rows - one.nulls),
              f"{len(one.unused):,} of them: {', '.join(one.unused[:3])}" if one.unused else "",
              "" if one.middle is None else f"{one.middle[0]:.6g} .. {one.middle[1]:.6g}") for one in self.columns))
-        return [table for table in (keys, owned, columns) if table.rows]
+        cells = _counted("Cells that are not read", "file, column, type, cells, NULL by another word, such as", (
+            (file.name, one.column, one.type, _part(one.cells, file.rows), one.missing, ", ".join(map(_shown, one.examples)))
+            for file in self.files for one in file.cells))
+        return [table for table in (keys, owned, columns, cells) if table.rows]
+
+    @property
+    def is_fine(self) -> bool:
+        return not (self.errors or self.suspicions)
 
 
 def _counted(title: str, heads: str, rows: Iterable[Sequence[object]]) -> CountedTable:
     return CountedTable(title=title, heads=tuple(heads.split(", ")), rows=tuple(
         tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows))
+
+
+def _shown(example: str) -> str:
+    return repr(example[:40])
 
 
 def _part(some: int, whole: int) -> str:
@@ -158,11 +181,39 @@ def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Pa
     without = {name: replace(table, key=()) for name, table in policy.tables.items()}
     reader = open_reader(replace(policy, tables=without), database)
     try:
-        return _Count(policy, budgets, reader).all()
+        return _Count(policy, budgets, reader).all(_of_files(policy, database))
     except ReaderFault:
         raise OperationalError("the rows could not be read", code="no-database") from None
     finally:
         reader.close()
+
+
+def _of_files(policy: Policy, database: str | Path | None) -> list[tuple[str, FileOnRows]]:
+    """What is not read of the files of private tables whose cells have to be read as another type, by table."""
+    sources = {} if database is not None else sources_of(policy)
+    tables = [file_table(policy.tables[name], files) for name, files in sources.items() if not policy.tables[name].public]
+    found = []
+    for table in (table for table in tables if table.source.reader == "read_csv"):
+        for path in table.source.paths:
+            with contextlib.suppress(OSError, ValueError, csv.Error, duckdb.Error):
+                found.append((table.name, file_on_rows(path, table.csv, table.cells)))
+    for table in (table for table in tables if is_copied(policy.tables[table.name].source)):
+        source, copy = Path(policy.tables[table.name].source or ""), table.source.paths[0]
+        with contextlib.suppress(duckdb.Error):
+            found.append((table.name, copy_on_rows(source, copy, table.cells)))
+    return found
+
+
+def _slips(file: FileOnRows) -> Iterator[tuple[str, str]]:
+    """What of a file is not read: the word for it, and the words. Of cells with a usual word for a missing value, such as NA,
+    nothing is said: NULL is what they mean."""
+    if file.short or file.long:
+        yield "lines", (f"{file.name}: {file.short:,} lines have fewer cells than there are columns, and NULL in the "
+                        f"others; {file.long:,} have more, which are left out")
+    for column in (column for column in file.cells if column.cells > column.missing):
+        shown = ", ".join(map(_shown, column.examples))
+        yield "unread", (f"{file.name}: {column.cells:,} cells of {column.column} are no {column.type} and count as NULL "
+                         f"({share(column.cells, file.rows)}): {shown}; null, format or another type says what they mean")
 
 
 class _Count:
@@ -175,34 +226,47 @@ class _Count:
         self._catalogs: list[Catalog] = [fit(policy, name, schema, self._values) for name in by_entity.values()]
         self._private = {name: table for name, table in policy.tables.items() if not table.public}
         self._suspicions: list[str] = []
+        self._errors: list[str] = []
+        self._expected: list[str] = []
+        self._words: dict[str, str] = {}
 
-    def all(self) -> PolicyOnRows:
+    def all(self, files: Sequence[tuple[str, FileOnRows]] = ()) -> PolicyOnRows:
+        self._errors += [f"{file.name}: {file.lines:,} lines are read as {file.rows:,} rows" for _, file in files
+                         if file.lines != file.rows]
+        for name, file in files:
+            for word, text in _slips(file):
+                self._suspect(name, word, text)
         rows = {name: self._one(f"SELECT COUNT(*) FROM {quote(name)}")[0] for name in self._private}
-        for name, number in rows.items():
-            if not number:
-                self._suspect(f"{name} has no rows")
+        self._errors += [f"{name} has no rows" for name, number in rows.items() if not number]
         keys = [found for name, table in self._private.items() for found in self._keys(table, rows[name])]
         entities = [self._owned(table, catalog.entity, rows[name]) for catalog in self._catalogs
                     for name, table in catalog.tables.items() if not table.public]
         for table, reason in self._catalogs[0].outside.items():
             if all(table in catalog.outside for catalog in self._catalogs):
-                self._suspect(f"{table} cannot be asked about: {reason}")
+                self._suspect(table, "", f"{table} cannot be asked about: {reason}")
         for entity in dict.fromkeys(kind for catalog in self._catalogs for kind in self._kinds(catalog.entity)):
             self._entity(entity)
         fitted = {name: table for catalog in self._catalogs for name, table in catalog.tables.items() if not table.public}
         columns = [found for table in fitted.values() for column in table.columns.values()
                    if (found := self._column(table, column)) is not None]
-        return PolicyOnRows(keys=tuple(keys), entities=tuple(entities), columns=tuple(columns),
-                            suspicions=tuple(dict.fromkeys(self._suspicions)))
+        return PolicyOnRows(keys=tuple(keys), entities=tuple(entities), columns=tuple(columns), errors=tuple(self._errors),
+                            suspicions=tuple(dict.fromkeys(self._suspicions)), expected=tuple(dict.fromkeys(self._expected)),
+                            words={what: word for what, word in self._words.items() if word},
+                            files=tuple(file for _, file in files))
 
-    def _suspect(self, what: str) -> None:
-        self._suspicions.append(what)
+    def _suspect(self, table: str, word: str, what: str) -> None:
+        """Report what the policy does not say to be meant. `word` is that for it in a policy; "" where nobody means it."""
+        if word in self._policy.tables[table].expected:
+            self._expected.append(what)
+        else:
+            self._suspicions.append(what)
+            self._words[what] = word
 
     def _one(self, sql: str) -> tuple[Any, ...]:
         return self._reader.rows(sql)[0]
 
-    def _values(self, table: str, column: str) -> list[Scalar | None]:
-        return [row[0] for row in self._reader.rows(f"SELECT DISTINCT {quote(column)} FROM {quote(table)}")]
+    def _values(self, table: str, columns: Sequence[str], most: int) -> list[tuple[Scalar | None, ...]]:
+        return self._reader.rows(f"SELECT DISTINCT {', '.join(map(quote, columns))} FROM {quote(table)} LIMIT {most}")
 
     # -- keys
 
@@ -215,8 +279,8 @@ class _Count:
             try:
                 yield self._foreign(table, foreign, rows)
             except ReaderFault:
-                self._suspect(f"{table.name}({', '.join(foreign.columns)}) cannot be compared with what it references in "
-                              f"{foreign.table}")
+                self._suspect(table.name, "", f"{table.name}({', '.join(foreign.columns)}) cannot be compared with what it "
+                              f"references in {foreign.table}")
 
     def _unique(self, table: TablePolicy, key: Sequence[str], rows: int) -> KeyOnRows:
         names = ", ".join(map(quote, key))
@@ -225,9 +289,11 @@ class _Count:
                               f"FROM {quote(table.name)} WHERE NOT ({_any_null(key)}) GROUP BY {names}) AS t")
         told = f"{table.name}({', '.join(key)})"
         if repeated:
-            self._suspect(f"{told} is declared as a key, and {_told(repeated, rows)} repeat it: a connection refuses such a file")
+            self._suspect(table.name, "repeated", f"{told} is declared as a key, and {_told(repeated, rows)} repeat it: a "
+                          "connection refuses such a file")
         if nulls:
-            self._suspect(f"{told} is declared as a key, and is NULL in {_told(nulls, rows)}: they are not read")
+            self._suspect(table.name, "nulls", f"{told} is declared as a key, and is NULL in {_told(nulls, rows)}: they are not "
+                          "read")
         return KeyOnRows(table=table.name, key=f"key {', '.join(key)}", rows=rows, nulls=nulls, broken=repeated)
 
     def _foreign(self, table: TablePolicy, key: ForeignKey, rows: int) -> KeyOnRows:
@@ -238,9 +304,9 @@ class _Count:
                               f"EXISTS (SELECT 1 FROM {quote(key.table)} AS p WHERE {meets})")
         told = f"{table.name}({', '.join(key.columns)})"
         if dangling:
-            self._suspect(f"{told} references no row of {key.table} in {_told(dangling, rows)}")
+            self._suspect(table.name, "dangling", f"{told} references no row of {key.table} in {_told(dangling, rows)}")
         if _much(nulls, rows):
-            self._suspect(f"{told} is NULL in {_told(nulls, rows)}, which belong to nobody by it")
+            self._suspect(table.name, "nulls", f"{told} is NULL in {_told(nulls, rows)}, which belong to nobody by it")
         return KeyOnRows(table=table.name, key=f"{', '.join(key.columns)} -> {key.table}", rows=rows, nulls=nulls,
                          broken=dangling)
 
@@ -254,11 +320,11 @@ class _Count:
         key, table = quote(entity.key), quote(entity.table)
         rows, values = self._one(f"SELECT COUNT({key}), COUNT(DISTINCT {key}) FROM {table}")
         told = f"{entity.table}.{entity.key}, the key of {entity.name},"
-        if values < rows:
-            self._suspect(f"{told} is not one row per entity: {rows:,} rows have {values:,} values, and all rows of one are one "
-                          f"{entity.name}")
+        if values < rows and not entity.several:
+            self._suspect(entity.table, "several", f"{told} is not one row per entity: {rows:,} rows have {values:,} values, and "
+                          f"all rows of one are one {entity.name}")
         if 0 < values < FEW:
-            self._suspect(f"{told} has {values} values: nobody is hidden among so few")
+            self._suspect(entity.table, "few", f"{told} has {values} values: nobody is hidden among so few")
 
     def _owned(self, table: Table, entity: Entity, rows: int) -> EntitiesOnRows:
         owners = tuple(f"o{i}" for i in range(len(table.owners)))
@@ -278,13 +344,15 @@ class _Count:
 
     def _suspect_owned(self, found: EntitiesOnRows) -> None:
         if _much(found.nobodys, found.rows):
-            self._suspect(f"{_told(found.nobodys, found.rows)} of {found.table} have no owner, and are not read")
+            self._suspect(found.table, "nobody", f"{_told(found.nobodys, found.rows)} of {found.table} have no owner, and are "
+                          "not read")
         limit = f"rows_per_entity = {found.limit} of {found.table}"
         if _much(found.beyond, found.rows):
-            self._suspect(f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have {found.most99} at most")
+            self._suspect(found.table, "limit", f"{limit} leaves out {_told(found.beyond, found.rows)}; 99 % of entities have "
+                          f"{found.most99} at most")
         if found.limit is not None and found.entities and found.limit > FAR * found.most:
-            self._suspect(f"{limit} is more than {FAR} times what any {found.entity} has, {found.most} at most: noise grows with "
-                          "the limit")
+            self._suspect(found.table, "limit", f"{limit} is more than {FAR} times what any {found.entity} has, {found.most} at "
+                          "most: noise grows with the limit")
 
     # -- columns
 
@@ -325,17 +393,19 @@ class _Count:
                                         f'(SELECT CAST(t."v" AS DOUBLE) AS x FROM {source} TRUE) AS n')
             middle = (low, high) if math.isfinite(high - low) else None
             if declared.bounds is not None and 0 < WIDE * size < column.declared.largest:
-                self._suspect(f"{found.table}.{found.column}: {found.declared} is more than {WIDE} times as wide as 99 % of the "
-                              f"values need, {size:g} at most: noise grows with it")
+                self._suspect(found.table, "wide", f"{found.table}.{found.column}: {found.declared} is more than {WIDE} times as "
+                              f"wide as 99 % of the values need, {size:g} at most: noise grows with it")
         return replace(found, unused=tuple(unused), others=tuple(others[:SHOWN]), middle=middle)
 
     def _suspect_column(self, found: ColumnOnRows, declared: ColumnPolicy) -> None:
         told, values = f"{found.table}.{found.column}", found.rows - found.nulls
         if not declared.nullable and found.nulls:
-            self._suspect(f"{told} is declared free of NULL, and is NULL in {_told(found.nulls, found.rows)}")
+            self._suspect(found.table, "nulls", f"{told} is declared free of NULL, and is NULL in "
+                          f"{_told(found.nulls, found.rows)}")
         if _much(found.outside, values):
             some = ", ".join(f"{value!r} ({number:,})" for value, number in found.others)
-            self._suspect(f"{told}: {_told(found.outside, values)} lie outside {found.declared}" + (f": {some}" if some else ""))
+            self._suspect(found.table, "outside", f"{told}: {_told(found.outside, values)} lie outside {found.declared}"
+                          + (f": {some}" if some else ""))
 
     def _suspect_spelling(self, found: ColumnOnRows, unused: Sequence[str], others: Mapping[str, int]) -> None:
         """Report a declared value that no row has, if rows have an undeclared one with nearly the same spelling."""
@@ -345,8 +415,8 @@ class _Count:
         for value in unused[:COMPARED]:
             for near in difflib.get_close_matches(value.strip().casefold(), plain, n=1, cutoff=ALIKE):
                 other = plain[near]
-                self._suspect(f"{found.table}.{found.column}: no row has the declared value {value!r}, and "
-                              f"{_told(others[other], found.rows)} have {other!r}: a slip of spelling?")
+                self._suspect(found.table, "spelling", f"{found.table}.{found.column}: no row has the declared value {value!r}, "
+                              f"and {_told(others[other], found.rows)} have {other!r}: a slip of spelling?")
 
 
 def _trusting(policy: Policy, schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dpsql.audit.policy_on_rows import PolicyOnRows
     from dpsql.catalog.model import Budget, Catalog, Policy
 
+ADVICE = ("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits round. "
+          "What you meant is named in the part of its table, by the word in brackets: expected = [\"several\"].")
+
 
 def add(commands: Commands) -> None:
     refresh = commands.add("refresh", _refresh, "read tables in databases such as PostgreSQL: take a new snapshot, for the owner")
@@ -111,7 +114,7 @@ def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Nam
         print(json.dumps(found.as_dict()))
     else:
         _print_found(found)
-    return int(bool(found.suspicions))
+    return int(not found.is_fine)
 
 
 def _print_found(found: PolicyOnRows) -> None:
@@ -123,10 +126,13 @@ def _print_found(found: PolicyOnRows) -> None:
         columns = zip(table.heads, zip(*table.rows, strict=True), strict=True)
         draw([DrawnColumn(title=title, values=[*map(printable, values)], number=i in table.numbers)
               for i, (title, values) in enumerate(columns)], console())
+    for text in found.errors:
+        print_wrapped(f"error: {printable(text)}")
     for text in found.suspicions:
-        print_wrapped(f"suspicious: {printable(text)}")
-    print_wrapped("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits "
-                  "round." if found.suspicions else "nothing is suspicious")
+        print_wrapped(f"suspicious: {printable(text)}" + (f" [{found.words[text]}]" if text in found.words else ""))
+    for text in found.expected:
+        print_wrapped(f"expected: {printable(text)}")
+    print_wrapped("nothing is suspicious" if found.is_fine else ADVICE)
 
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from dpsql.cli.terminal import console, print_wrapped, waiting
 from dpsql.errors import OperationalError
 
 if TYPE_CHECKING:
-    from dpsql.audit.reading import TablesRead
+    from dpsql.audit.rows_read import TablesRead
 
 
 def add(commands: Commands) -> None:
@@ -76,7 +76,7 @@ def _explain(options: argparse.Namespace) -> None:
 
 def _reading(text: str, options: argparse.Namespace) -> TablesRead:
     """What a statement reads, for the owner's screen."""
-    from dpsql.audit.reading import reading
+    from dpsql.audit.rows_read import reading
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.answering import tables_named
     from dpsql.engine.opening import choose_budget, find_policy

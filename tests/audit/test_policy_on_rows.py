@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from support.policies import typed
 
 import dpsql
 from dpsql import cli
@@ -81,6 +82,8 @@ def built(folder: Path, policy: str = POLICY, files: str = "", spoil: str = "") 
         connection.execute(spoil)
         for name in TABLES if files else ():
             policy = policy.replace(f"[tables.{name}]\n", f'[tables.{name}]\nsource = "{name}.{files}"\n')
+            if files == "csv":
+                policy = typed(policy, name, {column: kind for column, kind, *_ in connection.execute(f"DESCRIBE {name}").fetchall()})
             connection.execute(f"COPY {name} TO '{folder / name}.{files}'")
         for name, key in () if files else (("people", "id"), ("visits", "visit")):
             if not connection.execute(f"SELECT 1 FROM {name} GROUP BY {key} HAVING COUNT(*) > 1 OR {key} IS NULL").fetchall():
@@ -166,7 +169,8 @@ PLANTED: list[tuple[str, str, list[str]]] = [
 
 @pytest.mark.parametrize(("files", "spoil", "told"), PLANTED, ids=[f"{case[0]} {case[1]}"[:60] for case in PLANTED])
 def test_a_defect_of_the_rows_is_told(files: str, spoil: str, told: list[str], tmp_path: Path) -> None:
-    assert list(found(built(tmp_path, files=files, spoil=spoil)).suspicions) == told
+    made = found(built(tmp_path, files=files, spoil=spoil))
+    assert [*made.errors, *made.suspicions] == told
 
 
 DECLARED = [

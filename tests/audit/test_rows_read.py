@@ -11,7 +11,7 @@ from audit.test_policy_on_rows import built
 
 import dpsql
 from dpsql import cli
-from dpsql.audit.reading import TableRead, TablesRead, reading
+from dpsql.audit.rows_read import TableRead, TablesRead, reading
 from dpsql.catalog.policy import read_policy
 from dpsql.errors import LedgerError
 from dpsql.kernel.ledger import Ledger
