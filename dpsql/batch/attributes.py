@@ -30,41 +30,48 @@ AT_ONCE = 100  # expressions that are evaluated by one statement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeColumn:
-    """A column of the source as an attribute.
+    """A column of the source as an attribute, or several whose values go together.
 
     name    its name in messages
-    ref     the column
+    refs    the columns
     code    what rows are grouped by: the column, or the number of the interval that its value lies in
     values  the values of `code`, NULL among them
-    stands  for each of these, a representative value of the column
+    stands  for each of these, a representative value of each column
     rest    the index of the value that represents all values of `code` that are not among them
     told    for expressions whose result on a representative may differ from that on what it represents: the latter, by index
     """
 
     name: str
-    ref: Ref
+    refs: tuple[Ref, ...]
     code: Expr
     values: tuple[Value, ...]
-    stands: tuple[Value, ...]
+    stands: tuple[tuple[Value, ...], ...]
     rest: int | None = None
     told: Mapping[Expr, Mapping[int, Value]] = field(default_factory=dict, compare=False)
 
     def results(self, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
-        """The results of expressions of the column, one for each of `values`."""
+        """The results of expressions of the columns, one for each of `values`."""
+        given = {ref.column: (ref.type, [row[at] for row in self.stands]) for at, ref in enumerate(self.refs)}
         found: dict[Expr, list[Value]] = {}
         for first in range(0, len(exprs), AT_ONCE):
             part = exprs[first : first + AT_ONCE]
-            rows = scratch.evaluate(part, {self.ref.column: (self.ref.type, list(self.stands))})
+            rows = scratch.evaluate(part, given)
             found |= {expr: [row[i] for row in rows] for i, expr in enumerate(part)}
         for expr, values in found.items():
             for place, value in self.told.get(expr, {}).items():
                 values[place] = value
         return found
 
+    def is_read_by(self, expr: Expr) -> bool:
+        """Whether an expression reads one of the columns."""
+        ref = column_of(expr)
+        return ref is not None and any(ref.column == own.column for own in self.refs)
+
 
 def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scratch: Scratch,
-               running: Collection[Expr] = ()) -> tuple[AttributeColumn, ...]:
-    """The attributes of keys and tests over one source, in the order in which they are first named. Raises Unsupported.
+               running: Collection[Expr] = (), together: Sequence[AttributeColumn] = ()) -> tuple[AttributeColumn, ...]:
+    """The attributes of keys and tests over one source: those of columns that go `together`, and then one for each other column,
+    in the order in which they are first named. Raises Unsupported.
 
     Each expression is given with those of its values that must be distinguished. Window sums run over the values of `running`
     keys in order, from the declared values to NULL, so no other values may lie between these.
@@ -72,17 +79,18 @@ def attributes(source: Node, exprs: Sequence[tuple[Expr, Sequence[Value]]], scra
     read: dict[str, dict[Expr, dict[Value, None]]] = {}
     for expr, values in exprs:
         ref = column_of(expr)
-        if ref is not None:
+        if ref is not None and not any(column.is_read_by(expr) for column in together):
             read.setdefault(ref.column, {}).setdefault(expr, {}).update(dict.fromkeys(values))
     found = [source.field(name) for name in read]
-    return tuple(_attribute(each.ref, each.facts, each.name, {expr: tuple(values) for expr, values in own.items()}, scratch,
-                            running) for each, own in zip(found, read.values(), strict=True))
+    alone = [_attribute(each.ref, each.facts, each.name, {expr: tuple(values) for expr, values in own.items()}, scratch,
+                        running) for each, own in zip(found, read.values(), strict=True)]
+    return (*together, *alone)
 
 
 def _attribute(ref: Ref, known: Facts, name: str, exprs: Mapping[Expr, Sequence[Value]], scratch: Scratch,
                running: Collection[Expr]) -> AttributeColumn:
     if known.type is Type.BOOLEAN:
-        return AttributeColumn(name=name, ref=ref, code=ref, values=(False, True, None), stands=(False, True, None))
+        return AttributeColumn(name=name, refs=(ref,), code=ref, values=(False, True, None), stands=((False,), (True,), (None,)))
     if known.domain is not None and len(known.domain) <= MOST_VALUES:
         other = undeclared_cells(ref, known, known.domain, exprs, scratch)
         nulls_within = any(expr in running and None in values for expr, values in exprs.items())
@@ -112,8 +120,8 @@ def _declared(name: str, ref: Ref, domain: Domain, other: UndeclaredCells, *, nu
             told.setdefault(expr, {})[place] = value
     values = tuple(cell.value for cell in cells)
     rest = values.index(other.rest) if other.rest is not None else None
-    return AttributeColumn(name=name, ref=ref, code=other.code, values=values, rest=rest, told=told,
-                           stands=tuple(cell.stand for cell in cells))
+    return AttributeColumn(name=name, refs=(ref,), code=other.code, values=values, rest=rest, told=told,
+                           stands=tuple((cell.stand,) for cell in cells))
 
 
 def _places(found: Iterable[Iterable[Value]], kind: Type) -> list[float]:
@@ -145,7 +153,8 @@ def _cut(name: str, ref: Ref, cuts: Sequence[float]) -> AttributeColumn:
     for before, cut, end in zip([-math.inf, *cuts], cuts, ends, strict=False):
         stands += [_between(before, cut, ref.type), end.value]
     stands.append(_between(cuts[-1], math.inf, ref.type))
-    return AttributeColumn(name=name, ref=ref, code=code, values=(*range(2 * len(cuts) + 1), None), stands=(*stands, None))
+    return AttributeColumn(name=name, refs=(ref,), code=code, values=(*range(2 * len(cuts) + 1), None),
+                           stands=tuple((stand,) for stand in (*stands, None)))
 
 
 def _held(cut: float, kind: Type) -> float:

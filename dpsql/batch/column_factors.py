@@ -13,7 +13,7 @@ from dpsql.errors import Unsupported
 from dpsql.plan.cells import sort_key
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import OverGroups
-from dpsql.workload.factors import Dense, Factor, Identity, Ranges, Total, intervals
+from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges, Total, intervals
 
 LARGEST = 2**24  # entries of a dense matrix
 FEW = 4  # usual number of values in no group: below all declared ones, above them, between them, and NULL
@@ -164,10 +164,18 @@ def _frames(keyed: Keyed) -> tuple[Numbers, Numbers]:
     return ends[0], ends[1]
 
 
-def frame_sizes(values: Sequence[Value], over: OverGroups) -> Numbers:
-    """The number of groups in the frame of each value of the running key."""
+def in_frames(numbers: Array, axis: int, values: Sequence[Value], over: OverGroups) -> Array:
+    """The sums of numbers over the frame of each value of the running key, whose values are along an axis."""
     low, high = _frames(Keyed(values=(tuple(values),), of=((),), each=(), running=0, over=over))
-    return np.asarray(np.maximum(high - low + 1, 0))
+    order = ordered(values, over)
+    first = np.insert(np.cumsum(np.take(numbers, order, axis=axis), axis=axis), 0, 0, axis=axis)
+    last, most = np.maximum(high, low) + 1, len(order)
+    upto, before = (np.take(first, np.minimum(at, most), axis=axis) for at in (last, low))
+    return np.where(_along(low <= high, axis, numbers.ndim), upto - before, 0)
+
+
+def _along(flags: NDArray[np.bool_], axis: int, dimensions: int) -> NDArray[np.bool_]:
+    return flags.reshape([len(flags) if at == axis else 1 for at in range(dimensions)])
 
 
 def _in_frames(keyed: Keyed, codes: Numbers, low: Numbers, high: Numbers) -> tuple[Factor, Numbers]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dpsql.batch.attributes import AttributeColumn, attributes
 from dpsql.batch.column_factors import Keyed, factor
 from dpsql.batch.group import Group
-from dpsql.batch.linear_queries import LinearStatement, LinearSum, column_of
+from dpsql.batch.linear_queries import LinearStatement, LinearSum
+from dpsql.batch.varying_together import varying_together
 from dpsql.errors import Unsupported
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Expr, Value
@@ -48,11 +49,11 @@ def group_of(members: Sequence[NumberedSum], public: PublicFacts, scratch: Scrat
     exprs = [expr for member in members for expr in (*member.statement.keys, *member.sum.tests)]
     columns = attributes(source, [told for member in members for told in (
         *zip(member.statement.keys, (key.values for key in member.statement.question.keys), strict=True),
-        *((test, (True,)) for test in member.sum.tests))], scratch, _running(members))
+        *((test, (True,)) for test in member.sum.tests))], scratch, _running(members), _together(members, source))
     builder = _Builder(columns=columns, told=[_results(column, exprs, scratch) for column in columns])
     found = [builder.add(member) for member in members]
     parts, offsets = merged(builder.parts)
-    sizes = [Attribute(column.ref.column, len(column.values)) for column in columns]
+    sizes = [Attribute(column.refs[0].column, len(column.values)) for column in columns]
     if not columns:  # no column distinguishes rows: one attribute with one value
         parts, sizes = [Product((Total(1),))], [Attribute("all", 1)]
     view = _view(source, columns, part.expr)
@@ -70,18 +71,19 @@ def _running(members: Sequence[NumberedSum]) -> set[Expr]:
             if member.sum.over is not None and key.column == member.sum.over.order}
 
 
+def _together(members: Sequence[NumberedSum], source: Node) -> list[AttributeColumn]:
+    """The attributes of columns whose values go together."""
+    found = (one.attribute(source) for one in varying_together([member.statement for member in members]))
+    return [column for column in found if column is not None]
+
+
 def _results(column: AttributeColumn, exprs: Sequence[Expr], scratch: Scratch) -> dict[Expr, list[Value]]:
-    return column.results([expr for expr in dict.fromkeys(exprs) if _reads(expr, column)], scratch)
-
-
-def _reads(expr: Expr, column: AttributeColumn) -> bool:
-    ref = column_of(expr)
-    return ref is not None and ref.column == column.ref.column
+    return column.results([expr for expr in dict.fromkeys(exprs) if column.is_read_by(expr)], scratch)
 
 
 def _view(source: Node, columns: Sequence[AttributeColumn], value: Expr | None) -> Node:
     """The source reduced to the columns that define cells, and the value that is summed."""
-    shown = [(f"a{i}", column.ref.column, column.code) for i, column in enumerate(columns)]
+    shown = [(f"a{i}", column.refs[0].column, column.code) for i, column in enumerate(columns)]
     if value is not None:
         shown.append(("value", "value", value))
     return Project(input=source, columns=tuple(shown)) if shown else source
@@ -108,7 +110,7 @@ class _Builder:
         shape = tuple(len(values[i]) for i in kept)
         chosen, queries = [], np.zeros((1,) * len(kept), dtype=np.int64)
         for at, column in enumerate(self.columns):
-            mine = [i for i in kept if _reads(member.statement.keys[i], column)]
+            mine = [i for i in kept if column.is_read_by(member.statement.keys[i])]
             made, own = self._factor(member, at, mine)
             here = own.reshape([_told_apart(member, i, len(values[i])) if i in mine else 1 for i in kept])
             lost = np.minimum(np.minimum(queries, 0), np.minimum(here, 0))

@@ -16,6 +16,7 @@ from dpsql.plan.certificate import stabilities
 from dpsql.plan.node import PublicFacts
 from dpsql.plan.operators.summands import Count
 from dpsql.planning.explain import Expected, Explanation, Measurement, Step, steps, withheld
+from dpsql.planning.groups import possible_places
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.workload.factors import AllRange, Factor, Identity, Prefix, Ranges, Total
 
@@ -27,7 +28,7 @@ def explained_batch(made: Batch, public: PublicFacts, *, entity: str, price: str
     found = [_measurement(made, at, *share) for at, share in enumerate(made.shares)]
     rewrites = ["measured as a workload: the answers agree with each other"] if len(made.groups) == 1 else [
         f"measured as {len(made.groups)} workloads, one for each summand and source, each for an equal share of the price"]
-    cells = [cells_count(one.question) for one in made.asked]
+    cells = [cells_count(one.question) if (there := possible_places(one.question)) is None else len(there) for one in made.asked]
     if made.consistency is not None:
         rewrites.append(f"afterwards {made.consistency}")
     return Explanation(entity=entity, steps=tuple(_steps(made, public, entity)), rewrites=tuple(rewrites), stages=(),

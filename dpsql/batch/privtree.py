@@ -88,7 +88,8 @@ class PrivTree:
 
 def plan(group: Group) -> PrivTree | Refusal:
     """The plan of a group, or the reason why there is none."""
-    if len(group.columns) != WAYS or not all(column.ref.type.numeric for column in group.columns):
+    if len(group.columns) != WAYS or not all(
+            ref.type.numeric for column in group.columns for ref in column.refs):
         named = ", ".join(column.name for column in group.columns)
         return Refusal(f"it is over {named or 'no column'}, not over two numeric columns")
     for factor in (own for part in group.smaller.workload.parts for own in part.factors):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.allotment import budgets_by_account
 from dpsql.accounting.cost import Cost
-from dpsql.batch.column_factors import frame_sizes
+from dpsql.batch.column_factors import in_frames
 from dpsql.batch.compiling import NumberedSum, group_of
 from dpsql.batch.consistency import Consistency, consistency_of, made_consistent
 from dpsql.batch.group import Group, GroupPlan, Told
@@ -30,7 +30,7 @@ from dpsql.mechanisms.begun import begun
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.question import OverGroups, Question
-from dpsql.planning.groups import cells_over, kept_keys
+from dpsql.planning.groups import cells_over, kept_keys, possible_places
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import check_values
@@ -119,8 +119,8 @@ class Batch:
         told = []
         for group, plan, price, steps in [(*share, begun(share[1].steps(share[2]))) for share in self.shares]:
             told.append(made_consistent(group, plan, price, (yield from steps), self.consistency))
-        return WorkloadRelease(statements=list(zip([cells_of(one.question) for one in self.asked], self._aggregates(told),
-                                                   strict=True)),
+        return WorkloadRelease(statements=[_possible(one.question, found) for one, found in zip(
+                                   self.asked, self._aggregates(told), strict=True)],
                                notes=tuple(dict.fromkeys(note for one in told for note in one.notes)))
 
     @property
@@ -147,6 +147,15 @@ class Batch:
             sums = [estimate.scaled(part.times) for part, estimate in zip(one.sums, estimates_of(places, told), strict=True)]
             found.append({recipe.call.id: made_of(recipe, sums, one.question) for recipe in one.recipes})
         return found
+
+
+def _possible(question: Question, aggregates: dict[str, Estimate]) -> tuple[Cells, dict[str, Estimate]]:
+    """The groups that there can be by the rows of public tables, with their aggregates."""
+    cells, places = cells_of(question), possible_places(question)
+    if places is None:
+        return cells, aggregates
+    chosen = np.array(places, dtype=np.intp)
+    return tuple(cells[place] for place in places), {name: found.at(chosen) for name, found in aggregates.items()}
 
 
 def estimates_of(places: Sequence[Place], told: Sequence[Told]) -> list[Estimate]:
@@ -185,16 +194,18 @@ def made_of(recipe: Recipe, sums: Sequence[Estimate], question: Question) -> Est
 
 def counted(question: Question, over: OverGroups) -> Array:
     """The number of groups that an aggregate over groups sums over, for each cell; at least 1."""
-    _check_count(math.prod(len(key.values) for key in question.keys))
-    each, others = np.ones(1), 1.0
-    for key in question.keys:
-        values = key.values
+    shape = [len(key.values) for key in question.keys]
+    _check_count(math.prod(shape))
+    places = possible_places(question)
+    there = np.ones(math.prod(shape)) if places is None else np.zeros(math.prod(shape))
+    there[places if places is not None else slice(None)] = 1
+    found = there.reshape(shape)
+    for axis, key in enumerate(question.keys):
         if key.column == over.order:
-            each = np.multiply.outer(each, frame_sizes(values, over))
-        else:
-            others *= 1 if key.column in over.within else len(values)
-            each = np.multiply.outer(each, np.ones(len(values)))
-    return np.maximum(each.reshape(-1) * others, 1)
+            found = in_frames(found, axis, key.values, over)
+        elif key.column not in over.within:
+            found = np.broadcast_to(found.sum(axis=axis, keepdims=True), found.shape)
+    return np.maximum(found.reshape(-1), 1)
 
 
 def cells_of(question: Question) -> Cells:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import textwrap
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -54,6 +54,7 @@ from dpsql.synthesis.named_workload import read_workload
 from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
+from dpsql.synthesis.valid_combinations import following_columns
 from dpsql.types import Span
 
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions
@@ -75,7 +76,9 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
     """The plan of the statement; no private rows are read. Raises a located error if it is wrong."""
     with located(statement.text):
         terms, accounts = terms_and_price(statement.options, session, statement.span)
-        question, forms = coded_question(statement.query, session, terms.bins, parameters)
+        question, all_forms = coded_question(statement.query, session, terms.bins, parameters)
+        following = following_columns(question, all_forms) if terms.workload is None and terms.public is None else ()
+        question, forms = _without([column.at for column in following], question, all_forms)
         view, stable = limited_rows(question, session, terms.options, span_of(statement.query.tree))
         table = CodedTable(view=view, rows=stable.rows or 0, columns=tuple(
             CodedColumn(column=key.column, name=form.name, values=key.values)
@@ -90,12 +93,20 @@ def synthesis(statement: Synthesize, session: Session, parameters: Parameters = 
         choice = chosen(task, terms.method, methods_for(terms))
         task = in_best_account(task, choice.method, accounts)
         check_method(choice.method, [task], statement.options, statement.span)
+        notes = tuple(f"{column.form.name} follows from {column.of}, as a public table says" for column in following)
         plan = TablePlan(name=statement.name, task=task, forms=forms, choice=choice, terms=terms, statement=statement.text,
-                         notes=rows_left_out(question, view, session))
+                         following=following, combinations=question.combinations,
+                         notes=(*notes, *rows_left_out(question, view, session)))
         made = SynthesisStatement(plan=plan, question=replace(question, view=view), counted=counted, text=statement.text,
                                   session=session, span=statement.span)
         check_name(statement.name, made, statement.span)
         return made
+
+
+def _without(places: Collection[int], question: Question, forms: Sequence[Form]) -> tuple[Question, tuple[Form, ...]]:
+    """The columns to be measured: all but those at some places."""
+    kept = [at for at in range(len(forms)) if at not in places]
+    return replace(question, keys=tuple(question.keys[at] for at in kept)), tuple(forms[at] for at in kept)
 
 
 def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[

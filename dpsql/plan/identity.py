@@ -16,7 +16,7 @@ from types import NoneType
 
 from dpsql.catalog.model import Table
 
-IGNORED = {"span", "text"}
+IGNORED = {"span", "text", "listings", "combinations"}  # these are of public rows, which the version of the data identifies
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people
 PLAIN = frozenset({str, int, float, bool, NoneType, dt.date, dt.datetime})  # subclasses are none of these
 MOST_TABLES = 256  # whose texts are kept

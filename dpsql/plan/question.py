@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpsql.catalog.model import Domain
@@ -32,6 +32,17 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Combinations:
+    """The values that some keys, which vary together, can have in one row, as a public table says; and those that they could have
+    without the conditions of the query. `enforced`: no row has others; else the policy says so of private columns."""
+
+    keys: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...] = field(hash=False, repr=False)
+    unconditioned: tuple[tuple[Value, ...], ...] = field(hash=False, repr=False)
+    enforced: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupingLevel:
     """GROUPING(keys): for each group a number whose bits, the last key's first, say which of the keys are summed out."""
 
@@ -57,6 +68,12 @@ class OverGroups:
     start: float | None = None
     end: float | None = None
     mean: bool = False
+
+    @property
+    def by_number(self) -> bool:
+        """Whether an end of the frame is so many groups away. It then depends on which groups there are, and all combinations of
+        the values of keys are groups."""
+        return self.rows and bool(self.start or self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +139,8 @@ class Question:
     """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
 
     `sets` are the grouping sets, as positions of keys; None: one of all keys. `scalars` are released first, in this order; they
-    have none of their own. `minimum` says which groups are withheld; None where none is.
+    have none of their own. `minimum` says which groups are withheld; None where none is. `combinations` says which values of
+    keys there can be together.
     """
 
     view: Node
@@ -138,6 +156,7 @@ class Question:
     sets: tuple[tuple[int, ...], ...] | None = None
     levels: tuple[GroupingLevel, ...] = ()
     minimum: MinimumFrequency | None = None
+    combinations: tuple[Combinations, ...] = ()
 
     @property
     def together(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, product
+from typing import TypeAlias
 
 from dpsql.catalog.model import Catalog
 from dpsql.plan.cells import MOST_CELLS, Cells, Grid
@@ -14,12 +15,72 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.question import Key, Question
 from dpsql.sql.binding.domains import MOST_NUMBERS
 
+Axis: TypeAlias = tuple[tuple[int, ...], Sequence[tuple[Value, ...]]]
+"""Positions of keys that vary together, with the combinations of their values, in order."""
+
+
+def axes_of(question: Question, kept: Sequence[int]) -> list[Axis]:
+    """The keys at some positions as axes of all groups that there can be: each alone, or with those whose values go together."""
+    axes: list[Axis] = [((i,), [(value,) for value in question.keys[i].values]) for i in kept]
+    for one in question.combinations:
+        at = [i for i in kept if question.keys[i].column in one.keys]
+        places = [one.keys.index(question.keys[i].column) for i in at]
+        there = {tuple(row[place] for place in places) for row in one.rows}
+        if at:
+            axes = [*(axis for axis in axes if not {*axis[0]} & {*at}),
+                    _together([axis for axis in axes if {*axis[0]} & {*at}], at, there, question)]
+    return axes
+
+
+def _together(axes: Sequence[Axis], at: Sequence[int], there: set[tuple[Value, ...]], question: Question) -> Axis:
+    """One axis in place of several: the combinations of their values that have one of `there` at some positions."""
+    positions = tuple(sorted(place for axis in axes for place in axis[0]))
+    if all(len(places) == 1 for places, _ in axes):  # known without all combinations, of which there may be far more
+        rows = [tuple(row[at.index(i)] for i in positions) for row in there]
+    else:
+        rows = [tuple(held[i] for i in positions) for held in combined(axes) if tuple(held[i] for i in at) in there]
+    ranks = [_ranks(question.keys[i]) for i in positions]
+    kept = [row for row in rows if all(value in rank for value, rank in zip(row, ranks, strict=True))]
+    return positions, sorted(kept, key=lambda row: [rank[value] for value, rank in zip(row, ranks, strict=True)])
+
+
+def combined(axes: Sequence[Axis]) -> Iterator[dict[int, Value]]:
+    """All combinations of axes, as values by position."""
+    for parts in product(*(values for _, values in axes)):
+        yield {place: value for (positions, _), own in zip(axes, parts, strict=True)
+               for place, value in zip(positions, own, strict=True)}
+
+
+def _ranks(key: Key) -> dict[Value, int]:
+    return {value: rank for rank, value in enumerate(key.values)}
+
+
+def groups_of(question: Question) -> Cells:
+    """All groups that there can be, by declared values and the rows of public tables."""
+    if not question.combinations:
+        return Grid(tuple(key.values for key in question.keys))
+    places = range(len(question.keys))
+    ranks = [_ranks(key) for key in question.keys]
+    cells = [tuple(held[i] for i in places) for held in combined(axes_of(question, places))]
+    return tuple(sorted(cells, key=lambda cell: [rank[value] for value, rank in zip(cell, ranks, strict=True)]))
+
 
 def cells_over(values: Sequence[Sequence[Value]], question: Question) -> Cells:
     """All combinations of values of the keys of a question; for each of its grouping sets in turn, if it has some."""
     grids = [Grid((*(tuple(own) if i in kept else (None,) for i, own in enumerate(values)),
                    *((level,) for level in levels_of(question, kept)))) for kept in kept_keys(question)]
     return grids[0] if len(grids) == 1 else tuple(chain.from_iterable(grids))
+
+
+def possible_places(question: Question) -> list[int] | None:
+    """Which of the cells of `cells_over` there can be by the rows of public tables; None for all."""
+    if not question.combinations:
+        return None
+    found: list[bool] = []
+    for kept in kept_keys(question):
+        there = {tuple(held[i] for i in kept) for held in combined(axes_of(question, kept))}
+        found += [cell in there for cell in product(*(question.keys[i].values for i in kept))]
+    return [place for place, is_there in enumerate(found) if is_there]
 
 
 def kept_keys(question: Question) -> tuple[tuple[int, ...], ...]:

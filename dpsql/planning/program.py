@@ -40,7 +40,7 @@ from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBou
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion, degree_question, way_of
 from dpsql.planning.frequency_limits import FREQUENCY, unknown_limits
-from dpsql.planning.groups import not_listed
+from dpsql.planning.groups import axes_of, not_listed
 from dpsql.planning.matchings import check_matchings, vouched_task
 from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
@@ -410,7 +410,10 @@ def _check_clip(program: Program) -> None:
 
 
 def cells_declared(question: Question) -> int:
-    """The number of combinations of the values of keys with declared values, including NULL."""
+    """The number of combinations of the values of keys with declared values, including NULL, that there can be."""
+    if question.combinations:
+        return math.prod(len(rows) for _, rows in axes_of(question, [
+            i for i, key in enumerate(question.keys) if key.domain is not None]))
     return math.prod(len(key.domain) + key.nullable for key in question.keys if key.domain is not None)
 
 

@@ -6,7 +6,7 @@ Everything after the last release is post-processing: the fit, the draw, and the
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,6 +18,7 @@ from dpsql.measurements import FarthestCount, FarthestMarginal, NoisySums, Reque
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain
+from dpsql.plan.question import Combinations
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
 from dpsql.synthesis.column_forms import Form
@@ -28,12 +29,14 @@ from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, released
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
+from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
 from dpsql.workload.factors import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
-    """What will be measured, by which method and for which price, and how the columns are drawn from it."""
+    """What will be measured, by which method and for which price, and how the columns are drawn from it: `forms` are those of the
+    measured columns, and others are `following` from these; `combinations` says which values go together."""
 
     name: str
     task: SynthesisTask
@@ -41,6 +44,8 @@ class TablePlan:
     choice: MethodChoice
     terms: SynthesisTerms
     statement: str
+    following: tuple[FollowingColumn, ...] = ()
+    combinations: tuple[Combinations, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -76,15 +81,25 @@ class TablePlan:
         rows = self.terms.rows if self.terms.rows is not None else min(max(round(model.total), 1), MOST_ROWS)
         draws = Simulation(int(identity[:16], 16))
         tell(f"drawing {rows:,} rows ...")
-        places = model.draw(rows, draws)
-        columns = tuple(SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
+        places = valid_rows(model.draw(rows, draws), coded_columns, self.combinations, draws)
+        columns = [SyntheticColumn(name=form.name, type=form.type, counted=form.counted(coded.values), values=tuple(
             form.values(coded.values, places[:, at], draws.random(rows))))
-            for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True)))
+            for at, (form, coded) in enumerate(zip(self.forms, coded_columns, strict=True))]
         return SyntheticTable(
             name=self.name, method=self.choice.method.name, price=str(self.terms.options.price), total=model.total,
-            columns=columns,
+            columns=self._with_following(columns),
             marginals=released_marginals(self.task.table.domain, (*measured.marginals, *self.task.known), places, model.total),
             known=len(self.task.known), notes=(*self.notes, *measured.notes, *self.used), statement=self.statement)
+
+
+    def _with_following(self, columns: Sequence[SyntheticColumn]) -> tuple[SyntheticColumn, ...]:
+        """All columns, in the order of the statement."""
+        known, found = {column.name: column for column in columns}, [*columns]
+        for one in sorted(self.following, key=lambda one: one.at):
+            values, listed = one.drawn(known[one.of].values), tuple(dict.fromkeys(one.values.values()))
+            found.insert(one.at, SyntheticColumn(name=one.form.name, type=one.form.type, counted=one.form.counted(listed),
+                                                 values=tuple(values)))
+        return tuple(found)
 
 
 def released_marginals(domain: TableDomain, measured: Iterable[MarginalMeasurement], places: Places, total: float,

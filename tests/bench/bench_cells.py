@@ -39,8 +39,8 @@ class Cells:
 
 def group(workload: Workload, *, moved: int = 1, pure: bool = True) -> Group:
     """Counts of rows over axes of whole numbers."""
-    columns = tuple(AttributeColumn(name=f"a{i}", ref=Ref(column=f"a{i}", type=Type.BIGINT), code=Ref(column=f"a{i}", type=Type.BIGINT),
-                                    values=tuple(range(n)), stands=tuple(range(n))) for i, n in enumerate(workload.domain.shape))
+    columns = tuple(AttributeColumn(name=f"a{i}", refs=(Ref(column=f"a{i}", type=Type.BIGINT),), code=Ref(column=f"a{i}", type=Type.BIGINT),
+                                    values=tuple(range(n)), stands=tuple((j,) for j in range(n))) for i, n in enumerate(workload.domain.shape))
     return Group(view=VIEW, columns=columns, summand=Count(), workload=workload, moved=moved, unit=1.0, pure=pure)
 
 

@@ -18,6 +18,7 @@ from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
+from dpsql.sql.binding.combinations import combinations_of, narrowed
 from dpsql.sql.binding.domains import MOST_COMBINATIONS, known_values, values_left
 from dpsql.sql.binding.grouping import Grouping, GroupKey
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
@@ -60,8 +61,14 @@ class Outermost:
         if not grouping.keys and not grouping.aggregates and grouping.sets is None and not self._one_row:
             raise self._rows_asked(select.expressions[0])
         view, slots = self._view()
+        together = combinations_of(view, [key.id for key in grouping.keys], self._context.scratch)
+        counts_groups = any(found.over is not None and found.over.by_number for found in grouping.aggregates)
+        keys = [self._key(key) for key in grouping.keys]
+        unlisted = {key.column for key in keys if key.domain is None}
         question = Question(
-            view=view, keys=tuple(self._key(key) for key in grouping.keys),
+            view=view, keys=tuple(narrowed(key, together) for key in keys),
+            combinations=tuple(one for one in together if not counts_groups and (
+                len(one.keys) > 1 or not unlisted.isdisjoint(one.keys))),
             aggregates=tuple(AggregateCall(
                 id=found.id, function=found.function, columns=tuple(slots[arg] for arg in found.args),
                 when=slots[found.when] if found.when is not None else None, fraction=found.fraction, discrete=found.discrete,
