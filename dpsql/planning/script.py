@@ -7,7 +7,6 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,16 @@ from dpsql.estimates import Estimate, constant
 from dpsql.measurements import Request
 from dpsql.mechanisms.begun import begun
 from dpsql.mechanisms.mechanism import Estimates, Setting
-from dpsql.mechanisms.select.range_search import found_bounds
+from dpsql.mechanisms.select.range_search import found_bounds, rows_to_find
 from dpsql.mechanisms.select.shown_counts import shown_counts
 from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
 from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
-from dpsql.plan.cells import Cells, Grid, sort_key
+from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node, PublicFacts, Stability
+from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
@@ -40,6 +39,7 @@ from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
 from dpsql.planning.cut_off import cuts_off, open_ends, uncovered, unmatched
 from dpsql.planning.frequency_limits import with_limits
+from dpsql.planning.groups import axes_of, combined, groups_of
 from dpsql.planning.program import Program, assign, cells_declared, parts_of, rules_of, tasks_of, with_values
 from dpsql.planning.public import exact
 from dpsql.planning.shared_centres import searched_centres
@@ -49,6 +49,7 @@ from dpsql.sql.binding.domains import Scratch
 from dpsql.types import Interval
 
 RANKED = ("min", "max", "quantile")
+COUNTS = ("count", "count_distinct")  # which need no bounds of what they count
 MOST_ROWS = 2**20  # the largest limit on rows of one entity that may be learned
 OF_VALUES = 4  # a limit on totals of values gets this multiple of the price of a limit on numbers of rows
 MANY_PLACES = 2**12  # of a quantile's grid: with fewer places, values that many rows share are close to each other on it
@@ -122,7 +123,7 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     notes: list[str] = []
     program = yield from _with_degrees(program, notes)
     program, view = yield from _limited(program, public, notes)
-    parts = yield from _with_bounds(program, view, public, notes)
+    parts, unknown = yield from _with_bounds(program, view, public, notes)
     cells, counted = yield from _cells(program, view, public, notes)
     choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
@@ -137,6 +138,8 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     for call in program.question.aggregates:
         below, above = open_ends(program, call)
         aggregates[call.id] = _past_found(call, program, parts, aggregates[call.id]).beyond(below, above)
+        if call.function not in COUNTS and not unknown.isdisjoint(call.columns):
+            aggregates[call.id] = aggregates[call.id].where(np.zeros(len(cells), dtype=np.bool_))
     notes += [*(() if program.bound.each else _too_fine(parts, view)), *_not_told(program, aggregates),
               *_chosen_values(program, parts, estimates)]
     return Released(cells=cells, choices=choices, notes=tuple(notes), aggregates=aggregates)
@@ -260,17 +263,24 @@ def _one(limit: float) -> float:
     return 1.0
 
 
-def _with_bounds(program: Program, view: Node, public: PublicFacts, notes: list[str]) -> Generator[Request, Any, Decomposition]:
-    """The parts of the question, with bounds searched for where columns have none."""
+def _with_bounds(program: Program, view: Node, public: PublicFacts,
+                 notes: list[str]) -> Generator[Request, Any, tuple[Decomposition, frozenset[str]]]:
+    """The parts of the question, with bounds searched for where columns have none; and the columns for which none were found.
+    What is asked of these is NULL: a number that was held in bounds of no meaning would be false, and its interval too."""
     if not program.searched:
-        return program.decomposition
-    found: dict[str, Interval] = {}
-    known: Stability = stability(view, public)
+        return program.decomposition, frozenset()
+    found: dict[str, Interval | None] = {}
+    rows = stability(view, public).rows or 1
+    share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
     for column in program.searched:
-        share = program.stages["bounds"].part(Fraction(1, len(program.searched)))
-        found[column] = yield from found_bounds(view, column, known.rows or 1, share)
-        notes.append(f"values of {view.names[column]} were held in {found[column]}, bounds that were found privately")
-    return parts_of(program.question, program.known, found, program.bound, program.options)
+        ends = found[column] = yield from found_bounds(view, column, rows, share)
+        name = view.names[column]
+        notes.append(f"values of {name} were held in {ends}, bounds that were found privately" if ends is not None else
+                     f"no bounds of {name} were found privately, so what is computed of it is NULL: at this price that takes "
+                     f"about {rows_to_find(rows, share):,} values of the same size")
+    parts = parts_of(program.question, program.known, {column: ends or Interval(0, 1) for column, ends in found.items()},
+                     program.bound, program.options)
+    return parts, frozenset(column for column, ends in found.items() if ends is None)
 
 
 def _cells(program: Program, view: Node, public: PublicFacts,
@@ -294,19 +304,18 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     notes.append(f"only groups with about {choice.half} entities or more are shown{counts}; an entity counts in at most "
                  f"{program.groups} of them" if owner is not None else
                  f"only groups with about {choice.half} rows or more are shown{counts}")
-    declared = [[None] if key.domain is None else key.values for key in keys]
+    declared = list(combined(axes_of(program.question, [i for i, key in enumerate(keys) if key.domain is not None])))
     cells = []
     for values in found.keys:
         given = dict(zip(hidden, values, strict=True))
-        cells += [tuple(given.get(key.column, part) for key, part in zip(keys, combination, strict=True))
-                  for combination in product(*declared)]
+        cells += [tuple(given[key.column] if key.column in given else held[i] for i, key in enumerate(keys)) for held in declared]
     told = np.array(found.counts, dtype=np.int64)  # by cell, since all keys are undeclared if some part is counted
     return tuple(sorted(cells, key=sort_key)), {at: (shown_counts((at, 0), told, choice.rule),) for at in program.counted}
 
 
 def declared_cells(program: Program) -> Cells:
     """Every combination of declared values."""
-    return Grid(tuple(key.values for key in program.question.keys))
+    return groups_of(program.question)
 
 
 def _chosen(program: Program, parts: Decomposition, view: Node, public: PublicFacts, cells: int,

@@ -31,8 +31,8 @@ EXTRA = 1  # bins beyond the last significant one: rows cut off there cost more 
 BINS = tuple(range(-(MOST - LEAST + 1), MOST - LEAST + 2))
 
 
-def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generator[Request, Any, Interval]:
-    """Bounds that contain nearly all values; 0 to 1 if no bin is significant."""
+def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generator[Request, Any, Interval | None]:
+    """Bounds that contain nearly all values; None if no bin is significant."""
     binned = Project(input=view, columns=(("bin", "power of two", bin_of(view.field(column).ref)),))
     noise, threshold = _noise(rows, allotted)
     found: MeasuredSums = yield NoisySums(plan=GroupedSums(input=binned, keys=("bin",), summands=(Count(),)),
@@ -40,10 +40,15 @@ def found_bounds(view: Node, column: str, rows: int, allotted: Cost) -> Generato
     counts = np.array(found.totals[0][0], dtype=np.float64)
     standing = np.flatnonzero(counts > threshold)
     if not len(standing):
-        return Interval(0, 1)
+        return None
     first, last = int(standing[0]), int(standing[-1])
     return Interval(ends(BINS[first - _further(counts[first::-1], noise)]).low,
                     ends(BINS[last + _further(counts[last:], noise)]).high)
+
+
+def rows_to_find(rows: int, allotted: Cost) -> int:
+    """About how many values a bin must hold to be significant, where an entity has at most so many rows."""
+    return math.ceil(_noise(rows, allotted)[1])
 
 
 def _further(counts: NDArray[np.float64], noise: Noise) -> int:

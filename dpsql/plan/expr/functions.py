@@ -416,7 +416,7 @@ TABLE: dict[str, Function] = {
        for name, end in (("sin", 1), ("cos", 1), ("tan", math.inf))},
     **{name: _row(_real(name + "({0})", iv.monotone(rule)), f"{name}(cost)")
        for name, rule in (("cbrt", math.cbrt), ("atan", math.atan), ("radians", math.radians), ("degrees", math.degrees))},
-    **{name: _row(_real(name + "({0})", iv.constant(low, low + math.pi)), f"{name}(cost)")
+    **{name: _row(_where("abs({0}) <= CAST(1 AS DOUBLE)", name, iv.constant(low, low + math.pi)), f"{name}(cost)")
        for name, low in (("asin", -math.pi / 2), ("acos", 0.0))},
     "tanh": _row(_real("tanh({0})", iv.monotone(math.tanh)), "tanh(cost)"),
     "atan2": _row((Overload(args=(DOUBLE, DOUBLE), result=DOUBLE, sql="atan2({0}, {1})", range=iv.constant(-math.pi, math.pi)),),

@@ -82,7 +82,9 @@ NAMES: dict[str, tuple[str, str]] = {
     "entropy": ("the entropy of values is not answered", "a SELECT of x and COUNT(*) with GROUP BY x"), "histogram": _TOP,
     "sem": ("the standard error of a mean is not answered", "STDDEV(x) / SQRT(COUNT(x))"),
     "weighted_avg": ("weighted means are not answered", "SUM(x * w) / SUM(w)"),
-    "today": _NOW, "age": ("an age depends on the time now", "date_diff('year', born, DATE '2020-12-31')"),
+    "today": _NOW, "age": (
+        "an age is an interval, which is no value here, and depends on the time now if one time is given",
+        "date_sub('year', born, DATE '2020-12-31'), which is in whole years"),
 }
 
 ARGUMENTS: dict[tuple[type[exp.Expr], str], tuple[str, str]] = {
