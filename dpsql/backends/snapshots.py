@@ -1,4 +1,5 @@
-"""Snapshots of tables in databases of other kinds: Parquet files that are then read where they are, like any others.
+"""Snapshots of tables in databases of other kinds and in files of other programs: Parquet files that are then read where they
+are, like any others.
 
 A snapshot holds the declared columns of all tables, those of one database as one transaction sees them. It is a folder of its
 own, which only the owner of the process may enter, and the file `manifest.json` beside it says that it is in force, and what was
@@ -33,10 +34,13 @@ from sqlglot.errors import SqlglotError
 from dpsql.backends.dialects import Dialect, Reading
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.backends.duckdb import connected, with_memory
+from dpsql.backends.foreign_files import columns_in, copy_rows, rows_in
+from dpsql.backends.foreign_rows import ForeignFile
 from dpsql.backends.key_equality import check_key, check_pairs
 from dpsql.backends.manifests import put_in_place
 from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import file_of, place_of
+from dpsql.catalog.reading_words import format_in_words
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 
@@ -79,6 +83,27 @@ class SnapshotDatabase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFile:
+    """A table in a file of another program: the columns that are read, and the name of the further one that names its rows, if
+    there is one. The snapshot holds what the file holds: of which types its columns are, the policy says whenever it is read."""
+
+    file: ForeignFile
+    source: str
+    columns: tuple[str, ...]
+    row_key: str | None = None
+    public: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.file.table
+
+    def asked(self) -> dict[str, Any]:
+        """What is asked for, as the manifest says it."""
+        return {"source": self.source, "sheet": self.file.sheet, "written": format_in_words(self.file.how),
+                "columns": [*self.columns], "row_key": self.row_key, "public": self.public}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """A table as its database has it: its whole name, what follows it so that all tables are of one moment, how each column is
     read, and the stored relations that are read with it."""
@@ -93,12 +118,12 @@ class _Found:
 # -- what is in force
 
 
-def snapshot_files(folder: Path, table: SnapshotTable) -> SourceFiles:
+def snapshot_files(folder: Path, table: SnapshotTable | SnapshotFile) -> SourceFiles:
     """The files of a table. Raises OperationalError where no snapshot holds what the policy asks for."""
     return _in_snapshot(folder, table)[0]
 
 
-def _in_snapshot(folder: Path, table: SnapshotTable) -> tuple[SourceFiles, Mapping[str, Any]]:
+def _in_snapshot(folder: Path, table: SnapshotTable | SnapshotFile) -> tuple[SourceFiles, Mapping[str, Any]]:
     """The files of a table, and what the manifest says of it. Raises as `snapshot_files` does."""
     manifest = folder / MANIFEST
     try:
@@ -133,27 +158,29 @@ def _own(name: str) -> str:
     return name
 
 
-def _no_snapshot(reason: str, table: SnapshotTable) -> OperationalError:
-    return OperationalError(reason, code="no-snapshot", subject=table.name, try_="dpsql refresh, which reads the database")
+def _no_snapshot(reason: str, table: SnapshotTable | SnapshotFile) -> OperationalError:
+    what = "the file" if isinstance(table, SnapshotFile) else "the database"
+    return OperationalError(reason, code="no-snapshot", subject=table.name, try_=f"dpsql refresh, which reads {what}")
 
 
 # -- taking one
 
 
-def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory: str | None = None,
+def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile] = (), *,
+                  memory: str | None = None,
                   tell: Callable[[str], None] = lambda line: None,
                   verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
-    """Read all tables, and put what was read in place of the snapshot before. Returns whether it was: not where all tables are
-    public, and have the rows that they had.
+    """Read all tables, those in databases and the `others` in files, and put what was read in place of the snapshot before.
+    Returns whether it was: not where all tables are public, and have the rows that they had.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
-    (or `table.column`) where a database cannot be read as the policy says, or the files cannot be written.
+    (or `table.column`) where a database or a file cannot be read as the policy says, or the files cannot be written.
     """
     fault: OperationalError | None = None
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _turn(folder):
-            return _take(folder, databases, memory, tell, verify)
+            return _take(folder, databases, others, memory, tell, verify)
     except OSError as told:
         why = os.strerror(told.errno) if told.errno else "the system does not say why"
         fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
@@ -161,8 +188,10 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], *, memory
     raise fault
 
 
-def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | None, tell: Callable[[str], None],
-          verify: Callable[[Sequence[SourceFiles]], None]) -> bool:
+def _take(folder: Path, databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile], memory: str | None,
+          tell: Callable[[str], None], verify: Callable[[Sequence[SourceFiles]], None]) -> bool:
+    _check_files(others)
+    asked: list[SnapshotTable | SnapshotFile] = [*(table for one in databases for table in one.tables), *others]
     _clear(folder, but=_in_force(folder))
     inside = folder / f"snapshot-{secrets.token_hex(8)}"
     inside.mkdir(mode=0o700)
@@ -175,13 +204,17 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
                     tell(f"reading {found.table.name} ...")
                     files[found.table.name] = f"{len(files)}.parquet"
                     _copy(source, found, inside / files[found.table.name], memory)
-        if all(table.public for one in databases for table in one.tables) and _is_as_before(
-                folder, databases, inside, files, memory):
+        for other in others:
+            tell(f"reading {other.name} ...")
+            files[other.name] = f"{len(files)}.parquet"
+            copy_rows(other.file, other.columns, inside / files[other.name], row_key=other.row_key, memory=memory)
+        if all(table.public for table in asked) and _is_as_before(folder, asked, inside, files, memory):
             shutil.rmtree(inside)
             return False
         verify([SourceFiles(table=name, reader="read_parquet", files=(FileState.of(Path(os.path.realpath(inside / file))),))
                 for name, file in files.items()])
         tables = {it.table.name: {"file": files[it.table.name], "reads": sorted(it.reads), **it.table.asked()} for _, it in seen}
+        tables |= {other.name: {"file": files[other.name], **other.asked()} for other in others}
         manifest = json.dumps({"form": FORM, "folder": inside.name, "tables": tables}, indent=1)
         put_in_place(folder / MANIFEST, manifest, [*inside.iterdir(), inside])
         return True
@@ -191,12 +224,12 @@ def _take(folder: Path, databases: Sequence[SnapshotDatabase], memory: str | Non
         raise
 
 
-def _is_as_before(folder: Path, databases: Sequence[SnapshotDatabase], inside: Path, files: Mapping[str, str],
+def _is_as_before(folder: Path, tables: Sequence[SnapshotTable | SnapshotFile], inside: Path, files: Mapping[str, str],
                   memory: str | None) -> bool:
     """Whether the snapshot in force has the same rows in each of the tables, of the same types, in whatever order."""
     with contextlib.suppress(OperationalError, duckdb.Error), contextlib.closing(connected(config=with_memory(memory))) as engine:
         return all(_equal(engine, snapshot_files(folder, table).paths[0], inside / files[table.name])
-                   for one in databases for table in one.tables)
+                   for table in tables)
     return False
 
 
@@ -242,13 +275,30 @@ def _clear(folder: Path, *, but: str) -> None:
 # -- what is read
 
 
-def check_databases(databases: Sequence[SnapshotDatabase]) -> None:
-    """Raise OperationalError about a table or a column, as `take_snapshot` does, where a database cannot be read as the policy
-    says; no row is read."""
+def check_sources(databases: Sequence[SnapshotDatabase], others: Sequence[SnapshotFile]) -> None:
+    """Raise OperationalError about a table or a column, as `take_snapshot` does, where a database or a file cannot be read as the
+    policy says; no row is read."""
+    _check_files(others)
     seen: list[tuple[str, _Found]] = []
     for database in databases:
         with opened(database.uri, database.password, database.tables[0].name) as source:
             _checked(source, database, databases, seen)
+
+
+def _check_files(others: Sequence[SnapshotFile]) -> None:
+    """Raises OperationalError where a file lacks a column, or a public table shows a private one, under whatever name. The first
+    sheet of a workbook may be any of them."""
+    for other in others:
+        columns_in(other.file, rows_in(other.file), other.columns)
+    places = {other.name: FileState.of(other.file.path) for other in others}
+    for other in (other for other in others if other.public):
+        own = places[other.name]
+        private = next((one.name for one in others if not one.public
+                        and (places[one.name].device, places[one.name].number) == (own.device, own.number)
+                        and (one.file.sheet == other.file.sheet or None in (one.file.sheet, other.file.sheet))), None)
+        if private is not None:
+            raise OperationalError(f"the public table {other.name} has the file of {private}, which is private",
+                                   code="policy-schema", subject=other.name, try_="a file, or a sheet, without what is private")
 
 
 def _checked(source: SourceDatabase, database: SnapshotDatabase, databases: Sequence[SnapshotDatabase],

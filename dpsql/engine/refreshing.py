@@ -1,4 +1,5 @@
-"""New snapshots of tables in other databases: for the owner, whenever statements should see what these hold by then."""
+"""New snapshots of tables in other databases, and in files of other programs: for the owner, whenever statements should see what
+these hold by then."""
 
 from __future__ import annotations
 
@@ -8,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpsql.backends.file_tables import open_files
-from dpsql.backends.snapshots import SnapshotDatabase, check_databases, take_snapshot
+from dpsql.backends.snapshots import SnapshotDatabase, SnapshotFile, check_sources, take_snapshot
 from dpsql.backends.source_files import SourceFiles
 from dpsql.backends.store import NothingKnown, RememberedFacts
+from dpsql.catalog.file_names import is_copied
 from dpsql.catalog.model import Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import (
@@ -18,6 +20,7 @@ from dpsql.engine.opening import (
     find_ledger,
     find_policy,
     in_other_database,
+    snapshot_file,
     snapshot_folder,
     snapshot_table,
     source_of,
@@ -31,32 +34,33 @@ from dpsql.progress import tell
 
 
 def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
-    """Take a new snapshot of all tables in other databases, in place of the one before.
+    """Take a new snapshot of all tables in other databases and in files of other programs, in place of the one before.
 
     Returns the names of these tables; none where all are public, and have the rows that they had: then the snapshot before stays.
     A connection that is open refuses further statements, uncharged. Raises PolicyError, or
-    OperationalError or IntegrityError, located in the policy, where a database cannot be read as it says, or rows share a
-    declared key; then the snapshot before stays in force.
+    OperationalError or IntegrityError, located in the policy, where a database or a file cannot be read as it says, or rows share
+    a declared key; then the snapshot before stays in force.
     """
     declared = read_policy(find_policy(None, policy))
     with told_by(declared, ()):
-        databases = databases_of(declared)
-        if not databases:
-            raise OperationalError("no table of the policy is in a database of another kind", code="no-database",
-                                   try_='source = "postgresql://host/database" in [tables.<name>]')
+        databases, others = databases_of(declared), copied_files(declared)
+        if not databases and not others:
+            raise OperationalError("no table of the policy is in a database of another kind, or in a file of another program",
+                                   code="no-database",
+                                   try_='source = "postgresql://host/database", or "survey.sav", in [tables.<name>]')
 
         def verify(files: Sequence[SourceFiles]) -> None:
             tables = [file_table(declared.tables[found.table], found) for found in files]
             with _facts(declared, ledger) as facts:
                 open_files(tables, facts=facts, memory=declared.memory, tell=tell).close()
 
-        taken = take_snapshot(snapshot_folder(declared), databases, memory=declared.memory, tell=tell, verify=verify)
-    return [table.name for database in databases for table in database.tables] if taken else []
+        taken = take_snapshot(snapshot_folder(declared), databases, others, memory=declared.memory, tell=tell, verify=verify)
+    return [*(table.name for one in databases for table in one.tables), *(other.name for other in others)] if taken else []
 
 
 def check_unread(policy: Policy) -> None:
-    """Where the databases of a policy have to be read before it can be used, raise what `refresh` would, as far as their catalogs
-    tell; no row is read."""
+    """Where the databases of a policy, or files of other programs, have to be read before it can be used, raise what `refresh`
+    would, as far as is known without a row."""
     try:
         sources_of(policy)
     except OperationalError as fault:
@@ -65,7 +69,12 @@ def check_unread(policy: Policy) -> None:
     else:
         return
     with told_by(policy, ()):
-        check_databases(databases_of(policy))
+        check_sources(databases_of(policy), copied_files(policy))
+
+
+def copied_files(policy: Policy) -> list[SnapshotFile]:
+    """The tables of a policy that are in files of other programs."""
+    return [snapshot_file(policy, table) for table in policy.tables.values() if is_copied(table.source)]
 
 
 def databases_of(policy: Policy) -> list[SnapshotDatabase]:
