@@ -1,6 +1,6 @@
 """Time and error at equal epsilon, beside smartnoise-sql, on the same DuckDB file.
 
-    python tests/bench/against_smartnoise.py --rows 1000000 --runs 30 --data /var/tmp/dpsql-bench
+    python tests/bench/against_smartnoise.py --rows 1000000 --runs 30 --data bench-data
 
 smartnoise-sql needs older libraries, so it gets an environment of its own below --data: made at the first run, by pip. It has
 no DuckDB reader; `smartnoise_worker.py` says how it reads from one. Epsilon is 1 for each query in all: smartnoise-sql spends

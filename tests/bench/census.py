@@ -1,6 +1,6 @@
 """Tables, ranges and pyramids as workloads, beside the same questions one by one, and beside smartnoise-sql, at equal prices.
 
-    python tests/bench/census.py --adult ../shared/data/adult_coded14.parquet --rows 1000000 --data /var/tmp/dpsql-bench
+    python tests/bench/census.py --adult ../shared/data/adult_coded14.parquet --rows 1000000 --data bench-data
 
 A cube over five columns (3,780 numbers in 32 tables), 500 random ranges of ages, and a pyramid of ages by sex with running totals,
 over Adult and over generated rows. One by one, statements share the price evenly; running totals are added up from noisy counts.

@@ -56,7 +56,7 @@ def line(name: str, connection: duckdb.DuckDBPyConnection, sizes: Sequence[int],
     names = [f"c{at}" for at in range(len(sizes))]
     reader = DuckReader(connection, "v1")
     catalog = fit(parse_policy("version = 1\n" + POLICY.format("\n".join(f"{name} = {{}}" for name in names))), "main", reader.schema(),
-                  lambda table, column: [])
+                  lambda *_: [])
     view = Scan(table=catalog.tables["t"], columns=tuple((name, name) for name in names), owners=("owner",))
     cells = GroupedSums(input=view, keys=tuple(names), summands=(Count(),))
     axes = [[f"value {value}" for value in range(size)] if at in text else list(range(size)) for at, size in enumerate(sizes)]

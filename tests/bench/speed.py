@@ -1,6 +1,6 @@
 """How long statements take beside the plain DuckDB query of the same text, in the same process.
 
-    python tests/bench/speed.py --rows 10000000 --data /var/tmp/dpsql-bench
+    python tests/bench/speed.py --rows 10000000 --data bench-data
 
 Times are CPU milliseconds of all threads, medians of runs that take turns. Bounding is also compared with a plain GROUP BY
 entity, the least that bounding by entity has to do without further help. `met` says whether the aim was met: "fixed" where it

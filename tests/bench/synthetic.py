@@ -1,6 +1,6 @@
 """Errors, CPU seconds and memory of the methods of synthetic tables, beside published figures and other programs.
 
-    python tests/bench/synthetic.py --tables ../shared/data --epsilons .1,1,10 --runs 3 --peers --data /var/tmp/dpsql-bench
+    python tests/bench/synthetic.py --tables ../shared/data --epsilons .1,1,10 --runs 3 --peers --data bench-data
 
 Each row of a table is an entity. What a method asks is measured by the kernel, by its own requests, certificates, costs and noise,
 only that nothing is charged; then as many rows are drawn as there seem to be. The error of a marginal is the total variation

@@ -45,6 +45,22 @@ def test_server(tmp_path: Path) -> None:
     assert told["overload: 24 clients"] and float(lines[-1][6]) > 50 and float(lines[-1][7]) > 50, "megabytes"
 
 
+def test_public_files(tmp_path: Path) -> None:
+    (tmp_path / "some").mkdir()
+    rows = [f"{i},{i // 4},{'NA' if i % 7 == 0 else i / 2},{'ab'[i % 2]}" for i in range(30)]
+    (tmp_path / "some" / "visits.csv").write_text("\n".join(["visit,user_id,cost,site", *rows]) + "\n")
+    (tmp_path / "some" / "aligned.txt").write_text("\n".join(["   x    y", *(f"{i:5} {i * 11.5:7}" for i in range(30))]) + "\n")
+    (tmp_path / "some" / "README.txt").write_text("a,b\n" * 30)
+    lines = printed("public_files.py", "--files", tmp_path)
+    assert ["about", "1"] in lines and ["all", "2", "2", "100.0 %", "6", "0", "0", "0", "0", "0"] in [line[:10] for line in lines]
+    assert lines[-1] == ["----", "-----", "----"], "no difference from pandas"
+
+
+def test_drafting() -> None:
+    lines = printed("drafting.py", "--shapes", "60x12")
+    assert [line[0] for line in lines[3:]] == ["sniff", "all rows", "drafted", "init"]
+
+
 @pytest.mark.slow
 def test_noise() -> None:
     lines = printed("noise.py", "--values", 500, "--runs", 1)
