@@ -103,7 +103,7 @@ def connected(folder: Path, kind: str = "DOUBLE", numbers: str = "(1, 1)", budge
     connection.execute(TABLES.format(kind=kind, numbers=numbers))
     lock_down(connection)
     reader, declared, book = DuckReader(connection, "v1"), parse_policy(POLICY.replace("epsilon = 1000", budget)), open_ledger(folder)
-    return Session(catalog=fit(declared, "main", reader.schema(), lambda table, column: []), budget=declared.budgets["main"], analyst="ada",
+    return Session(catalog=fit(declared, "main", reader.schema(), lambda *_: []), budget=declared.budgets["main"], analyst="ada",
                    kernel=Kernel(reader, book, Exact(), solvers=USUAL), ledger=book, scratch=DuckScratch(), price=price(epsilon=1))
 
 

@@ -106,8 +106,9 @@ def _user(options: argparse.Namespace) -> None:
 
 def _new_user(options: argparse.Namespace) -> User:
     """Raises OptionError where the policy has no such budget, or does not list this analyst."""
-    from dpsql.catalog.policy import read_policy, suggest
+    from dpsql.catalog.policy import read_policy
     from dpsql.catalog.price import price
+    from dpsql.catalog.sections import suggest
     from dpsql.server import passwords
 
     budgets, name = read_policy(_policy(options)).budgets, passwords.account_name(options.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from dpsql.catalog.policy import suggest
+from dpsql.catalog.sections import suggest
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
 from dpsql.sql.text.statement import Query

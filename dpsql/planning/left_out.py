@@ -165,10 +165,14 @@ def selected(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def undeclared(questions: Sequence[Question]) -> Iterator[str]:
-    """A note that rows with undeclared values of some keys are in no group; totals of a workload count them."""
+    """Notes that rows with undeclared values of some keys, or undeclared combinations of them, are in no group; totals of a
+    workload count them."""
     names = dict.fromkeys(key.name for question in questions for key in _lacking(question))
     if names:
         yield f"rows with other values of {' or '.join(names)} are in no group"
+    together = dict.fromkeys(" and ".join(key.name for key in question.keys if key.column in one.keys)
+                             for question in questions for one in question.combinations if not one.enforced)
+    yield from (f"rows whose {named} do not go together, as the policy says that they do, are in no group" for named in together)
 
 
 def uncounted(asked: Sequence[Program]) -> Iterator[str]:

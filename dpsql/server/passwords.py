@@ -29,7 +29,7 @@ from typing import Any
 
 from dpsql.backends.manifests import put_in_place
 from dpsql.catalog import names
-from dpsql.catalog.policy import suggest
+from dpsql.catalog.sections import suggest
 from dpsql.errors import OperationalError, OptionError
 from dpsql.extras import extra
 

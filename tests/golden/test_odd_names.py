@@ -102,9 +102,10 @@ key = "person id"
 [tables."my people"]
 key = "person id"
 source = "my people.csv"
+csv = { delimiter = ";" }
 [tables."my people".columns]
-"person id" = {}
-"Âge" = { range = [0, 100] }
+"person id" = { type = "BIGINT" }
+"Âge" = { type = "BIGINT", range = [0, 100] }
 [budgets.main]
 entity = "person"
 epsilon = 1000

@@ -499,8 +499,8 @@ key = "id"
 [tables.people]
 source = "people.csv"
 [tables.people.columns]
-id = {}
-age = { range = [0, 120] }
+id = { type = "BIGINT" }
+age = { type = "BIGINT", range = [0, 120] }
 [budgets.main]
 entity = "person"
 epsilon = 1

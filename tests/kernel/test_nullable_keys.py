@@ -67,7 +67,7 @@ def tables_of(connection: duckdb.DuckDBPyConnection) -> tuple[Table, Table]:
     """The table as the catalog has it; and with all keys of the database, as if the catalog dropped none. (Of floating columns the
     derivation is not told what the database says about NULL: there the catalog alone decides.)"""
     schema = DuckReader(connection, "v").schema()
-    table = fit(parse_policy(POLICY), "main", schema, lambda table, column: []).tables["visits"]
+    table = fit(parse_policy(POLICY), "main", schema, lambda *_: []).tables["visits"]
     return table, replace(table, unique=tuple(key for key in schema["visits"].unique if "x" not in key or key in table.unique))
 
 

@@ -298,7 +298,7 @@ def test_a_uuid_has_one_spelling(child: str, parent: str) -> None:
         connection.execute(f"CREATE TABLE people (id {parent} PRIMARY KEY)")
         connection.execute(f"CREATE TABLE visits (person {child})")
         with pytest.raises(PolicyError, match="differ in type") as caught:
-            fit(parse_policy(SPELLED), "person", DuckReader(connection, "v").schema(), lambda table, column: [])
+            fit(parse_policy(SPELLED), "person", DuckReader(connection, "v").schema(), lambda *_: [])
     assert caught.value.as_dict()["line"] == 11
 
 
@@ -307,7 +307,7 @@ def test_one_type_names_entities(kind: str) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE people (id {kind} PRIMARY KEY)")
         connection.execute(f"CREATE TABLE visits (person {kind})")
-        assert fit(parse_policy(SPELLED), "person", DuckReader(connection, "v").schema(), lambda table, column: []).tables["visits"].owners
+        assert fit(parse_policy(SPELLED), "person", DuckReader(connection, "v").schema(), lambda *_: []).tables["visits"].owners
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "tsv"])

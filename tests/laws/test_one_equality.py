@@ -119,7 +119,7 @@ class Neighbours:
     def __init__(self) -> None:
         self.readers = [database(), *(database(person) for person in range(PEOPLE))]
         self.kernels = [Kernel(reader, Salt()) for reader in self.readers]  # type: ignore[arg-type]
-        self.catalog: Catalog = fit(parse_policy(POLICY), "person", self.readers[0].schema(), lambda table, column: [])
+        self.catalog: Catalog = fit(parse_policy(POLICY), "person", self.readers[0].schema(), lambda *_: [])
         self.scratch = DuckScratch()
 
     def plans(self, text: str) -> list[Node]:

@@ -16,6 +16,7 @@ from support.laws.bad_worlds import crowded
 from support.laws.family import PRINTING, Family, Salt, catalog, nodes, printed
 from support.laws.law import violations
 from support.policies import policy_of
+from support.public_values import values_in
 from support.worlds import insert
 
 from dpsql.backends.duckdb import DuckReader
@@ -78,10 +79,8 @@ class Pair:
 
     @property
     def catalog(self) -> Catalog:
-        def values(table: str, column: str) -> list[Any]:
-            return [row[0] for row in self.connections[0].execute(f"SELECT {column} FROM {table}").fetchall()]
-
-        return fit(parse_policy(POLICY), "person", DuckReader(self.connections[0], "test").schema(), values)
+        reader = DuckReader(self.connections[0], "test")
+        return fit(parse_policy(POLICY), "person", reader.schema(), values_in(reader))
 
     @property
     def kernel(self) -> Kernel:

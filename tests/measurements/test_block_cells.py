@@ -75,7 +75,7 @@ def context(reader: DuckReader) -> Context:
 
 
 def catalog(reader: DuckReader) -> Catalog:
-    return fit(parse_policy(POLICY), "main", reader.schema(), lambda table, column: [])
+    return fit(parse_policy(POLICY), "main", reader.schema(), lambda *_: [])
 
 
 def request_over(reader: DuckReader, names: tuple[str, ...], parts: tuple[Block, ...] = (), *, sums: bool = False) -> Blocks:

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from support.public_values import values_in
 from support.requests import cost_of
 from support.worlds import POLICY, world
 
@@ -71,8 +72,7 @@ def reader() -> DuckReader:
 
 @pytest.fixture(scope="module")
 def catalog(reader: DuckReader) -> Catalog:
-    return fit(parse_policy(POLICY), "person", reader.schema(), lambda table, column: [
-        row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
+    return fit(parse_policy(POLICY), "person", reader.schema(), values_in(reader))
 
 
 @pytest.fixture(scope="module")

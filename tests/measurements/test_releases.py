@@ -21,6 +21,7 @@ import pytest
 from bench.bench_cells import VIEW
 from support.chances import too_few, too_many
 from support.columns_read import as_columns
+from support.public_values import values_in
 from support.released import released
 from support.worlds import POLICY, world
 
@@ -125,8 +126,7 @@ class Stub:
 
 
 def catalog(reader: DuckReader, budget: str = "person") -> Catalog:
-    return fit(parse_policy(POLICY), budget, reader.schema(), lambda table, column: [
-        row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
+    return fit(parse_policy(POLICY), budget, reader.schema(), values_in(reader))
 
 
 @pytest.fixture

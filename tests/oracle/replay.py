@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import duckdb
 from oracle.worlds import World
+from support.public_values import values_in
 
 from dpsql.accounting.cost import Charge
 from dpsql.backends.duckdb import RELEASED, DuckReader, attach_released, lock_down, make_table
@@ -274,7 +275,7 @@ class Family:
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]
         self._catalog = fit(self._policy, "main", schema,
-                            lambda table, column: [row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
+                            values_in(reader))
         self.entity = self._catalog.entity
 
     def _database(self, name: str, world: World) -> duckdb.DuckDBPyConnection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import duckdb
 from support import worlds
+from support.public_values import values_in
 
 from dpsql.backends.duckdb import open_database
 from dpsql.backends.reader import Reader
@@ -147,11 +148,9 @@ def bench(world: worlds.World | None = None) -> Iterator[Bench]:
         plain.execute("ALTER TABLE people DROP COLUMN secret")  # what the policy does not declare is not there
         plain.execute("SET error_on_division_by_zero = false")  # NULL, as everywhere in dpsql
         policy = parse_policy(worlds.POLICY)
-        values: Callable[[str, str], list[Any]] = lambda table, column: [
-            row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')]
         try:
             yield Bench(reader=reader, kernel=Kernel(reader, ledger), scratch=scratch, plain=plain, catalogs={
-                name: fit(policy, name, reader.schema(), values) for name in ("person", "household")})
+                name: fit(policy, name, reader.schema(), values_in(reader)) for name in ("person", "household")})
         finally:
             plain.close()
             scratch.close()

@@ -61,7 +61,7 @@ class Source:
         with self.opened() as reader:
             kernel = Kernel(reader, Salt())  # type: ignore[arg-type]
             policy = read_policy(self.policy)
-            catalog = fit(policy, next(iter(policy.budgets)), reader.schema(), lambda table, column: [])
+            catalog = fit(policy, next(iter(policy.budgets)), reader.schema(), lambda *_: [])
             question = bind(parse(text), catalog, kernel, DuckScratch(), {})  # type: ignore[arg-type]
             plan = next(plan for plan in plans_of(question, SimpleNamespace(kernel=kernel), view_of(question))  # type: ignore[arg-type]
                         if isinstance(plan, GroupedSums))

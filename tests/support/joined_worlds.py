@@ -169,7 +169,7 @@ SCRATCH = DuckScratch()
 
 def planned(text: str, reader: DuckReader, entity: str, policy: str = POLICY) -> Node:
     """The rows that a statement asks about, with declared limits enforced."""
-    catalog = fit(parse_policy(policy), entity, reader.schema(), lambda table, column: [])
+    catalog = fit(parse_policy(policy), entity, reader.schema(), lambda *_: [])
     query = parse(text)
     assert isinstance(query, Query)
     question = bind(query, catalog, Publics(reader), SCRATCH, {})

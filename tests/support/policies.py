@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+USUAL = {"INTEGER": "BIGINT", "HUGEINT": "BIGINT", "FLOAT": "DOUBLE"}
+"""The types of CSV files for values of other types of the database."""
+
 
 def policy_of(table: str, columns: str, more: str = "", *, entity: str = "person", key: str = "id", budget: str = "person",
               price: str = "epsilon = 1000") -> str:
@@ -22,3 +28,13 @@ key = "{key}"
 entity = "{entity}"
 {price}
 """
+
+
+def typed(policy: str, table: str, types: Mapping[str, str]) -> str:
+    """A policy that declares the types of a table's columns, as a CSV file needs it. `types` are those of a database."""
+    def declared(line: re.Match[str]) -> str:
+        name, rest = line.groups()
+        return f'{name} = {{ type = "{USUAL.get(types[name], types[name])}"{", " if rest.strip() != "}" else " "}{rest.lstrip()}'
+
+    return re.sub(rf"(?<=\[tables\.{table}\.columns\]\n)(?:\w.*\n)+", lambda part: re.sub(r"^(\w+) = \{(.*)$", declared, part.group(), flags=re.M),
+                  policy)

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import duckdb
 from support import worlds
+from support.public_values import values_in
 from support.repeating import Repeating
 
 from dpsql.audit.prepared import Remembering
@@ -60,8 +61,7 @@ def scratch() -> DuckScratch:
 
 
 def catalog_of(reader: Any, policy: Policy, budget: str) -> Catalog:
-    return fit(policy, budget, reader.schema(), lambda table, column: [
-        row[0] for row in reader.rows(f'SELECT "{column}" FROM "{table}"')])
+    return fit(policy, budget, reader.schema(), values_in(reader))
 
 
 def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any = None, noise: Any = None, budget: str = "person",

@@ -44,7 +44,7 @@ v = {{ bounds = [{low}, {high}], decimals = 0 }}
 g = {{ values = ["a", "b"] }}
 """, entity="row", budget="row", price="epsilon = 1000\ndelta = 0.01")
     reader, declared = DuckReader(connection.cursor(), "v1"), parse_policy(policy)
-    catalog, book = fit(declared, "row", reader.schema(), lambda table, column: []), open_ledger(folder)
+    catalog, book = fit(declared, "row", reader.schema(), lambda *_: []), open_ledger(folder)
     return Session(catalog=catalog, budget=declared.budgets["row"], analyst="ada", kernel=Repeating(Remembering(reader), book, noise),
                    ledger=book, scratch=scratch(), price=price(epsilon=1))
 

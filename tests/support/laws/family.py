@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import duckdb
+from support.public_values import values_in
 from support.worlds import CLINICS, POLICY, SCHEMA, World, insert, removals
 
 from dpsql.backends.duckdb import DuckReader, lock_down
@@ -95,10 +96,8 @@ def catalog(entity: str, policy: str = POLICY) -> Catalog:
     parsed = parse_policy(policy)
     budget = next(name for name, found in parsed.budgets.items() if found.entity == entity)
 
-    def values(table: str, column: str) -> list[Any]:
-        return [row[0] for row in connection.execute(f"SELECT {column} FROM {table}").fetchall()]
-
-    return fit(parsed, budget, DuckReader(connection, "test").schema(), values)
+    reader = DuckReader(connection, "test")
+    return fit(parsed, budget, reader.schema(), values_in(reader))
 
 
 def printed(plan: Node) -> str:
