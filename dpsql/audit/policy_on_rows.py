@@ -211,9 +211,10 @@ def _slips(file: FileOnRows) -> Iterator[tuple[str, str]]:
         yield "lines", (f"{file.name}: {file.short:,} lines have fewer cells than there are columns, and NULL in the "
                         f"others; {file.long:,} have more, which are left out")
     for column in (column for column in file.cells if column.cells > column.missing):
-        shown = ", ".join(map(_shown, column.examples))
-        yield "unread", (f"{file.name}: {column.cells:,} cells of {column.column} are no {column.type} and count as NULL "
-                         f"({share(column.cells, file.rows)}): {shown}; null, format or another type says what they mean")
+        shown = f"({share(column.cells, file.rows)}): {', '.join(map(_shown, column.examples))}"
+        yield "unread", (f"{file.name}: {column.cells:,} cells of {column.column} " + (
+            f"hold bytes that are no text {shown}; another encoding may read them" if column.type == "VARCHAR" else
+            f"are no {column.type} and count as NULL {shown}; null, format or another type says what they mean"))
 
 
 class _Count:

@@ -247,7 +247,8 @@ def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, na
         shown = f"SELECT {', '.join(values)} FROM (SELECT {texts} FROM {quote(TEXTS)}) AS t"
         into = f"INSERT INTO {quote(table.name)} ({kept}) FROM ({shown}) AS s WHERE {has_key(table.key)}"
         (put,), = connection.execute(into).fetchall()
-        (without,), = connection.execute(f"SELECT COUNT(*) FROM ({shown}) AS s WHERE NOT ({has_key(table.key)})").fetchall()
+        lacking = f"SELECT COUNT(*) FROM ({shown}) AS s WHERE NOT ({has_key(table.key)})"
+        without = connection.execute(lacking).fetchall()[0][0] if table.key else 0
         if put + without != rows:
             fault = InternalError(f"{rows - put - without} rows of {path} were lost while they were read", code="rows-lost")
         connection.execute(f"DROP TABLE {quote(TEXTS)}")
