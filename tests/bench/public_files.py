@@ -46,6 +46,7 @@ from dpsql.backends.reader import Reader
 from dpsql.catalog import writing
 from dpsql.catalog.model import TablePolicy
 from dpsql.catalog.policy import parse_policy
+from dpsql.catalog.reading_words import reading_in_words
 from dpsql.cli.entry import main as dpsql
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import open_reader
@@ -210,7 +211,7 @@ def _counts(reader: Reader, table: TablePolicy) -> dict[str, tuple[int, float | 
 def _types(table: TablePolicy, frame: pd.DataFrame, numbers: Mapping[str, pd.Series[Any]]) -> Iterator[tuple[str, str]]:
     for name, column in table.columns.items():
         if column.type in NUMBERS and name not in numbers:
-            yield "types", f"{name} is {column.reading.in_words()}, and no number by pandas: {_some(frame[name])}"
+            yield "types", f"{name} is {reading_in_words(column.reading)}, and no number by pandas: {_some(frame[name])}"
         if column.type == "VARCHAR" and name in numbers:
             yield "types", f"{name} is a text, and a number by pandas: {_some(frame[name])}"
 
