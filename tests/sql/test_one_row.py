@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -47,6 +48,8 @@ def test_what_is_printed_gives_what_duckdb_gives_for_what_is_written(a_bench: Be
         expected = None
     node, (column,), _ = a_bench.relation(query)
     ours = a_bench.plain.execute(f'SELECT t."{column}" FROM ({printed(node)}) AS t').fetchall()  # which may not raise
+    if expected is not None and name in ("acos", "asin"):  # as other functions, these are NULL where they are not defined
+        expected = [(None,) if value is not None and math.isnan(value) else (value,) for value, in expected]
     assert expected is None or table(ours) == table(expected)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.catalog.model import Domain, ValidCombinations
-from dpsql.plan.expr.nodes import Expr, Ref, Value, columns, conjuncts
+from dpsql.plan.expr.nodes import Expr, Placeholder, Ref, Value, columns, conjuncts, walk
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
@@ -76,7 +76,7 @@ def _fulfilling(of: _PublicColumn, view: Node, scratch: Scratch) -> Sequence[tup
     tests: list[Expr] = []
     named: dict[str, tuple[Type, list[Value]]] = {}
     for node in (node for node in bottom_up(view) if isinstance(node, Filter)):
-        for test in conjuncts(node.condition):
+        for test in (test for test in conjuncts(node.condition) if not any(isinstance(part, Placeholder) for part in walk(test))):
             read = {name: next((each for each in _origins(node.input, name) if each.scan is of.scan and each.listing is of.listing
                                 and not each.padded), None) for name in columns(test)}
             if read and None not in read.values():
