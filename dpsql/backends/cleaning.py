@@ -10,10 +10,11 @@ A cell that is kept as another type than it is declared to have is read by its t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from dpsql.catalog.reading import USUAL_CELL, CellReading
 from dpsql.catalog.schema import carried_as
-from dpsql.plan.expr.printing import text_literal
+from dpsql.plan.expr.printing import quote, text_literal
 
 BLANKS = " \t\r\n\f\v\u00a0"
 WHOLE = r"\s*[+-]?[0-9]+(\.0*)?\s*"
@@ -65,6 +66,13 @@ def value_of(text: str, how: CellReading) -> str:
     there = f"timezone({text_literal(how.zone)}, TRY_CAST(replace({text}, 'Z', '+00') AS TIMESTAMPTZ))"
     return _matching(text, TIME, f"CASE WHEN regexp_full_match({text}, {text_literal(WITH_OFFSET)}) THEN {there} "
                                  f"ELSE TRY_CAST({text} AS TIMESTAMP) END")
+
+
+def values_of_texts(table: str, cells: Mapping[str, CellReading], *more: str) -> str:
+    """The query of the values of a table of texts, column by column, and of what else is computed from these texts."""
+    texts = ", ".join(f"{text_of(quote(name), how)} AS {quote(name)}" for name, how in cells.items())
+    values = [f"{value_of(quote(name), how)} AS {quote(name)}" for name, how in cells.items()]
+    return f"SELECT {', '.join([*values, *more])} FROM (SELECT {texts} FROM {quote(table)}) AS t"
 
 
 def cleaned(column: str, sql_type: str, how: CellReading) -> str:

@@ -6,7 +6,7 @@ Lines are counted by a reader of their own, that of Python, so that a fault of t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,11 @@ import duckdb
 
 from dpsql.backends.cell_readings import MISSING
 from dpsql.backends.cleaning import cleaned, is_retyped, text_kept, text_of, value_of
-from dpsql.backends.csv_files import NOT_READ, in_utf8, names_in, records_of, rows_of
+from dpsql.backends.csv_files import NOT_READ, TEXTS, names_in, opened_text, put_texts, records_of
 from dpsql.backends.duckdb import connected
 from dpsql.catalog.reading import CellReading, CsvFormat
 from dpsql.plan.expr.printing import quote, text_literal
 
-TEXTS = "texts of a file"
 EXAMPLES = 3
 AT_ONCE = 100  # columns that are counted in one query
 
@@ -54,11 +53,10 @@ def file_on_rows(path: Path, how: CsvFormat, cells: Mapping[str, CellReading]) -
     names = names_in(path, how)
     lower = {name.lower(): name for name in names}
     held = {lower[name.lower()]: reading for name, reading in cells.items() if name.lower() in lower}
-    with in_utf8(path, how) as (readable, written), contextlib.closing(connected()) as connection:
-        widths = [len(record) for record in _records(readable, written, len(names))][int(how.header) :]
-        kept = ", ".join(map(quote, held))
-        connection.execute(f"CREATE TABLE {quote(TEXTS)} AS SELECT {kept} FROM {rows_of(readable, names, written)}")
-        (rows,), = connection.execute(f"SELECT COUNT(*) FROM {quote(TEXTS)}").fetchall()
+    with opened_text(path, how) as text:
+        widths = [len(record) for record in records_of(text, how, columns=len(names))][int(how.header) :]
+    with contextlib.closing(connected()) as connection:
+        rows = put_texts(connection, path, names, how, [*held])
         found = list(_not_read(connection, held, {name: _is_bad(quote(name), how) for name, how in held.items()}))
     return FileOnRows(name=path.name, lines=len(widths), rows=rows, short=sum(width < len(names) for width in widths),
                       long=sum(width > len(names) for width in widths), cells=tuple(found))
@@ -74,14 +72,6 @@ def copy_on_rows(path: Path, copy: Path, cells: Mapping[str, CellReading]) -> Fi
                if name in kinds and is_retyped(kinds[name], how)}
         found = list(_not_read(connection, cells, bad))
     return FileOnRows(name=path.name, lines=rows, rows=rows, short=0, long=0, cells=tuple(found))
-
-
-def _records(path: Path, how: CsvFormat, columns: int) -> Iterator[Sequence[str]]:
-    """The records of a file in UTF-8, from the header on."""
-    with path.open(encoding="utf-8", newline="") as text:
-        for _ in range(how.skip):
-            text.readline()
-        yield from records_of(text, how, columns=columns)
 
 
 def _not_read(connection: duckdb.DuckDBPyConnection, cells: Mapping[str, CellReading],

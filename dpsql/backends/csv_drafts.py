@@ -20,15 +20,15 @@ from pathlib import Path
 import duckdb
 
 from dpsql.backends.cell_readings import columns_of
-from dpsql.backends.cleaning import text_of, value_of
+from dpsql.backends.cleaning import values_of_texts
 from dpsql.backends.column_names import distinct_names
 from dpsql.backends.csv_files import (
     BLANK,
+    TEXTS,
     UnclosedQuote,
     decoding,
     decompressed,
-    in_utf8,
-    rows_of,
+    put_texts,
     with_single_blanks,
 )
 from dpsql.backends.duckdb import connected
@@ -37,7 +37,6 @@ from dpsql.catalog.reading import CsvFormat
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote
 
-TEXTS = "texts of a file"
 MOST_COLUMNS = 4096
 SAMPLE = 2**20  # characters by which the delimiter is found
 RECORDS = 2000
@@ -64,11 +63,8 @@ def put_as_drafted(connection: duckdb.DuckDBPyConnection, path: Path, table: str
     """Make a table of the rows of a public file, each column of the type that all of its cells fit. Raises OperationalError as
     `drafted` does, and errors of the engine."""
     found = drafted(path, table)
-    columns = ", ".join(f"{value_of(quote(name), column.reading)} AS {quote(name)}" for name, column in found.columns.items())
-    texts = ", ".join(f"{text_of(quote(name), column.reading)} AS {quote(name)}" for name, column in found.columns.items())
-    with in_utf8(path, found.csv) as (readable, written):
-        connection.execute(f"CREATE TEMP TABLE {quote(TEXTS)} AS SELECT * FROM {rows_of(readable, [*found.columns], written)}")
-    connection.execute(f"CREATE TABLE {quote(table)} AS SELECT {columns} FROM (SELECT {texts} FROM {quote(TEXTS)})")
+    put_texts(connection, path, [*found.columns], found.csv, [*found.columns])
+    connection.execute(f"CREATE TABLE {quote(table)} AS {values_of_texts(TEXTS, found.readings)}")
     connection.execute(f"DROP TABLE {quote(TEXTS)}")
 
 
@@ -90,10 +86,9 @@ def _drafted(path: Path) -> DraftedFile | None:
 
 
 def _of_all_rows(path: Path, how: CsvFormat, names: Sequence[str]) -> DraftedFile:
-    with contextlib.closing(connected()) as connection, in_utf8(path, how) as (readable, written):
-        connection.execute(f"CREATE TABLE texts AS SELECT * FROM {rows_of(readable, names, written)}")
-        (rows,), = connection.execute("SELECT COUNT(*) FROM texts").fetchall()
-        columns = columns_of(connection, "texts", names, rows, commas=how.delimiter == ";")
+    with contextlib.closing(connected()) as connection:
+        rows = put_texts(connection, path, names, how, names)
+        columns = columns_of(connection, TEXTS, names, rows, commas=how.delimiter == ";")
     return DraftedFile(csv=how, columns=columns, rows=rows)
 
 

@@ -1,10 +1,11 @@
 """CSV files, read as the policy says that they are written: nothing about them is guessed from their rows.
 
-Every row is read as if it were alone, so that no row decides how, or whether, another is read. (A quote that is never closed
-would hide all lines after it, so such a file is not opened, as one is not whose rows share a key.) So the reader of the engine is
-not strict, as it would refuse the whole file for one row that ends, or is broken, by a carriage return. And it reads from one end
-to the other: threads that begin in the middle guess where a row begins, and take lines of a text for rows, which may name others.
-It knows no comments, as it would cut off every cell where their sign is: those lines are left out before.
+Each row is read on its own: no row decides how another row is read, or whether it is. DuckDB's reader grants this for regular
+files only (`is_regular`). It drops a byte behind a closing quote, lets a stray quote hide the rows that follow, and cuts a cell
+at the sign of a comment. So a file that is not regular, or has comments, is first rewritten by Python's reader. A file that ends
+within quotes is refused, as is one whose rows share a key. DuckDB reads a file from one end to the other: threads that start in
+the middle guess where a row begins, and may take the lines of a text for rows. Its strict mode is off, since that refuses the
+whole file for one row with too many cells.
 
 *No row is lost.* The engine reads all cells as texts, and puts them into a table of texts; only then are they read as values.
 Its optimizer may move a cast to where a table is read, and a CSV reader that leaves out bad lines leaves out those with a cell
@@ -20,7 +21,6 @@ import contextlib
 import csv
 import gzip
 import io
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +29,12 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from dpsql.catalog.reading import USUAL_CSV, CsvFormat
-from dpsql.plan.expr.printing import text_literal
+import duckdb
 
+from dpsql.catalog.reading import USUAL_CSV, CsvFormat
+from dpsql.plan.expr.printing import quote, text_literal
+
+TEXTS = "texts of a file"  # the table of the cells of a file before they are read as values
 UTF8 = "utf-8"
 BLANK = " "
 BLOCK = 2**20  # bytes that are decoded at a time
@@ -42,15 +45,14 @@ NOT_READ = "\ufffd"  # what stands for bytes that are no text
 
 
 def names_in(path: Path, how: CsvFormat) -> list[str]:
-    """The names of all columns, in the order of the file. Raises csv.Error, OSError, ValueError or StopIteration where there are
-    none."""
+    """The names of all columns, in the order of the file. Raises csv.Error, OSError or ValueError where there are none."""
     if how.names:
         return list(how.names)
-    with _opened(path, how) as text:
+    with opened_text(path, how) as text:
         lines = iter(lambda: text.readline(LONGEST_HEADER), "")
-        first = next(line for line in lines if not _is_comment(line, how))
-        if how.header and not first.strip("\r\n"):
-            raise csv.Error("the engine takes an empty line for the header, and the header for a row")
+        first = next((line for line in lines if not _is_comment(line, how)), "")
+        if not first.strip("\r\n"):
+            raise csv.Error("the first line is empty, and DuckDB would take it for the header")
         return next(records_of(chain([first], lines), how))
 
 
@@ -81,8 +83,8 @@ def records_of(lines: Iterable[str], how: CsvFormat, *, columns: int = 2) -> Ite
 
 
 @contextlib.contextmanager
-def _opened(path: Path, how: CsvFormat) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, behind what is skipped. Bytes that are no text become `NOT_READ`."""
+def opened_text(path: Path, how: CsvFormat) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, after the lines that are skipped. Bytes that are no text become `NOT_READ`."""
     with decompressed(path) as raw, io.TextIOWrapper(raw, encoding=decoding(how), errors="replace", newline="") as text:
         for _ in range(how.skip):
             text.readline()
@@ -103,6 +105,17 @@ def rows_of(path: Path, names: Sequence[str], how: CsvFormat) -> str:
             f"parallel = false, hive_partitioning = false, columns = {{{read}}})")
 
 
+def put_texts(connection: duckdb.DuckDBPyConnection, path: Path, names: Sequence[str], how: CsvFormat,
+              kept: Sequence[str]) -> int:
+    """Put some columns of all rows of a file into the table `TEXTS`, and return the number of rows. Raises as `in_utf8` does, and
+    errors of the engine."""
+    with in_utf8(path, how) as (readable, written):
+        connection.execute(f"CREATE OR REPLACE TABLE {quote(TEXTS)} AS SELECT {', '.join(map(quote, kept))} "
+                           f"FROM {rows_of(readable, names, written)}")
+    (rows,), = connection.execute(f"SELECT COUNT(*) FROM {quote(TEXTS)}").fetchall()
+    return int(rows)
+
+
 @contextlib.contextmanager
 def in_utf8(path: Path, how: CsvFormat) -> Iterator[tuple[Path, CsvFormat]]:
     """A file with the same rows that the engine reads, and how it is written: the file itself where it is regular and in UTF-8,
@@ -113,29 +126,24 @@ def in_utf8(path: Path, how: CsvFormat) -> Iterator[tuple[Path, CsvFormat]]:
     if not of_lines and plain and _is_utf8(path) and is_regular(path, how):
         yield path, how
         return
-    handle, name = tempfile.mkstemp(prefix="dpsql-csv-", suffix=".csv")
-    try:
+    with tempfile.NamedTemporaryFile("w", prefix="dpsql-csv-", suffix=".csv", encoding=UTF8, errors="replace",
+                                     newline="") as copy:
         written = replace(how, encoding=UTF8)
         if not of_lines:
-            with os.fdopen(os.dup(handle), "wb") as copy:
-                copy.writelines(block.encode("utf-8", "replace") for block in _blocks(path, how))
-        if of_lines or not is_regular(Path(name), written):
-            os.ftruncate(handle, 0)
-            with open(name, "w", encoding=UTF8, errors="replace", newline="") as copied:
-                csv.writer(copied, lineterminator="\n").writerows(_regular(path, how))
+            copy.writelines(_blocks(path, how))
+            copy.flush()
+        if of_lines or not is_regular(Path(copy.name), written):
+            copy.seek(0)
+            copy.truncate()
+            csv.writer(copy, lineterminator="\n").writerows(_regular(path, how))
+            copy.flush()
             written = replace(USUAL_CSV, header=how.header, names=how.names)
-        yield Path(name), written
-    finally:
-        os.close(handle)
-        os.unlink(name)
+        yield Path(copy.name), written
 
 
 def _blocks(path: Path, how: CsvFormat) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder(decoding(how))(errors="replace")
-    with decompressed(path) as raw:
-        while block := raw.read(BLOCK):
-            yield decoder.decode(block)
-    yield decoder.decode(b"", final=True)
+    with opened_text(path, replace(how, skip=0)) as text:
+        yield from iter(lambda: text.read(BLOCK), "")
 
 
 class UnclosedQuote(ValueError):
@@ -145,7 +153,7 @@ class UnclosedQuote(ValueError):
 def _regular(path: Path, how: CsvFormat) -> Iterator[list[str]]:
     """The rows of a file, of which the last one is no part of a text. Raises UnclosedQuote where it is."""
     columns = len(names_in(path, how))
-    with _opened(path, how) as text:
+    with opened_text(path, how) as text:
         last: list[str] | None = None
         for record in records_of(chain(_ended(text), [ENDED]), how, columns=columns):
             if last is not None:

@@ -33,8 +33,8 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.backends.cleaning import cleaned, text_of, value_of
-from dpsql.backends.csv_files import UnclosedQuote, in_utf8, names_in, rows_of
+from dpsql.backends.cleaning import cleaned, values_of_texts
+from dpsql.backends.csv_files import TEXTS, UnclosedQuote, names_in, put_texts
 from dpsql.backends.duckdb import (
     IN_MEMORY,
     DuckReader,
@@ -55,7 +55,6 @@ from dpsql.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"
-TEXTS = "texts of a file"  # the table of the cells of a CSV file before they are read as values
 TEXT = "VARCHAR"
 LOADED = "rows of a public table"  # the name of a table until it has its own
 ATTACHED = "database of a source"  # with a number behind it
@@ -216,7 +215,7 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
 def _names(table: FileTable, path: Path) -> list[str]:
     """The names of the columns of a file. Raises OperationalError where it has no header, or one that names columns badly."""
     names: list[str] | None = None
-    with contextlib.suppress(csv.Error, OSError, ValueError, EOFError, StopIteration, zlib.error):
+    with contextlib.suppress(csv.Error, OSError, ValueError, EOFError, zlib.error):
         names = names_in(path, table.csv)
     if names is None:
         raise no_csv(table, path)
@@ -234,17 +233,12 @@ def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, na
          held: Mapping[str, CellReading], folders: Sequence[str]) -> None:
     """Put the rows of one file into the table of texts, and from there into their own. Raises as `load_csv` does."""
     fault: Exception | None = None
-    texts = ", ".join(f"{text_of(quote(name), how)} AS {quote(name)}" for name, how in held.items())
-    values = [f"{value_of(quote(name), how)} AS {quote(name)}" for name, how in held.items()]
-    values += [f"{_folder(table, name, text_literal(path))} AS {quote(name)}" for name in folders]
-    values += [f"{row_name(name_below(table.source.root, path), list(held))} AS {quote(name)}" for name in _row_keys(table)]
+    more = [f"{_folder(table, name, text_literal(path))} AS {quote(name)}" for name in folders]
+    more += [f"{row_name(name_below(table.source.root, path), list(held))} AS {quote(name)}" for name in _row_keys(table)]
+    shown = values_of_texts(TEXTS, held, *more)
     kept = ", ".join(map(quote, (*held, *folders, *_row_keys(table))))
     try:
-        with in_utf8(path, table.csv) as (readable, written):
-            connection.execute(f"CREATE OR REPLACE TABLE {quote(TEXTS)} AS SELECT {', '.join(map(quote, held))} "
-                               f"FROM {rows_of(readable, names, written)}")
-        (rows,), = connection.execute(f"SELECT COUNT(*) FROM {quote(TEXTS)}").fetchall()
-        shown = f"SELECT {', '.join(values)} FROM (SELECT {texts} FROM {quote(TEXTS)}) AS t"
+        rows = put_texts(connection, path, names, table.csv, [*held])
         into = f"INSERT INTO {quote(table.name)} ({kept}) FROM ({shown}) AS s WHERE {has_key(table.key)}"
         (put,), = connection.execute(into).fetchall()
         lacking = f"SELECT COUNT(*) FROM ({shown}) AS s WHERE NOT ({has_key(table.key)})"
@@ -260,7 +254,7 @@ def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, na
         fault = OperationalError(f"{path} ends within quotes, so that all rows after the last one that is opened would be lost",
                                  code="no-database", subject=table.name, try_=f"[tables.{table.name}.csv]  quote = \"\", if they "
                                  "are a part of texts")
-    except (duckdb.Error, OSError, EOFError, UnicodeError, zlib.error):
+    except (duckdb.Error, OSError, EOFError, UnicodeError, csv.Error, zlib.error):
         fault = no_csv(table, path)
     if fault is not None:
         raise fault
@@ -271,11 +265,11 @@ def _row_keys(table: FileTable) -> list[str]:
 
 
 def row_name(file: str, columns: Sequence[str]) -> str:
-    """The name of a row, as SQL over the texts of its cells: a digest of them and of the name of its file, which no other file of
-    the table has, and its number among rows with the same ones.
+    """The name of a row, as SQL over the texts of its cells: a digest of these texts and of the name of its file, followed by the
+    number of the row among those with the same digest. No other file of the table has that name.
 
-    So a row that is removed takes its name with it, and no other row gets another one: among equal rows it makes no difference
-    which of them is removed. No two rows of a file have the same name, whatever the digest does.
+    Removing a row leaves the names of all other rows as they are; of equal rows it makes no difference which one is removed. The
+    number keeps names different even if two digests were equal.
     """
     cells = ", ".join(f"coalesce(length({quote(name)}) || ':' || {quote(name)}, '-')" for name in columns)
     digest = f"sha256(concat({text_literal(file)}, '/', {cells}))"
