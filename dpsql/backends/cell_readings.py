@@ -1,7 +1,7 @@
-"""Of which types the columns of a table of texts are: for each the first reading that all of its cells fit.
+"""Find the types of the columns of a table of texts: for each column the first reading that all of its cells fit.
 
-What a column cannot be is told by a sample of its cells; what is left is tried on all of them, one reading after the other, and
-nearly always the first one fits. So all rows decide, and what that takes grows with their number alone.
+A sample of the cells rules out most readings. The others are tried on all cells, one after the other, and nearly always the first
+one fits. So all rows decide, and the time grows only with their number.
 """
 
 from __future__ import annotations
@@ -141,12 +141,12 @@ def _column(connection: duckdb.DuckDBPyConnection, table: str, name: str, readin
     (_, zeros, bad, *others), first = counts, readings[0]
     words: list[str] = []
     if bad:
-        known, *rest = connection.execute(
-            f"SELECT COUNT(*) FILTER (NOT {_is_missing('x')}) = 0, COUNT(*), list(DISTINCT x) FILTER ({_is_missing('x')}) "
-            f"FROM (SELECT {quote(name)} AS x FROM {quote(table)} WHERE {_unfit(quote(name), first)})").fetchall()[0]
+        (known, missing), = connection.execute(
+            f"SELECT COUNT(*) FILTER (NOT {_is_missing('x')}) = 0, list(DISTINCT x) FILTER ({_is_missing('x')}) "
+            f"FROM (SELECT {quote(name)} AS x FROM {quote(table)} WHERE {_unfit(quote(name), first)})").fetchall()
         if not known:
             return None
-        words = sorted(rest[1])
+        words = sorted(missing)
     if zeros:
         return DraftedColumn(reading=TEXT, note="some begin with 0, so they are texts and no numbers")
     if first == WHOLES and OF_DAYS.fullmatch(name) and _holds_days(connection, table, name, bad):

@@ -67,6 +67,7 @@ def drafted_copy(file: ForeignFile, copy: Path) -> DraftedFile:
         if fault.code != "encoding" or tried == len(ENCODINGS) - 1:
             raise
         return drafted_copy(replace(file, how=replace(file.how, encoding=ENCODINGS[tried + 1])), copy)
+    unread: Mapping[str, str] = {}
     with contextlib.closing(connected()) as connection:
         connection.execute(f"CREATE TABLE texts AS SELECT * FROM read_parquet({text_literal(copy)})")
         if is_workbook(file.path.name):
@@ -74,10 +75,10 @@ def drafted_copy(file: ForeignFile, copy: Path) -> DraftedFile:
         elif is_of_statistics(file.path.name):
             columns = _of_codes(connection, file)
         else:
-            known = categorical(file)
-            columns = {name: DraftedColumn(reading=USUAL_CELL, note=CATEGORIES if name in known else "")
-                       for name in rows_in(file).types}
-    return DraftedFile(csv=file.how, columns=columns, rows=rows, unread=rows_in(file).unread)
+            known, found = categorical(file), rows_in(file)
+            columns = {name: DraftedColumn(reading=USUAL_CELL, note=CATEGORIES if name in known else "") for name in found.types}
+            unread = found.unread
+    return DraftedFile(csv=file.how, columns=columns, rows=rows, unread=unread)
 
 
 # -- sheets

@@ -17,9 +17,6 @@ class RowEvidence:
         self._reader = reader
         self._known: dict[str, int] = {}
 
-    def has_rows(self, table: str) -> bool:
-        return self.rows(table) > 0
-
     def rows(self, table: str) -> int:
         return self._number(f"SELECT COUNT(*) FROM {quote(table)}")
 

@@ -35,9 +35,6 @@ PERSON = re.compile(r"(?:id_)?(.+?)_?(id|no|nr|num|number|key|code)?")
 class Evidence(Protocol):
     """What the rows of tables say."""
 
-    def has_rows(self, table: str) -> bool:
-        """Whether there are rows at all."""
-
     def is_key(self, table: str, column: str) -> bool:
         """Whether every row has a value of its own there."""
 
@@ -99,7 +96,7 @@ def _named_people(tables: Mapping[str, TableSchema], keys: Mapping[str, str], ro
              if (who := person_in(column)) is not None and _can_name(column, kind)]
     for name, column, who in sorted(found, key=lambda each: keys.get(each[0]) != each[1]):
         several = keys.get(name) != column
-        if not several or rows.values(name, column) >= FEWEST or not rows.has_rows(name):
+        if not several or rows.values(name, column) >= FEWEST or not rows.rows(name):
             yield _repeated(name, column, who, several=several)
 
 
@@ -173,7 +170,7 @@ def entity_key(name: str, table: TableSchema, rows: Evidence | None = None) -> s
         likely = [column for column, kind in table.columns
                   if plain_name(column) in NUMBERED or (_is_of_some(column) and _can_name(column, kind))]
         likely.sort(key=lambda column: plain_name(column) in NUMBERED)
-        columns += [column for column in likely if rows is not None and rows.has_rows(name) and rows.is_key(name, column)]
+        columns += [column for column in likely if rows is not None and rows.rows(name) and rows.is_key(name, column)]
     types = dict(table.columns)
     return next((column for column in columns if name_type(types[column]) in (Type.BIGINT, Type.VARCHAR)), None)
 
@@ -233,7 +230,7 @@ def references_of(tables: Mapping[str, TableSchema], name: str, rows: Evidence |
             for column, own in table.columns:
                 if column in found or column in declared or plain_name(column) not in names or name_type(own) is not kind:
                     continue
-                if rows is None or not rows.has_rows(name) or (
+                if rows is None or not rows.rows(name) or (
                         rows.is_within(name, column, other, key) and not rows.is_key(name, column)):
                     found[column] = ForeignKey(columns=(column,), table=other, references=(key,))
     return list(found.values())
@@ -247,5 +244,5 @@ def _names_of_keys(name: str, table: TableSchema, rows: Evidence | None, asked: 
     for column, kind in table.columns:
         plain = plain_name(column)
         if column != usual and plain in asked - vague and name_type(kind) is not None and (
-                rows is not None and rows.has_rows(name) and rows.is_key(name, column)):
+                rows is not None and rows.rows(name) and rows.is_key(name, column)):
             yield column, {plain}
