@@ -44,7 +44,7 @@ from dpsql.catalog.model import (
     TableSchema,
 )
 from dpsql.catalog.schema import fit
-from dpsql.engine.opening import file_table, open_reader, sources_of
+from dpsql.engine.opening import file_table, open_reader, public_values, sources_of
 from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import literal, quote
@@ -224,7 +224,8 @@ class _Count:
         self._policy, self._reader = policy, reader
         schema = _trusting(policy, reader.schema())
         by_entity = {budget.entity: budget.name for budget in budgets}
-        self._catalogs: list[Catalog] = [fit(policy, name, schema, self._values) for name in by_entity.values()]
+        self._catalogs: list[Catalog] = [
+            fit(policy, name, schema, public_values(reader)) for name in by_entity.values()]
         self._private = {name: table for name, table in policy.tables.items() if not table.public}
         self._suspicions: list[str] = []
         self._errors: list[str] = []
@@ -265,9 +266,6 @@ class _Count:
 
     def _one(self, sql: str) -> tuple[Any, ...]:
         return self._reader.rows(sql)[0]
-
-    def _values(self, table: str, columns: Sequence[str], most: int) -> list[tuple[Scalar | None, ...]]:
-        return self._reader.rows(f"SELECT DISTINCT {', '.join(map(quote, columns))} FROM {quote(table)} LIMIT {most}")
 
     # -- keys
 

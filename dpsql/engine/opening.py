@@ -35,6 +35,7 @@ from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
 from dpsql.catalog.names import LONGEST, fault_of, normal
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.price import Price, exact, price, short
+from dpsql.catalog.public_lists import Values
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
@@ -296,6 +297,13 @@ def _books(database: str | Path | None, policy: str | Path | None, budget: str |
 
 def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
     """The catalog of a budget. The values of public columns are read, but no private rows."""
+    return fit(policy, budget, reader.schema(), public_values(reader))
+
+
+def public_values(reader: Reader) -> Values:
+    """A function that lists the values of columns of public tables. It raises ValueError for days that Python does not have, and
+    would read as other days."""
+    schema = reader.schema()
 
     def values(table: str, columns: Sequence[str], most: int) -> list[tuple[Scalar | None, ...]]:
         kinds = dict(schema[next(name for name in schema if name.lower() == table.lower())].columns)
@@ -305,8 +313,7 @@ def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:
             raise ValueError("Python has no such day, and would read another one")
         return reader.rows(f"SELECT DISTINCT {', '.join(map(quote, columns))} FROM {quote(table)} LIMIT {most}")
 
-    schema = reader.schema()
-    return fit(policy, budget, schema, values)
+    return values
 
 
 def choose_budget(policy: Policy, name: str | None) -> Budget:

@@ -11,13 +11,13 @@ from typing import Any
 
 import duckdb
 import pytest
-from support.public_values import values_in
 from support.worlds import POLICY, SCHEMA, world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog, Domain, ForeignKey, OwnerStep, TableSchema
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import carried_as, fit
+from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
 from dpsql.types import Interval, Type
 
@@ -45,7 +45,7 @@ def values_of(reader: DuckReader, asked: list[tuple[str, str]] | None = None) ->
     def values(table: str, columns: Sequence[str], most: int) -> Sequence[tuple[Any, ...]]:
         if asked is not None:
             asked.extend((table, column) for column in columns)
-        return values_in(reader)(table, columns, most)
+        return public_values(reader)(table, columns, most)
     return values
 
 

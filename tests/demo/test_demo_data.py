@@ -10,7 +10,6 @@ from typing import Any
 import duckdb
 import pytest
 from support.files import opened_files
-from support.public_values import values_in
 
 import dpsql.demo
 from dpsql.backends.duckdb import DuckReader
@@ -18,6 +17,7 @@ from dpsql.catalog.model import Catalog, Policy
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.schema import fit
 from dpsql.demo.build import TABLES, build
+from dpsql.engine.opening import public_values
 from dpsql.types import Type
 
 FOLDER = Path(dpsql.demo.__file__).parent
@@ -37,7 +37,7 @@ def reader(policy: Policy) -> DuckReader:
 
 @pytest.fixture(scope="module")
 def catalog(policy: Policy, reader: DuckReader) -> Catalog:
-    return fit(policy, "study", reader.schema(), values_in(reader))
+    return fit(policy, "study", reader.schema(), public_values(reader))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from support.laws.bad_worlds import crowded
 from support.laws.family import PRINTING, Family, Salt, catalog, nodes, printed
 from support.laws.law import violations
 from support.policies import policy_of
-from support.public_values import values_in
 from support.worlds import insert
 
 from dpsql.backends.duckdb import DuckReader
@@ -24,6 +23,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
 from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import stabilities
@@ -80,7 +80,7 @@ class Pair:
     @property
     def catalog(self) -> Catalog:
         reader = DuckReader(self.connections[0], "test")
-        return fit(parse_policy(POLICY), "person", reader.schema(), values_in(reader))
+        return fit(parse_policy(POLICY), "person", reader.schema(), public_values(reader))
 
     @property
     def kernel(self) -> Kernel:

@@ -13,7 +13,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from support.public_values import values_in
 from support.requests import cost_of
 from support.worlds import POLICY, world
 
@@ -24,6 +23,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening import public_values
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.kernel.taken import taken
@@ -72,7 +72,7 @@ def reader() -> DuckReader:
 
 @pytest.fixture(scope="module")
 def catalog(reader: DuckReader) -> Catalog:
-    return fit(parse_policy(POLICY), "person", reader.schema(), values_in(reader))
+    return fit(parse_policy(POLICY), "person", reader.schema(), public_values(reader))
 
 
 @pytest.fixture(scope="module")

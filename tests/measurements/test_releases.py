@@ -21,7 +21,6 @@ import pytest
 from bench.bench_cells import VIEW
 from support.chances import too_few, too_many
 from support.columns_read import as_columns
-from support.public_values import values_in
 from support.released import released
 from support.worlds import POLICY, world
 
@@ -29,6 +28,7 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening import public_values
 from dpsql.kernel.taken import taken
 from dpsql.measurements import (
     SUM_GRAIN,
@@ -126,7 +126,7 @@ class Stub:
 
 
 def catalog(reader: DuckReader, budget: str = "person") -> Catalog:
-    return fit(parse_policy(POLICY), budget, reader.schema(), values_in(reader))
+    return fit(parse_policy(POLICY), budget, reader.schema(), public_values(reader))
 
 
 @pytest.fixture

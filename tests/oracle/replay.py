@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import duckdb
 from oracle.worlds import World
-from support.public_values import values_in
 
 from dpsql.accounting.cost import Charge
 from dpsql.backends.duckdb import RELEASED, DuckReader, attach_released, lock_down, make_table
@@ -25,6 +24,7 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
+from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel, Leave
 from dpsql.measurements import ComparisonResult, Comparisons, Request
@@ -275,7 +275,7 @@ class Family:
         self._policy = parse_policy(self.world.policy)
         schema, reader = self.readers[None].schema(), self.readers[None]
         self._catalog = fit(self._policy, "main", schema,
-                            values_in(reader))
+                            public_values(reader))
         self.entity = self._catalog.entity
 
     def _database(self, name: str, world: World) -> duckdb.DuckDBPyConnection:

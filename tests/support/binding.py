@@ -15,7 +15,6 @@ from unittest.mock import patch
 
 import duckdb
 from support import worlds
-from support.public_values import values_in
 
 from dpsql.backends.duckdb import open_database
 from dpsql.backends.reader import Reader
@@ -24,6 +23,7 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.around_statements import meant
+from dpsql.engine.opening import public_values
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.node import Node, Printing, fold, rebuild
@@ -150,7 +150,7 @@ def bench(world: worlds.World | None = None) -> Iterator[Bench]:
         policy = parse_policy(worlds.POLICY)
         try:
             yield Bench(reader=reader, kernel=Kernel(reader, ledger), scratch=scratch, plain=plain, catalogs={
-                name: fit(policy, name, reader.schema(), values_in(reader)) for name in ("person", "household")})
+                name: fit(policy, name, reader.schema(), public_values(reader)) for name in ("person", "household")})
         finally:
             plain.close()
             scratch.close()

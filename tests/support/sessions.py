@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import duckdb
 from support import worlds
-from support.public_values import values_in
 from support.repeating import Repeating
 
 from dpsql.audit.prepared import Remembering
@@ -20,6 +19,7 @@ from dpsql.catalog.model import Catalog, Policy
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.extensions.ask_solvers import Solvers
 from dpsql.kernel.ledger import Ledger
@@ -61,7 +61,7 @@ def scratch() -> DuckScratch:
 
 
 def catalog_of(reader: Any, policy: Policy, budget: str) -> Catalog:
-    return fit(policy, budget, reader.schema(), values_in(reader))
+    return fit(policy, budget, reader.schema(), public_values(reader))
 
 
 def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any = None, noise: Any = None, budget: str = "person",

@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import duckdb
-from support.public_values import values_in
 from support.worlds import CLINICS, POLICY, SCHEMA, World, insert, removals
 
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.engine.opening import public_values
 from dpsql.kernel.run import Kernel
 from dpsql.plan.node import Node, Printing, fold
 
@@ -97,7 +97,7 @@ def catalog(entity: str, policy: str = POLICY) -> Catalog:
     budget = next(name for name, found in parsed.budgets.items() if found.entity == entity)
 
     reader = DuckReader(connection, "test")
-    return fit(parsed, budget, reader.schema(), values_in(reader))
+    return fit(parsed, budget, reader.schema(), public_values(reader))
 
 
 def printed(plan: Node) -> str:
