@@ -85,7 +85,7 @@ def _written(file: ForeignFile, found: ForeignRows, named: dict[str, str], path:
 
 
 def _read(file: ForeignFile, batches: Iterator[Sequence[Any]], fault: type[Exception]) -> Iterator[Sequence[Any]]:
-    """The batches. Raises OperationalError where a library fails, so that its faults are told from those of writing."""
+    """Read the batches. A library that fails raises OperationalError here, and so is not mistaken for a disk that is full."""
     while True:
         arrays: Sequence[Any] | None = None
         broken = False

@@ -35,10 +35,10 @@ class ForeignFile:
 class ForeignRows:
     """The rows of a file.
 
-    types    the type of each column as one of Arrow, which no row decides; the names are different ones, whatever their case
-    rows     how many rows the file says to have; None where it does not
-    batches  the rows of columns that are named, some at a time. Raises what the library raises
-    unread   the columns that cannot be kept, each with its type
+    types    the Arrow type of each column, which does not depend on rows. No two names differ only in case
+    rows     the number of rows that the file states; None if it states none
+    batches  a function of names of columns that yields their rows, some at a time. It raises what the library raises
+    unread   the columns that cannot be read, each with its type
     """
 
     types: Mapping[str, Any]

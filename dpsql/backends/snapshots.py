@@ -170,8 +170,8 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
                   memory: str | None = None,
                   tell: Callable[[str], None] = lambda line: None,
                   verify: Callable[[Sequence[SourceFiles]], None] = lambda files: None) -> bool:
-    """Read all tables, those in databases and the `others` in files, and put what was read in place of the snapshot before.
-    Returns whether it was: not where all tables are public, and have the rows that they had.
+    """Read all tables, those in databases and the `others` in files, and replace the previous snapshot. Returns whether it was
+    replaced: if all tables are public and no row has changed, it stays.
 
     `verify` is given the files before they are in force, and raises where they must not be. Raises OperationalError about a table
     (or `table.column`) where a database or a file cannot be read as the policy says, or the files cannot be written.
@@ -286,8 +286,8 @@ def check_sources(databases: Sequence[SnapshotDatabase], others: Sequence[Snapsh
 
 
 def _check_files(others: Sequence[SnapshotFile]) -> None:
-    """Raises OperationalError where a file lacks a column, or a public table shows a private one, under whatever name. The first
-    sheet of a workbook may be any of them."""
+    """Raise OperationalError if a file lacks a column, or if a public table has the same file and sheet as a private one. A table
+    that names no sheet may have any sheet of its workbook."""
     for other in others:
         columns_in(other.file, rows_in(other.file), other.columns)
     places = {other.name: FileState.of(other.file.path) for other in others}

@@ -43,7 +43,7 @@ class ColumnPolicy:
     nullable     whether NULL (or NaN) may occur; a column declared free of it is treated accordingly
     search       bounds are unknown, and a statement may spend a part of its price to find them
     determines   other columns whose value follows from this one's, as the public table `by` says in columns of the same names
-    type         the name of the type of a column in a file, or of one of another database, in place of the type it has there
+    type         the name of the type as which a column of a file or of another database is read; it replaces the type there
     reading      what is done to its cells before they are values
     """
 

@@ -17,7 +17,7 @@ class CsvFormat:
     quote      the character around a cell that may hold a delimiter; "" where no cell is quoted
     escape     the character in front of a quote within such a cell
     header     whether the first line names the columns
-    names      the names of all columns, in the order of the file, in place of those in the header; empty for those
+    names      the names of all columns, in the order of the file; they replace the header. Empty: the header is used
     skip       the number of lines in front of the header, or of the rows
     comment    the character with which a line begins that is left out; "" where there is none
     encoding   the name of the encoding, as Python knows it

@@ -34,7 +34,7 @@ from dpsql.progress import tell
 
 
 def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
-    """Take a new snapshot of all tables in other databases and in files of other programs, in place of the one before.
+    """Take a new snapshot of all tables in other databases and in files of other programs, and replace the previous one.
 
     Returns the names of these tables; none where all are public, and have the rows that they had: then the snapshot before stays.
     A connection that is open refuses further statements, uncharged. Raises PolicyError, or
