@@ -42,7 +42,7 @@ columns = { c_custkey = {}, c_nationkey = {}, c_mktsegment = { values = ["BUILDI
 [tables.orders]
 key = "o_orderkey"
 foreign_keys = [{ columns = "o_custkey", references = "customer(c_custkey)" }]
-rows_per_entity = 20
+rows_per_entity = 3
 columns = { o_orderkey = {}, o_custkey = {}, o_partkey = {}, o_quantity = { bounds = [0, 50] } }
 """
 RETAIL = """
@@ -63,7 +63,7 @@ public = true
 key = "day"
 columns = { day = {}, month = {}, quarter = {} }
 [tables.sales]
-rows_per_entity = 30
+rows_per_entity = 5
 columns = { shopper = {}, store = {}, product = {}, day = {}, amount = { bounds = [0, 100] } }
 """
 ASKED = {
