@@ -2,7 +2,7 @@
 --
 -- They use the schema and the policy of tests/support/worlds.py: people (one row for each person), their visits and scores, and
 -- the public table clinics. Tests parse each with the grammar, bind it, and answer it. A parameter that is named after a
--- column gets a value of its type, :fraction is 0.25, and any other is the number 30.
+-- column gets a value of its type, :fraction is 0.25, :ages is a list of numbers, and any other is the number 30.
 
 -- # statement
 
@@ -194,6 +194,7 @@ SELECT COUNT(*) FROM people WHERE sex = :sex AND born > :born;
 SELECT COUNT(*) FROM people WHERE sex = $sex OR active = $active;
 SELECT SUM(LEAST(cost, :most)) FROM visits LIMIT ?;
 SELECT QUANTILE_CONT(age, :fraction) FROM people WHERE age IN (?, ?);
+SELECT COUNT(*) FROM people WHERE age = ANY (:ages) OR age <> ALL ($ages);
 
 -- # group_by
 

@@ -1210,7 +1210,7 @@ SELECT COUNT(DISTINCT (clinic, year)) FROM visits
 -- Unsupported tuple: several values in brackets are answered only with = and IN
 SELECT COUNT(*) FROM visits WHERE (clinic, year) > ('a', 2020)
 
--- Unsupported not-accepted: ANY stands after = and before a list of constants or a subquery
+-- Unsupported not-accepted: ANY stands after = and before a list of constants, a parameter or a subquery
 SELECT COUNT(*) FROM people WHERE age > ANY (SELECT beds FROM clinics)
 
 -- SqlError type: BIGINT and VARCHAR cannot be combined

@@ -23,7 +23,7 @@ from dpsql.catalog.price import price
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError
+from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
 from dpsql.planning.explain import Explanation
@@ -419,7 +419,26 @@ def test_parameters_of_every_kind(condition: str, value: Any, exact: Session) ->
     assert rows_of(f"SELECT COUNT(*) FROM people WHERE {condition}", exact, [value]) == ((expected,),)
 
 
+@pytest.mark.parametrize(("condition", "given", "written"), [
+    ("age = ANY(?)", [[30, 40, None]], "age IN (30, 40)"), ("age <> ALL($1)", [(30, 40)], "age NOT IN (30, 40)"),
+    ("age <> ALL(:ages)", {"ages": [None]}, "TRUE"), ("nickname = ANY(?)", [["x'y", "a"]], "nickname IN ('x''y', 'a')"),
+    ("age = ANY(?)", [[]], "FALSE"), ("NOT (age = ANY(?))", [[]], "TRUE"),
+    ("born = ANY(?) OR sex = ?", [[dt.date(1970, 1, 1)], "f"], "born IN (DATE '1970-01-01') OR sex = 'f'"),
+    ("age = ANY(?)", [[*range(4000)]], "age BETWEEN 0 AND 3999")])
+def test_a_parameter_may_be_a_list(condition: str, given: Any, written: str, exact: Session) -> None:
+    ((expected,),) = exact.kernel._reader.rows(f"SELECT COUNT(*) FROM people WHERE {written}")
+    assert rows_of(f"SELECT COUNT(*) FROM people WHERE {condition}", exact, given) == ((expected,),)
+
+
 @pytest.mark.parametrize(("text", "given", "kind"), [
+    ("SELECT COUNT(*) FROM people WHERE age = ANY(?)", [30], SqlError),
+    ("SELECT COUNT(*) FROM people WHERE age = ANY(?)", [None], SqlError),
+    ("SELECT COUNT(*) FROM people WHERE age = ANY(?)", [[[30]]], DataError),
+    ("SELECT COUNT(*) FROM people WHERE age = ANY(?)", [[object()]], DataError),
+    ("SELECT COUNT(*) FROM people WHERE age = ANY(?)", [["many"]], SqlError),
+    ("SELECT COUNT(*) FROM people WHERE age > ANY(?)", [[30]], Unsupported),
+    ("SELECT COUNT(*) FROM people WHERE age IN (?)", [[30]], DataError),
+    ("SELECT COUNT(*) FROM people LIMIT ?", [[1]], DataError),
     ("SELECT COUNT(*) FROM people WHERE age > ?", [], SqlError),
     ("SELECT COUNT(*) FROM people WHERE age > ? AND age < ?", [1], SqlError),
     ("SELECT COUNT(*) FROM people WHERE age > ?", [1, 2], ProgrammingError),

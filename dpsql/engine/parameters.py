@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from dpsql.catalog.sections import suggest
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
 
-Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
+Parameters: TypeAlias = Sequence[Value | Sequence[Value]] | Mapping[str, Value | Sequence[Value]]
 
 
-def named(parameters: Parameters, query: Query) -> dict[str, Value]:
+def named(parameters: Parameters, query: Query) -> dict[str, ParameterValue]:
     """Values by the names of the parameters in the text. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     wanted = dict.fromkeys(query.parameters)
@@ -27,7 +28,7 @@ def named(parameters: Parameters, query: Query) -> dict[str, Value]:
         raise ProgrammingError("the parameters of a statement are either all ? or all numbered", code="parameters",
                                try_="$1, $2")
     marked = not wanted or in_order[:1] == ["?1"]
-    given = {f"?{i + 1}" if marked else str(i + 1): value for i, value in enumerate(parameters)}
+    given = {f"?{i + 1}" if marked else str(i + 1): _kept(value) for i, value in enumerate(parameters)}
     if marked and len(given) > len(wanted):
         raise ProgrammingError(f"{_counted(len(given), 'value')} for {_counted(len(wanted), 'parameter')}", code="parameters",
                                try_="as many as there are ? in the statement")
@@ -45,8 +46,8 @@ def check_parameters(parameters: object) -> None:
                                try_='[18, "a"] for ?, {"name": 18} for $name and :name')
 
 
-def _by_name(parameters: Mapping[str, Value], wanted: Mapping[str, None]) -> dict[str, Value]:
-    given = {str(name): value for name, value in parameters.items()}
+def _by_name(parameters: Mapping[str, Value | Sequence[Value]], wanted: Mapping[str, None]) -> dict[str, ParameterValue]:
+    given = {str(name): _kept(value) for name, value in parameters.items()}
     unused = next((name for name in given if name not in wanted), None)
     if unused is None:
         return given
@@ -55,11 +56,16 @@ def _by_name(parameters: Mapping[str, Value], wanted: Mapping[str, None]) -> dic
     raise ProgrammingError(f"the statement has no parameter {unused}", code="parameters", try_=hint)
 
 
+def _kept(value: Value | Sequence[Value]) -> ParameterValue:
+    """A list as a tuple, so that what a plan was made of can be compared with what another one is made of."""
+    return tuple(value) if isinstance(value, list | tuple) else cast(Value, value)
+
+
 def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
-def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, Value]]:
+def shared_out(parameters: Parameters, queries: Sequence[Query]) -> list[dict[str, ParameterValue]]:
     """The values for each of several queries: by name, or one after the other. Raises ProgrammingError if they do not match."""
     check_parameters(parameters)
     if isinstance(parameters, Mapping):

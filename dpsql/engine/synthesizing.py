@@ -32,7 +32,6 @@ from dpsql.kernel.marks import ONLINE
 from dpsql.measurements import Request
 from dpsql.models.table_domain import most_numbers
 from dpsql.plan.certificate import stabilities, stability
-from dpsql.plan.expr.nodes import Value
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question
@@ -43,6 +42,7 @@ from dpsql.planning.options import Options
 from dpsql.planning.program import priced
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query, Synthesize
@@ -151,7 +151,7 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
 
 
 def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], session: Session,
-                values: Mapping[str, Value]) -> Question:
+                values: Mapping[str, ParameterValue]) -> Question:
     """The query's rows, with each column in its form as a key. Raises Unsupported, located at its item, where the values of one
     are not known."""
     rows = exp.to_identifier(ROWS, quoted=True)

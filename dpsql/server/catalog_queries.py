@@ -203,7 +203,7 @@ def parameter_kinds(tree: exp.Query, given: Sequence[str | None]) -> tuple[str, 
         parent = node.parent
         told = _kind(str(parent.to.sql(dialect="duckdb"))) if isinstance(parent, exp.Cast) else (
             "BIGINT" if isinstance(parent, exp.Limit | exp.Offset) else "VARCHAR")
-        found.setdefault(number, told)
+        found.setdefault(number, told.replace("INT2VECTOR", "BIGINT[]"))
     count = max([*found, len(given)], default=0)
     return tuple((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
 

@@ -26,9 +26,10 @@ from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.statement import Explain, OpenModel, Query, Statement, Synthesize, SynthesizeTables, Validate
 
 NUMERIC = "NUMERIC"  # of a parameter that is a whole number or a double, whichever its value is
-TRIED: Mapping[str, tuple[object, ...]] = {
+_VALUES: Mapping[str, tuple[object, ...]] = {
     "BIGINT": (1, 0), "DOUBLE": (0.5, 1.5), "DATE": (dt.date(2000, 1, 1),), "TIMESTAMP": (dt.datetime(2000, 1, 1),),
     "BOOLEAN": (True,), "VARCHAR": ("a", "", "year", "%a"), NUMERIC: (1, 0.5, 0, 1.5)}
+TRIED: Mapping[str, tuple[object, ...]] = {**_VALUES, **{f"{kind}[]": ((values[0],),) for kind, values in _VALUES.items()}}
 """Values by which a kind is tried; several where some statements take only some values, such as a fraction."""
 UNKNOWN = "VARCHAR"  # of a parameter that any kind fits, as in PostgreSQL
 
@@ -70,7 +71,8 @@ class Unvalued:
 def _described(asked: Unvalued, statement: Statement, stated: Sequence[str | None]) -> Described:
     likely = likely_kinds(statement, asked.connection.session.catalog)
     kinds: list[str | None] = list(stated)
-    values: list[object] = [None if kind is None else TRIED[kind][0] for kind in stated]
+    values: list[object] = [TRIED[kind][0] if kind is not None else () if likely.get(name, "").endswith("[]") else None
+                            for kind, name in zip(stated, asked.names, strict=True)]
     for at, name in enumerate(asked.names):
         kinds[at], values[at] = _first_that_fits(asked, values, at, _tried(stated[at], likely.get(name)))
         if stated[at] == NUMERIC:
@@ -100,7 +102,7 @@ def _kind_of_numeric(asked: Unvalued, values: Sequence[object], at: int) -> str:
 
 
 def _tried(stated: str | None, likely: str | None) -> Iterator[tuple[str, object]]:
-    others = (kind for kind in TRIED if kind not in (likely, NUMERIC))
+    others = (kind for kind in TRIED if kind not in (likely, NUMERIC, f"{NUMERIC}[]"))
     kinds = [stated] if stated is not None else [*([likely] if likely else []), *others]
     return ((kind, value) for kind in kinds for value in TRIED[kind])
 
@@ -176,8 +178,8 @@ def queries_of(statement: Statement) -> Iterator[Query]:
 
 
 def likely_kinds(statement: Statement, catalog: Catalog) -> dict[str, str]:
-    """For parameters that stand beside a column, as in age > $1, its type, by their names; they are tried with that first, so
-    that a value of it is not rounded."""
+    """For parameters that stand beside a column, as in age > $1 and age = ANY($1), its type or a list of it, by their names; they
+    are tried with that first, so that a value of it is not rounded."""
     types: dict[str, set[str]] = {}
     for table in catalog.tables.values():
         for column in table.columns.values():
@@ -194,6 +196,8 @@ def likely_kinds(statement: Statement, catalog: Catalog) -> dict[str, str]:
                 continue
             beside = {kind for other in node.parent.iter_expressions() if isinstance(other, exp.Column)
                       for kind in types.get(other.name.lower(), ())}
-            if len(beside) == 1:
+            if isinstance(node.parent, exp.In) and node.arg_key == "unnest":
+                found.setdefault(name, f"{beside.pop() if len(beside) == 1 else UNKNOWN}[]")
+            elif len(beside) == 1:
                 found.setdefault(name, beside.pop())
     return found

@@ -129,6 +129,8 @@ def _value(name: str, parameters: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{_kind(next((each for each in value if each is not None), None))}[]"
     kinds = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", dt.date: "DATE", dt.datetime: "TIMESTAMP"}
     return kinds.get(type(value), "VARCHAR")
 

@@ -35,11 +35,13 @@ class TypedValue(AskedBody):
     value: StrictStr = Field(max_length=100)
 
 
-Given = StrictBool | StrictInt | StrictFloat | StrictStr | TypedValue | None
+GivenValue = StrictBool | StrictInt | StrictFloat | StrictStr | TypedValue | None
+Given = GivenValue | list[GivenValue]
 
 
 class AskedStatement(AskedBody):
-    """One statement, and the values of its parameters: a list for ? and $1, an object for :name."""
+    """One statement, and the values of its parameters: a list for ? and $1, an object for :name. A value may be a list, for
+    = ANY($1)."""
 
     sql: StrictStr
     parameters: list[Given] | dict[str, Given] = Field(default_factory=list)
@@ -296,6 +298,8 @@ class GuideNames(BaseModel):
 
 def value_of(given: Any) -> Any:
     """A parameter as the engine takes it. Raises ValueError for a text that is no value of its type."""
+    if isinstance(given, list):
+        return tuple(value_of(each) for each in given)
     if not isinstance(given, TypedValue):
         return given
     match given.type:

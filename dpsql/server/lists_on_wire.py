@@ -1,14 +1,19 @@
 """Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. Kinds are VARCHAR[] and BIGINT[], and
-INT2VECTOR, an array of small numbers that counts from 0 and is another text."""
+INT2VECTOR, an array of small numbers that counts from 0 and is another text. And lists as clients write them: the values of
+parameters such as that of = ANY($1), whose elements are still written as their own type is (`in_text`, `in_binary`)."""
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
 LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016, "INT2VECTOR": 22}
 _OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20, "INT2VECTOR": 21}
 _NULL = -1  # the length of an element that is NULL
+
+_TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|(?:[^"\\{},\s]|\\.)(?:[^"\\{},]|\\.)*)\s*([,}])""", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def list_text(kind: str) -> Callable[[Sequence[object]], str]:
@@ -43,3 +48,52 @@ def _bytes(value: object, kind: str) -> bytes:
         return b""
     form = {"BIGINT[]": "!q", "INT2VECTOR": "!h"}.get(kind)
     return struct.pack(form, value) if form is not None else str(value).encode("utf-8", "replace")
+
+
+def in_text(text: str) -> list[str | None]:
+    """The elements of {a,"b c",NULL}, of one dimension. Raises ValueError for any other text."""
+    inside = text.strip()
+    if not inside.startswith("{"):
+        raise ValueError("no list")
+    if re.fullmatch(r"\{\s*\}", inside):
+        return []
+    found: list[str | None] = []
+    at, ended = 1, ","
+    while ended == ",":
+        token = _TOKEN.match(inside, at)
+        if token is None:
+            raise ValueError("no element")
+        found.append(_element_meant(token[1]))
+        at, ended = token.end(), token[2]
+    if at != len(inside):
+        raise ValueError("more than a list")
+    return found
+
+
+def _element_meant(token: str) -> str | None:
+    if token.startswith('"'):
+        return _ESCAPED.sub(r"\1", token[1:-1])
+    plain = token.rstrip()
+    return None if plain.upper() == "NULL" else _ESCAPED.sub(r"\1", plain)
+
+
+def in_binary(value: bytes) -> tuple[int, list[bytes | None]]:
+    """The type and the elements of a list of one dimension. Raises ValueError or struct.error for any other bytes."""
+    dimensions, _, kind = struct.unpack_from("!iiI", value)
+    if dimensions == 0 and len(value) == 12:
+        return kind, []
+    if dimensions != 1:
+        raise ValueError("not one dimension")
+    count, = struct.unpack_from("!i", value, 12)
+    found: list[bytes | None] = []
+    at = 20
+    while at < len(value):
+        length, = struct.unpack_from("!i", value, at)
+        at += 4
+        if length < _NULL or at + max(length, 0) > len(value):
+            raise ValueError("an element that is cut")
+        found.append(None if length == _NULL else value[at : at + length])
+        at += max(length, 0)
+    if len(found) != count or at != len(value):
+        raise ValueError("other than so many elements")
+    return kind, found

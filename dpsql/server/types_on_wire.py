@@ -10,16 +10,16 @@ import datetime as dt
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
 from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.lists_on_wire import LIST_OIDS, list_binary, list_text
+from dpsql.server.lists_on_wire import LIST_OIDS, in_binary, in_text, list_binary, list_text
 
 TEXT, BINARY = 0, 1
 OIDS = {"BIGINT": 20, "HUGEINT": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114,
-        **LIST_OIDS}
+        **LIST_OIDS, "DOUBLE[]": 1022, "NUMERIC[]": 1231, "BOOLEAN[]": 1000, "DATE[]": 1182, "TIMESTAMP[]": 1115}
 SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # bytes; others are of variable length
 
 _INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, _UNKNOWN = 21, 23, 20, 700, 701, 1700, 705
@@ -28,6 +28,10 @@ GIVEN: dict[int, str | None] = {0: None, _UNKNOWN: None, _INT2: "BIGINT", _INT4:
                                 _FLOAT8: "DOUBLE", _NUMERIC: "NUMERIC", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
                                 **dict.fromkeys(_TEXTS, "VARCHAR")}
 """The kinds that clients' types of parameters state. NUMERIC is one of parameters alone: a whole number or a double."""
+_ELEMENTS: dict[int, int] = {1005: _INT2, 1007: _INT4, 1016: _INT8, 1021: _FLOAT4, 1022: _FLOAT8, 1231: _NUMERIC, 1000: 16,
+                             1182: 1082, 1115: 1114, **dict(zip((1009, 1015, 1014, 1003), _TEXTS, strict=True))}
+"""The types of elements by those of arrays, which are the values of parameters alone."""
+GIVEN.update({array: f"{GIVEN[element]}[]" for array, element in _ELEMENTS.items()})
 
 _EPOCH = dt.datetime(2000, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -52,7 +56,7 @@ def kinds_given(oids: list[int]) -> list[str | None]:
     for place, oid in enumerate(oids, start=1):
         if oid not in GIVEN:
             raise RefusedOnWire(f"parameter ${place} is of a type that is not accepted (its number is {oid})", sqlstate="0A000",
-                                hint="numbers, booleans, texts, dates and timestamps without a time zone are")
+                                hint="numbers, booleans, texts, dates and timestamps without a time zone are, and arrays of them")
     return [GIVEN[oid] for oid in oids]
 
 
@@ -64,6 +68,8 @@ def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> obj
     if value is None:
         return None
     written_as = OIDS[kind] if oid in (0, _UNKNOWN) else oid
+    if kind.endswith("[]"):
+        return _read_list(value, form, written_as, kind, place)
     try:
         if form == TEXT:
             found = _of_text(value, written_as)
@@ -71,9 +77,29 @@ def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> obj
             found = _OF_BINARY[written_as](value)
         return _in_kind(found, kind, place)
     except (_Malformed, struct.error, UnicodeDecodeError):
-        told = "text" if form == TEXT else "binary"
-        raise RefusedOnWire(f"parameter ${place} is malformed: it is no {told} of its type",
-                            sqlstate="22P02" if form == TEXT else "22P03") from None
+        raise _malformed(form, place) from None
+
+
+def _read_list(value: bytes, form: int, oid: int, kind: str, place: int) -> tuple[object, ...]:
+    """A list, whose elements are read one by one."""
+    element = _ELEMENTS.get(oid)
+    elements: Sequence[bytes | None] = ()
+    try:
+        if form == TEXT:
+            elements = [None if each is None else each.encode() for each in in_text(value.decode("utf-8"))]
+        else:
+            told, elements = in_binary(value)
+            element = told if elements and told in _ELEMENTS.values() else element
+    except (ValueError, struct.error):
+        raise _malformed(form, place) from None
+    if element is None:
+        raise RefusedOnWire(f"parameter ${place} is no list", sqlstate="42804")
+    return tuple(read(each, form, element, kind.removesuffix("[]"), place) for each in elements)
+
+
+def _malformed(form: int, place: int) -> RefusedOnWire:
+    return RefusedOnWire(f"parameter ${place} is malformed: it is no {'text' if form == TEXT else 'binary'} of its type",
+                         sqlstate="22P02" if form == TEXT else "22P03")
 
 
 def _in_kind(value: Any, kind: str, place: int) -> object:

@@ -24,6 +24,7 @@ from dpsql.planning.public import exact
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CheckedQuery, Query
 from dpsql.validation.deciders.decider import Check
@@ -56,7 +57,7 @@ class Side:
 
 
 def prepared(checks: Sequence[CheckedQuery], side: Side, stand: Callable[[Sequence[Query]], Substitution],
-             parameters: Sequence[Mapping[str, Value]]) -> list[PreparedCheck]:
+             parameters: Sequence[Mapping[str, ParameterValue]]) -> list[PreparedCheck]:
     """The checks, ready to be decided. `stand` puts synthetic tables in the place of private ones, once the queries are known
     to be right.
 
@@ -85,7 +86,7 @@ def located(query: Query) -> Iterator[None]:
         raise fault.located(query.text) from None
 
 
-def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Question, Node, Stability]:
+def _bound(query: Query, side: Side, parameters: Mapping[str, ParameterValue]) -> tuple[Question, Node, Stability]:
     """The question, its limited view, and how an entity moves its rows."""
     question = bind(query, side.catalog, side.public, side.scratch, parameters)
     _check_shape(question, query)
@@ -99,7 +100,7 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, Value]) -> tuple[Q
     return question, view, known
 
 
-def _prepared(check: CheckedQuery, side: Side, stand: Substitution, parameters: Mapping[str, Value], question: Question,
+def _prepared(check: CheckedQuery, side: Side, stand: Substitution, parameters: Mapping[str, ParameterValue], question: Question,
               view: Node,
               known: Stability) -> PreparedCheck:
     check_cells(question, MOST_CELLS)
@@ -178,7 +179,7 @@ def _check_shape(question: Question, query: Query) -> None:
 
 
 def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Question, side: Side, stand: Substitution,
-               parameters: Mapping[str, Value]) -> list[Fraction]:
+               parameters: Mapping[str, ParameterValue]) -> list[Fraction]:
     """The exact answers of the query on the synthetic table; quantiles as the ones among the values, as they are checked."""
     try:
         question = bind(query, stand.catalog, stand.public, side.scratch, parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import time
 from collections.abc import Iterator
@@ -54,6 +55,29 @@ def test_an_answer_leaves_at_the_pace_of_the_policy_and_a_stored_one_at_once(ser
             connection.execute("SELECT COUNT(*) FROM people WHERE income < 7777")
             taken.append(time.monotonic() - begun)
     assert taken[0] >= PACE and min(taken[1:]) < PACE
+
+
+def test_a_list_is_a_parameter(servers: Servers) -> None:
+    """As the guides of psycopg and asyncpg tell their users to write, for IN takes no list; the same question, so it is free."""
+    psycopg, asyncpg = pytest.importorskip("psycopg"), pytest.importorskip("asyncpg")
+    where = {"host": "127.0.0.1", "port": servers.real, "user": "ada", "password": PASSWORD}
+
+    async def asked(text: str, *values: object) -> list[tuple[object, ...]]:
+        connection = await asyncpg.connect(**where, database="study")
+        try:
+            return [tuple(row) for row in await connection.fetch(text, *values)]
+        finally:
+            await connection.close()
+
+    with psycopg.connect(**where, dbname="study") as connection:
+        written = connection.execute("SELECT COUNT(*) FROM people WHERE health IN ('good', 'fair')").fetchall()
+        for binary in (False, True):
+            found = connection.execute("SELECT COUNT(*) FROM people WHERE health = ANY(%s)", [["good", "fair"]], binary=binary)
+            assert found.fetchall() == written
+        assert connection.execute("SELECT COUNT(*) FROM person_years WHERE age = ANY(%s) AND age > %s", [[30, 40], 20]).fetchall()
+        with pytest.raises(psycopg.Error, match="parameter"):
+            connection.execute("SELECT COUNT(*) FROM people WHERE health = ANY(%s)", ["good"])
+    assert asyncio.run(asked("SELECT COUNT(*) FROM people WHERE health = ANY($1)", ["good", "fair"])) == written
 
 
 def test_the_guide_shows_what_is_declared() -> None:

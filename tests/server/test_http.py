@@ -203,6 +203,7 @@ def parameters_of(client: HttpClient, sql: str, values: Any = ()) -> dict[str, s
     ("SELECT COUNT(*) FROM people WHERE age > $2", {"2": "BIGINT"}),
     ("SELECT COUNT(*) FROM people WHERE age BETWEEN $2 AND $1 AND sex = $3", {"2": "BIGINT", "1": "BIGINT", "3": "VARCHAR"}),
     ("SELECT quantile_cont(income, $share) FROM people WHERE sex = :sex", {"share": "DOUBLE", "sex": "VARCHAR"}),
+    ("SELECT COUNT(*) FROM people WHERE born = ANY(:days) AND age > :least", {"days": "DATE[]", "least": "BIGINT"}),
     ("EXPLAIN PRIVACY SELECT COUNT(*) FROM people WHERE active = :a", {"a": "BOOLEAN"}), ("SHOW TABLES", {}), (COUNTS, {})])
 def test_parameters_are_described_by_name(ada: HttpClient, sql: str, kinds: dict[str, str]) -> None:
     assert parameters_of(ada, sql) == kinds
@@ -447,3 +448,10 @@ def real_client(server: Served) -> Any:
 
     token = ask("login", {"name": "ada", "password": PASSWORD})["token"]
     return lambda path, body: ask(path, body, Authorization=f"Bearer {token}")
+
+
+def test_a_value_may_be_a_list(ada: HttpClient) -> None:
+    asked = {"sql": "SELECT COUNT(*) FROM people WHERE sex = ANY($1) AND born <> ALL($2)", "parameters": [["f"], [{"type": "DATE", "value": "1990-01-01"}]]}
+    assert ada.post("/api/query", asked).status == 200
+    assert ada.post("/api/describe", asked).body["parameters"] == [{"name": "1", "type": "VARCHAR[]"}, {"name": "2", "type": "DATE[]"}]
+    assert ada.post("/api/query", {**asked, "parameters": ["f", []]}).status == 400

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import struct
 
-from dpsql.server.lists_on_wire import LIST_OIDS, list_binary, list_text
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsql.server.lists_on_wire import LIST_OIDS, in_binary, in_text, list_binary, list_text
 
 
 @pytest.mark.parametrize(("values", "text"), [
@@ -25,3 +29,33 @@ def test_an_int2vector_is_another_text() -> None:
 ])
 def test_lists_are_bytes(kind: str, values: list[object], sent: str) -> None:
     assert kind in LIST_OIDS and list_binary(kind)(values).hex() == sent
+
+
+TEXTS = st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+
+
+@given(st.lists(TEXTS))
+def test_texts_come_back(values: list[str | None]) -> None:
+    assert in_text(list_text("VARCHAR[]")(values)) == values
+    kind, found = in_binary(list_binary("VARCHAR[]")(values))
+    assert kind == 25 and found == [None if value is None else value.encode() for value in values]
+
+
+@pytest.mark.parametrize(("text", "values"), [
+    (" { a b , \"c\" ,null } ", ["a b", "c", None]), ("{ }", []), ("{1,-2}", ["1", "-2"]), ('{""}', [""]), ('{a\\,b}', ["a,b"])])
+def test_lists_are_read_as_by_postgresql(text: str, values: list[str | None]) -> None:
+    assert in_text(text) == values
+
+
+@pytest.mark.parametrize("text", ["", "a", "{", "}", "{a", "{a,}", "{,a}", "{a}}", "{{a},{b}}", '{"a}', '{a"b}', "[0:1]={a,b}", "{a}b", '{"a"b}', "{a b,,c}"])
+def test_other_texts_are_no_lists(text: str) -> None:
+    with pytest.raises(ValueError):
+        in_text(text)
+
+
+@pytest.mark.parametrize("value", [b"", b"\0" * 8, struct.pack("!iiI", 2, 0, 25) + bytes(16), struct.pack("!iiIii", 1, 0, 25, 1, 1), struct.pack("!iiIiii", 1, 0, 25, 1, 1, 5),
+                                   struct.pack("!iiIiii", 1, 0, 25, 1, 1, -2), struct.pack("!iiIiii", 1, 0, 25, 2, 1, 0), struct.pack("!iiI", 0, 0, 25) + b"x",
+                                   struct.pack("!iiIii", 1, 0, 25, 2**31 - 1, 1)])
+def test_other_bytes_are_no_lists(value: bytes) -> None:
+    with pytest.raises((ValueError, struct.error)):
+        in_binary(value)

@@ -66,6 +66,10 @@ def test_values_are_written_as_by_postgresql(kind: str, value: object, text: byt
     (b"nan", TEXT, 701, "DOUBLE", None), (b"9007199254740993", TEXT, 1700, "NUMERIC", 2**53 + 1), (b"12.50", TEXT, 1700, "NUMERIC", 12.5),
     (b"30.00", TEXT, 1700, "NUMERIC", 30), (b"9223372036854775808", TEXT, 1700, "NUMERIC", 2.0**63), (b"-inf", TEXT, 1700, "NUMERIC", -math.inf),
     (b"12", TEXT, 1043, "VARCHAR", "12"), (b"12", TEXT, 23, "VARCHAR", "12"),
+    (b'{a,NULL,"b c"}', TEXT, 1009, "VARCHAR[]", ("a", None, "b c")), (b"{1,2}", TEXT, 1005, "BIGINT[]", (1, 2)), (b"{}", TEXT, 0, "DATE[]", ()),
+    (b"{1.5,2}", TEXT, 1231, "NUMERIC[]", (1.5, 2)), (b"{t,f}", TEXT, 1000, "BOOLEAN[]", (True, False)),
+    (b"{2024-02-29}", TEXT, 0, "DATE[]", (dt.date(2024, 2, 29),)), (struct.pack("!iiIiiih", 1, 0, 21, 1, 1, 2, 7), BINARY, 1005, "BIGINT[]", (7,)),
+    (struct.pack("!iiIiiiiq", 1, 1, 20, 2, 1, -1, 8, 5), BINARY, 1016, "BIGINT[]", (None, 5)),
 ])
 def test_parameters_are_read_by_the_types_of_clients(value: bytes, form: int, oid: int, kind: str, found: object) -> None:
     made = read(value, form, oid, kind, 1)
@@ -85,6 +89,8 @@ def test_parameters_are_read_by_the_types_of_clients(value: bytes, form: int, oi
     (bytes.fromhex("0001000000000000"), BINARY, 1700, "DOUBLE", "22P03"), (bytes.fromhex("00010000000000002711"), BINARY, 1700, "DOUBLE", "22P03"),
     (bytes.fromhex("0000000012340000"), BINARY, 1700, "DOUBLE", "22P03"), (b"t", TEXT, 16, "BIGINT", "22003"), (b"1", TEXT, 23, "DATE", "42804"),
     (b"x", TEXT, 25, "BOOLEAN", "42804"),
+    (b"1,2", TEXT, 1016, "BIGINT[]", "22P02"), (b"{1,x}", TEXT, 1016, "BIGINT[]", "22P02"), (b"{{1}}", TEXT, 1016, "BIGINT[]", "22P02"),
+    (b"\0\0", BINARY, 1016, "BIGINT[]", "22P03"), (b"{a}", TEXT, 25, "VARCHAR[]", "42804"), (b"{99999999999999999999}", TEXT, 1016, "BIGINT[]", "22003"),
 ])
 def test_values_that_are_none_are_errors(value: bytes, form: int, oid: int, kind: str, state: str | None) -> None:
     if state is None:
@@ -96,7 +102,7 @@ def test_values_that_are_none_are_errors(value: bytes, form: int, oid: int, kind
 
 
 def test_types_that_are_unknown_are_refused() -> None:
-    assert kinds_given([0, 20, 1043, 705, 1700]) == [None, "BIGINT", "VARCHAR", None, "NUMERIC"]
+    assert kinds_given([0, 20, 1043, 705, 1700, 1009]) == [None, "BIGINT", "VARCHAR", None, "NUMERIC", "VARCHAR[]"]
     with pytest.raises(RefusedOnWire) as fault:
         kinds_given([20, 2950])
     assert fault.value.sqlstate == "0A000" and "$2" in fault.value.message

@@ -170,5 +170,5 @@ def refused() -> tuple[tuple[str, str, str, str], ...]:
 
 def values(names: tuple[str, ...]) -> dict[str, Any]:
     """Values for the parameters of a statement of the corpus."""
-    known: dict[str, Any] = {"sex": "f", "active": True, "born": dt.date(1990, 1, 1), "fraction": 0.25}
+    known: dict[str, Any] = {"sex": "f", "active": True, "born": dt.date(1990, 1, 1), "fraction": 0.25, "ages": (30, 40)}
     return {name: known.get(name, 30) for name in names}

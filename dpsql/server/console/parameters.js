@@ -19,6 +19,13 @@ const KINDS = {
   VARCHAR: {words: "text", example: "", read: (_, text) => text},
 };
 
+/** The kind of a type; of a list, such as that of = ANY($1), its values between commas. @param {string} type */
+function kindOf(type) {
+  if (!type.endsWith("[]")) return KINDS[type] ?? KINDS.VARCHAR;
+  const {words, example, read} = KINDS[type.slice(0, -2)] ?? KINDS.VARCHAR;
+  return {words: `list, each a ${words}`, example: `${example || "a"}, ${example || "b"}`, read: (text) => listOf(text, read)};
+}
+
 /** A parameter as it is written in the statement; those of ? have numbers here. @param {string} name */
 const written = (name) => (name.startsWith("?") ? `? ${name.slice(1)}` : /^\d/.test(name) ? `$${name}` : `:${name}`);
 
@@ -87,7 +94,7 @@ class Field {
     this.name = name;
     this.type = type;
     this.key = `${name} ${type}`;
-    this.kind = KINDS[type] ?? KINDS.VARCHAR;
+    this.kind = kindOf(type);
     const id = `parameter-${++count}`;
     const noted = () => {
       texts.set(this.key, this.text);
@@ -151,6 +158,12 @@ class Field {
     if (words === "") this.input.removeAttribute("aria-invalid");
     else this.input.setAttribute("aria-invalid", "true");
   }
+}
+
+/** The values between commas; undefined where one is wrong. */
+function listOf(text, read) {
+  const found = text.split(",").map((part) => read(part.trim(), part.trim()));
+  return found.includes(undefined) ? undefined : found;
 }
 
 function wholeOf(text) {

@@ -19,7 +19,7 @@ from dpsql.errors import Error
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, Value, columns
+from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, columns
 from dpsql.plan.node import Node, bottom_up, rebuild
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.scan import Scan
@@ -34,6 +34,7 @@ from dpsql.sql.binding.released_parts import NotAround, ReleasedPart, cut
 from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import placed, span_of, told_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import inner_of, is_star, item_name, refuse_windows
@@ -100,7 +101,7 @@ class Binding:
     tree: exp.Expr
     catalog: Catalog
     scratch: Scratch
-    parameters: Mapping[str, Value]
+    parameters: Mapping[str, ParameterValue]
     text: str
 
     def bound(self, public: PublicTables) -> AroundRows:
@@ -113,7 +114,7 @@ class Binding:
 
 
 def bind_around(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
-                parameters: Mapping[str, Value]) -> AroundReleased | None:
+                parameters: Mapping[str, ParameterValue]) -> AroundReleased | None:
     """A statement as SQL over released parts; None where it does not have that form. Raises SqlError or Unsupported, located."""
     try:
         border.check(query.tree, query.text)

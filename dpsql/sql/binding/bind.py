@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.plan.expr.nodes import Value
 from dpsql.plan.question import Question
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
@@ -19,6 +18,7 @@ from dpsql.sql.binding.over_released import bind_over_released, released_inside
 from dpsql.sql.binding.relations import QueryBinder
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text import border
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of, told_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import refuse_windows
@@ -26,12 +26,13 @@ from dpsql.sql.text.trees import refuse_windows
 Made = TypeVar("Made")
 
 
-def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value]) -> Question:
+def bind(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
+         parameters: Mapping[str, ParameterValue]) -> Question:
     """Resolve names and types. Raises SqlError or Unsupported, located; reads public tables only."""
     return checked(query, catalog, public, scratch, parameters, _bound)
 
 
-def checked(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, Value],
+def checked(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch, parameters: Mapping[str, ParameterValue],
             act: Callable[[exp.Expr, BindingContext], Made]) -> Made:
     """What is made of the tree of a query with only accepted forms. Raises SqlError or Unsupported, located."""
     try:

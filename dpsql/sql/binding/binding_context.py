@@ -23,6 +23,7 @@ from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.scope import FreshIdentifiers, Origin, Scope
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import PARAMETER
 from dpsql.types import Span
@@ -151,7 +152,7 @@ class BindingContext:
     catalog: Catalog
     public: PublicTables
     scratch: Scratch
-    parameters: Mapping[str, Value]
+    parameters: Mapping[str, ParameterValue]
     queries: Queries
     text: str = ""
     fresh: FreshIdentifiers = field(default_factory=FreshIdentifiers)

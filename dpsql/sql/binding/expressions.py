@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.errors import SqlError, Unsupported
+from dpsql.errors import DataError, SqlError, Unsupported
 from dpsql.plan.expr.functions import LONGEST_DAYS, UNITS
-from dpsql.plan.expr.nodes import Expr, Literal, Value
+from dpsql.plan.expr.nodes import Expr, Literal
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.casts import cast, sql_type
 from dpsql.sql.binding.typing import Env
 from dpsql.sql.text.border import parameter_of
-from dpsql.sql.text.literals import constant, whole_number
+from dpsql.sql.text.literals import ParameterValue, constant, whole_number
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import NAMES, OTHERS, REASONS
 from dpsql.sql.text.spelling import for_a_text, mistyped
@@ -42,7 +42,7 @@ class Binder(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def parameters(self) -> Mapping[str, Value]: ...
+    def parameters(self) -> Mapping[str, ParameterValue]: ...
 
     @abc.abstractmethod
     def column(self, name: str, table: str | None, span: Span | None) -> Expr: ...
@@ -129,11 +129,17 @@ class Binder(abc.ABC):
         return self._apply(name, [left, right], left.span.join(right.span) if left.span is not None else right.span)
 
     def _parameter(self, name: str, span: Span | None) -> Expr:
+        value = self._value(name, span)
+        if isinstance(value, tuple):
+            raise DataError("the value of this parameter is a list, and one value stands here", span=span, try_="x = ANY($1)")
+        return constant(value, span)
+
+    def _value(self, name: str, span: Span | None) -> ParameterValue:
         if name not in self.parameters:
             shown = "?" if name.startswith("?") else f"${name}"
             raise SqlError(f"no value is given for {shown}", code="parameter", span=span, subject=shown,
                            try_="values passed with the statement: a list for ?, a dict for names")
-        return constant(self.parameters[name], span)
+        return self.parameters[name]
 
     # -- constants and names
 
@@ -228,12 +234,23 @@ class Binder(abc.ABC):
             parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
             return self.listed(tuple(map(self.bind, parts)), query, span)
         subject = self.bind(node.this)
-        values = [self.bind(value) for value in node.expressions]
+        listed = node.args.get("unnest")
+        values = [self.bind(value) for value in node.expressions] if listed is None else self._listed_in(listed)
         for value in values:
             if not isinstance(value, Literal):
                 raise Unsupported("IN takes a list of constants, or a subquery", code="in-list", span=value.span or span,
                                   try_="x = a OR x = b")
-        return typing.membership(subject, values, self.env, span)
+        return typing.membership(subject, values, self.env, span) if values else Literal(
+            value=False, type=Type.BOOLEAN, span=span)
+
+    def _listed_in(self, node: exp.Expr) -> list[Expr]:
+        """The values of a parameter that is a list, without NULL, which is like nothing there."""
+        name, span = parameter_of(node), span_of(node)
+        values = self._value(name, span) if name is not None else None
+        if not isinstance(values, tuple):
+            raise SqlError("ANY and ALL take a parameter whose value is a list", code="in-list", span=span,
+                           try_="x = ANY($1), with the value [1, 2]")
+        return [constant(value, span) for value in values if value is not None]
 
     def _exists(self, node: exp.Expr, span: Span | None) -> Expr:
         return self.exists(node.this, span)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, rewrite, walk
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, rewrite, walk
 from dpsql.plan.operators.lookup import LISTED
 from dpsql.plan.question import GroupingLevel
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
@@ -19,6 +19,7 @@ from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.grouping_sets import sets_of
 from dpsql.sql.binding.running_totals import inner_of_over, read_over
 from dpsql.sql.binding.scope import FreshIdentifiers
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
@@ -63,7 +64,7 @@ class Grouping(Binder):
         return {**self._host.env, **self._known}
 
     @property
-    def parameters(self) -> Mapping[str, Value]:
+    def parameters(self) -> Mapping[str, ParameterValue]:
         return self._host.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:

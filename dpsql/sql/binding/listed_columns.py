@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Value
 from dpsql.sql.binding.bind import checked
 from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.scope import declared_bins
 from dpsql.sql.binding.sources import bind_from
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
 
 ROWS = "the rows"  # the alias of the query, in statements over its rows
@@ -36,7 +36,7 @@ def over_rows(tree: exp.Expr, *items: exp.Expr) -> exp.Select:
 
 
 def listed_columns(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
-                   parameters: Mapping[str, Value]) -> list[RowColumn]:
+                   parameters: Mapping[str, ParameterValue]) -> list[RowColumn]:
     """The columns of a query's rows. Raises SqlError or Unsupported, located."""
     def listed(tree: exp.Expr, context: BindingContext) -> list[RowColumn]:
         scope = bind_from(over_rows(tree), context, Names())

@@ -13,13 +13,14 @@ from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Value, all_of
+from dpsql.plan.expr.nodes import Expr, all_of
 from dpsql.plan.question import Output, Question
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.sources import bind_from
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, refuse_windows
@@ -113,7 +114,7 @@ class ReleasedRows(Binder):
         return self._known
 
     @property
-    def parameters(self) -> Mapping[str, Value]:
+    def parameters(self) -> Mapping[str, ParameterValue]:
         return self._context.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.catalog.writing import key
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, Value, columns
+from dpsql.plan.expr.nodes import Expr, Literal, Ref, columns
 from dpsql.plan.node import Node, rebuild
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
@@ -23,6 +23,7 @@ from dpsql.sql.binding import membership, scalars, typing
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost, WindowFunctions
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.binding.scope import LooksOutside, Scope, declared_bins
+from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
 from dpsql.types import Span, Type
@@ -56,7 +57,7 @@ class SelectBinder(SelectHost):
         return {**around, **self.node.env, **added} if around or added else self.node.env
 
     @property
-    def parameters(self) -> Mapping[str, Value]:
+    def parameters(self) -> Mapping[str, ParameterValue]:
         return self.context.parameters
 
     def column(self, name: str, table: str | None, span: Span | None) -> Expr:

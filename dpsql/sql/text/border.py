@@ -43,7 +43,7 @@ ACCEPTED: dict[type[exp.Expr], set[str]] = {
     # operators
     exp.Paren: _UNARY, exp.And: _BINARY, exp.Or: _BINARY, exp.Not: _UNARY, exp.EQ: _BINARY, exp.NEQ: _BINARY, exp.LT: _BINARY,
     exp.LTE: _BINARY, exp.GT: _BINARY, exp.GTE: _BINARY, exp.NullSafeEQ: _BINARY, exp.NullSafeNEQ: _BINARY, exp.Is: _BINARY,
-    exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions", "query"}, exp.Exists: _UNARY,
+    exp.Between: {"this", "low", "high"}, exp.In: {"this", "expressions", "query", "unnest"}, exp.Exists: _UNARY,
     exp.Like: {"this", "expression", "negate"}, exp.ILike: {"this", "expression", "negate"}, exp.Escape: _BINARY,
     exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: _BINARY, exp.IntDiv: _BINARY,
     exp.BitwiseAnd: _BINARY, exp.BitwiseOr: _BINARY, exp.BitwiseXor: _BINARY, exp.BitwiseNot: _UNARY,

@@ -2,6 +2,7 @@
 
     (a, b) IN ((1, 2), (3, 4))   the parts are compared one by one; as in DuckDB, NULL is equal to NULL there
     x = ANY ([1, 2])             x IN (1, 2); with <> ALL, x NOT IN (1, 2). NULL in the list is like nothing, as in DuckDB
+    x = ANY ($1)                 x IN UNNEST($1): in what a list holds that is the value of a parameter
     x SIMILAR TO 'p'             regexp_full_match(x, 'p')
     BOOL_OR(c), BOOL_AND(c)      MAX or MIN of 1 where c is true and 0 where it is false, compared with 1
     DISTINCT ON (k) ... ORDER BY x   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
+from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.literals import whole_number
 from dpsql.sql.text.places import placed, span_of
 
@@ -80,7 +82,7 @@ def _inequality(node: exp.Expr) -> exp.Expr | None:
 
 
 def _among(subject: exp.Expr, quantified: exp.Expr, kind: type[exp.Expr], word: str) -> exp.Expr | None:
-    """subject IN what stands after ANY or ALL; None where that is neither a list nor a subquery."""
+    """subject IN what stands after ANY or ALL; None where that is neither a list nor a subquery nor a parameter."""
     inner: exp.Expr | None = quantified.this if isinstance(quantified, kind) else None
     if isinstance(quantified, exp.Anonymous) and str(quantified.this).upper() == word and len(quantified.expressions) == 1:
         inner = quantified.expressions[0]
@@ -89,6 +91,8 @@ def _among(subject: exp.Expr, quantified: exp.Expr, kind: type[exp.Expr], word: 
     if isinstance(inner, exp.Query):
         return exp.In(this=subject, query=inner if isinstance(inner, exp.Subquery) else placed(
             exp.Subquery(this=inner), span_of(inner)))
+    if inner is not None and parameter_of(inner) is not None:
+        return exp.In(this=subject, unnest=inner)
     values = [value for value in inner.expressions if not isinstance(value, exp.Null)] if isinstance(inner, exp.Array) else []
     return exp.In(this=subject, expressions=values) if values else None
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import Decimal
+from typing import TypeAlias
 
 import numpy as np
 
 from dpsql.errors import DataError
 from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.types import INT64, Span, Type
+
+ParameterValue: TypeAlias = Value | tuple[Value, ...]
+"""What is given for a parameter: a value, or a list of values for ANY and ALL."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
