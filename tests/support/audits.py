@@ -77,7 +77,8 @@ def outcome(released: Released, cells: list[Any]) -> Iterator[float]:
     for note in released.notes:
         found = re.findall(r"-?\d[\d.e+-]*", note)
         if "learned" in note or "bounds" in note:
-            yield from (float(number.rstrip(".")) for number in found[-2:])
+            numbers = [float(number.rstrip(".")) for number in found[-2:]]
+            yield from [*numbers, np.nan, np.nan][:2]  # where no bounds were found, only how many entities that takes is told
 
 
 def sample(statement: PreparedStatement, times: int, cells: list[Any]) -> Numbers:
