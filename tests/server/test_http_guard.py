@@ -181,7 +181,7 @@ def test_files_of_the_console(tmp_path: Path, server: HttpRunning) -> None:
 @pytest.mark.parametrize("body", [
     b"", b"{", b"null", b"[]", b'"x"', b'{"sql": NaN}', b'{"sql": "SELECT 1", "parameters": [Infinity]}', b'{"sql": "a", "sql": "b"}',
     b'{"sql": "SELECT 1", "parameters": [1e999]}', b'{"sql": "\\ud800"}', b'{"sql": "\xff"}', b'{"sql": 1}', b'{"sql": null}', b"{}",
-    b'{"sql": "SELECT 1", "more": 1}', b'{"sql": "SELECT 1", "parameters": [[1]]}', b'{"sql": "SELECT 1", "parameters": 1}',
+    b'{"sql": "SELECT 1", "more": 1}', b'{"sql": "SELECT 1", "parameters": [[[1]]]}', b'{"sql": "SELECT 1", "parameters": 1}',
     b'{"sql": "x", "parameters": ' + b"[" * 5000 + b"]" * 5000 + b"}", b"[" * 200_000, b'{"a":' * 100_000, b"1" * 10_000,
     b'{"sql": "SELECT 1", "parameters": {"a": {"type": "BLOB", "value": "x"}}}', b'\xef\xbb\xbf{"sql": "SELECT 1"}',
     '{"sql": "SELECT 1"}'.encode("utf-16")])
@@ -204,7 +204,7 @@ def test_a_body_has_few_values(ada: HttpClient) -> None:
     for body in (b'{"sql": "SELECT 1", "parameters": [' + b"[]," * 300_000 + b"[]]}", b'{"sql": "SELECT 1", "parameters": [' + b"0," * 9999 + b"0]}"):
         assert ada.ask("POST", "/api/price", body, {}).code == "json"
     assert time.process_time() - begun < 3
-    assert ada.post("/api/price", {"sql": "SELECT 1", "parameters": [[]] * 9000}).code == "request"
+    assert ada.post("/api/price", {"sql": "SELECT 1", "parameters": [[[]]] * 3000}).code == "request"
 
 
 def test_other_bodies_and_methods(ada: HttpClient) -> None:
@@ -222,7 +222,7 @@ def test_a_request_is_told_what_is_wrong_with_it_and_never_a_value(server: HttpR
 
     assert told(ada.post("/api/query", {"query": "SELECT 1"})) == ("sql is missing; query is no field here", "GET /openapi.json")
     assert told(ada.post("/api/query?errors=perhaps", {"sql": "SELECT 1"}))[0] == "errors has not its form"
-    assert told(ada.post("/api/query", {"sql": 1, "parameters": [[]]}))[0] == "sql has not its form; parameters has not its form"
+    assert told(ada.post("/api/query", {"sql": 1, "parameters": [[[]]]}))[0] == "sql has not its form; parameters has not its form"
     assert told(server.client().post("/api/login", {"name": "ada", "password": ["secret word"]}))[0] == "password has not its form"
     assert told(ada.get("/api/query")) == ("GET is not for this path", "POST")
 
