@@ -12,7 +12,8 @@ LIST_OIDS: Mapping[str, int] = {"VARCHAR[]": 1009, "BIGINT[]": 1016, "INT2VECTOR
 _OF_ELEMENTS: Mapping[str, int] = {"VARCHAR[]": 25, "BIGINT[]": 20, "INT2VECTOR": 21}
 _NULL = -1  # the length of an element that is NULL
 
-_TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|(?:[^"\\{},\s]|\\.)(?:[^"\\{},]|\\.)*)\s*([,}])""", re.DOTALL)
+MOST_ELEMENTS = 10_000  # of a list that a client writes: no statement holds as many constants
+_TOKEN = re.compile(r"""\s*+(?:("(?:[^"\\]++|\\.)*+")\s*+|((?:[^"\\{},]++|\\.)++))([,}])""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -50,8 +51,13 @@ def _bytes(value: object, kind: str) -> bytes:
     return struct.pack(form, value) if form is not None else str(value).encode("utf-8", "replace")
 
 
+class LongList(ValueError):
+    """A list with more than `MOST_ELEMENTS` elements."""
+
+
 def in_text(text: str) -> list[str | None]:
-    """The elements of {a,"b c",NULL}, of one dimension. Raises ValueError for any other text."""
+    """The elements of {a,"b c",NULL}, of one dimension, in time that grows with the text alone. Raises ValueError for any other
+    text."""
     inside = text.strip()
     if not inside.startswith("{"):
         raise ValueError("no list")
@@ -63,17 +69,17 @@ def in_text(text: str) -> list[str | None]:
         token = _TOKEN.match(inside, at)
         if token is None:
             raise ValueError("no element")
-        found.append(_element_meant(token[1]))
-        at, ended = token.end(), token[2]
+        if len(found) == MOST_ELEMENTS:
+            raise LongList
+        quoted, plain, ended = token.groups()
+        found.append(_ESCAPED.sub(r"\1", quoted[1:-1]) if quoted is not None else _plain_meant(plain.rstrip()))
+        at = token.end()
     if at != len(inside):
         raise ValueError("more than a list")
     return found
 
 
-def _element_meant(token: str) -> str | None:
-    if token.startswith('"'):
-        return _ESCAPED.sub(r"\1", token[1:-1])
-    plain = token.rstrip()
+def _plain_meant(plain: str) -> str | None:
     return None if plain.upper() == "NULL" else _ESCAPED.sub(r"\1", plain)
 
 
@@ -85,9 +91,11 @@ def in_binary(value: bytes) -> tuple[int, list[bytes | None]]:
     if dimensions != 1:
         raise ValueError("not one dimension")
     count, = struct.unpack_from("!i", value, 12)
+    if count > MOST_ELEMENTS:
+        raise LongList
     found: list[bytes | None] = []
     at = 20
-    while at < len(value):
+    while at < len(value) and len(found) < count:
         length, = struct.unpack_from("!i", value, at)
         at += 4
         if length < _NULL or at + max(length, 0) > len(value):

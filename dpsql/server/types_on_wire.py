@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.lists_on_wire import LIST_OIDS, in_binary, in_text, list_binary, list_text
+from dpsql.server.lists_on_wire import LIST_OIDS, MOST_ELEMENTS, LongList, in_binary, in_text, list_binary, list_text
 
 TEXT, BINARY = 0, 1
 OIDS = {"BIGINT": 20, "HUGEINT": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114,
@@ -90,6 +90,8 @@ def _read_list(value: bytes, form: int, oid: int, kind: str, place: int) -> tupl
         else:
             told, elements = in_binary(value)
             element = told if elements and told in _ELEMENTS.values() else element
+    except LongList:
+        raise RefusedOnWire(f"parameter ${place} is a list of more than {MOST_ELEMENTS:,} values", sqlstate="54000") from None
     except (ValueError, struct.error):
         raise _malformed(form, place) from None
     if element is None:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.server.lists_on_wire import LIST_OIDS, in_binary, in_text, list_binary, list_text
+from dpsql.server.answers_on_wire import RefusedOnWire
+from dpsql.server.lists_on_wire import LIST_OIDS, LongList, in_binary, in_text, list_binary, list_text
+from dpsql.server.types_on_wire import TEXT, read
 
 
 @pytest.mark.parametrize(("values", "text"), [
@@ -59,3 +61,21 @@ def test_other_texts_are_no_lists(text: str) -> None:
 def test_other_bytes_are_no_lists(value: bytes) -> None:
     with pytest.raises((ValueError, struct.error)):
         in_binary(value)
+
+
+@pytest.mark.parametrize("value", ["{a" + " " * 10**6 + "{", "{" + " " * 10**6 + "{", '{"' + "a" * 10**6, '{"a"' + " " * 10**6 + "x", "{" + "\\\\" * 10**6 + "{"])
+def test_no_text_takes_longer_than_its_length(value: str) -> None:
+    """Each of these would take hours if a part of it were looked through for each of its characters."""
+    with pytest.raises(ValueError):
+        in_text(value)
+
+
+def test_a_list_has_few_elements() -> None:
+    assert in_text("{" + "1," * 9_999 + "1}") == ["1"] * 10_000
+    for made in (lambda: in_text("{" + "1," * 10_000 + "1}"), lambda: in_binary(list_binary("BIGINT[]")([1] * 10_001)),
+                 lambda: in_binary(struct.pack("!iiIii", 1, 0, 25, 10**9, 1))):
+        with pytest.raises(LongList):
+            made()
+    with pytest.raises(RefusedOnWire) as fault:
+        read(b"{" + b"1," * 10_000 + b"1}", TEXT, 1016, "BIGINT[]", 1)
+    assert fault.value.sqlstate == "54000"
