@@ -574,6 +574,9 @@ SELECT SUM(x) FROM LATERAL (SELECT 1 AS x) AS t
 -- Unsupported not-accepted: functions in FROM are not answered
 SELECT COUNT(*) FROM people, UNNEST([1, 2]) AS t
 
+-- Unsupported not-accepted: IN takes a list or a subquery
+SELECT COUNT(*) FROM people WHERE age IN UNNEST([30, 40])
+
 -- SqlError alias: people is named twice in FROM
 SELECT COUNT(*) FROM people, people
 

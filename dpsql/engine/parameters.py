@@ -57,7 +57,7 @@ def _by_name(parameters: Mapping[str, Value | Sequence[Value]], wanted: Mapping[
 
 
 def _kept(value: Value | Sequence[Value]) -> ParameterValue:
-    """A list as a tuple, so that what a plan was made of can be compared with what another one is made of."""
+    """The value as plans keep it: a list becomes a tuple, as parameters are compared and hashed with the plan."""
     return tuple(value) if isinstance(value, list | tuple) else cast(Value, value)
 
 

@@ -178,8 +178,8 @@ def queries_of(statement: Statement) -> Iterator[Query]:
 
 
 def likely_kinds(statement: Statement, catalog: Catalog) -> dict[str, str]:
-    """For parameters that stand beside a column, as in age > $1 and age = ANY($1), its type or a list of it, by their names; they
-    are tried with that first, so that a value of it is not rounded."""
+    """The likely kind of each parameter that is compared with a column, by its name: the type of the column, as in age > $1, or a
+    list of that type, as in age = ANY($1). It is tried first, so that no value is rounded."""
     types: dict[str, set[str]] = {}
     for table in catalog.tables.values():
         for column in table.columns.values():

@@ -1,6 +1,8 @@
 """Lists as PostgreSQL writes its arrays: the catalogue has them, as the columns of a key. Kinds are VARCHAR[] and BIGINT[], and
-INT2VECTOR, an array of small numbers that counts from 0 and is another text. And lists as clients write them: the values of
-parameters such as that of = ANY($1), whose elements are still written as their own type is (`in_text`, `in_binary`)."""
+INT2VECTOR, an array of small numbers that counts from 0 and is another text.
+
+Clients send lists as well, as the parameter of = ANY($1). `in_text` and `in_binary` take such a list apart; each element is then
+read as a value of its own type."""
 
 from __future__ import annotations
 

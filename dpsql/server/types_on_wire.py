@@ -83,7 +83,7 @@ def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> obj
 def _read_list(value: bytes, form: int, oid: int, kind: str, place: int) -> tuple[object, ...]:
     """A list, whose elements are read one by one."""
     element = _ELEMENTS.get(oid)
-    elements: Sequence[bytes | None] = ()
+    elements: Sequence[bytes | None]
     try:
         if form == TEXT:
             elements = [None if each is None else each.encode() for each in in_text(value.decode("utf-8"))]

@@ -116,6 +116,9 @@ def _check_whole(node: exp.Expr) -> None:
     if isinstance(node, exp.Window) and node.args.get("over") not in (None, "OVER"):
         raise Unsupported("only OVER is answered after a window function", code="not-accepted", span=span_of(node),
                           try_="OVER (...)")
+    if isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):  # only a parameter is, after ANY or ALL
+        raise Unsupported("IN takes a list or a subquery", code="not-accepted", span=span_of(node.args["unnest"]),
+                          subject="In.unnest", try_="x IN (1, 2)")
     schema = node.args.get("db") if isinstance(node, exp.Table | exp.Column) else None
     if schema is not None and str(schema.this).lower() not in (MAIN, PUBLIC):
         raise Unsupported(f"tables of a policy are in the schema {MAIN}", code="not-accepted", span=span_of(schema),
