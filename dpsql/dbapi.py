@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from dpsql.answers.asked import Asked
     from dpsql.answers.spending import Spending
     from dpsql.batch.workload_answers import Answers
-    from dpsql.engine.answering import PlannedStatement, Result
+    from dpsql.engine.answering import PlannedStatement
+    from dpsql.engine.plan import Result
     from dpsql.engine.preparing import Prepared
     from dpsql.engine.session import Session
     from dpsql.kernel.ledger import Failure
@@ -235,7 +236,7 @@ class Connection:
 
         Nothing is charged, and no private row is read. Raises a located error if the statement is wrong.
         """
-        from dpsql.engine.describing import describe
+        from dpsql.engine.answering import describe
 
         with self._used() as session:
             return [(column.name, column.type.value) for column in describe(_text(sql), session, parameters)]
@@ -476,30 +477,15 @@ class Cursor:
 
     def _ask(self, answered: Callable[[Session], Result], sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> Cursor:
         from dpsql.answers.answer import Answer
-        from dpsql.engine.describing import as_rows
-        from dpsql.planning.explain import Explanation
-        from dpsql.synthesis.online_model import OnlineModel
-        from dpsql.synthesis.released_database import ReleasedDatabase
-        from dpsql.synthesis.synthetic_table import SyntheticTable
-        from dpsql.validation.findings import Validation
 
         self._check_open()
         self._clear()
         with self.connection._used() as session:
             result = answered(session)
         self._asked = sql, parameters
-        match result:
-            case Validation():
-                self.validation = result
-            case Explanation():
-                self.explanation = result
-            case SyntheticTable():
-                self.synthetic = result
-            case ReleasedDatabase():
-                self.database = result
-            case OnlineModel():
-                self.model = result
-        rows = as_rows(result)
+        if not isinstance(result, Answer) and result.FIELD:
+            setattr(self, result.FIELD, result)
+        rows = result if isinstance(result, Answer) else result.as_table()
         if isinstance(rows, Answer):
             self.answer = rows
             self._describe([(column.name, column.type.value) for column in rows.columns])

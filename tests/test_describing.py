@@ -15,8 +15,7 @@ from support.sessions import session_of
 
 from dpsql.answers.answer import Answer
 from dpsql.dbapi import Connection
-from dpsql.engine.answering import answer
-from dpsql.engine.describing import as_rows, describe
+from dpsql.engine.answering import answer, describe
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, OperationalError
 from dpsql.kernel.run import Kernel
@@ -83,7 +82,8 @@ def outcome(text: str, session: Session) -> Any:
 
 
 def shown(text: str, session: Session, given: object = ()) -> list[tuple[str, Type]]:
-    made = as_rows(answer(text, session, given))  # type: ignore[arg-type]
+    found = answer(text, session, given)  # type: ignore[arg-type]
+    made = found if isinstance(found, Answer) else found.as_table()
     return [(column.name, column.type) for column in made.columns] if isinstance(made, Answer) else list(made.columns)
 
 

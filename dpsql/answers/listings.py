@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dpsql.accounting.cost import ATTO, NANO, Charge
-from dpsql.answers.spending import Spending, percent
+from dpsql.answers.listing import Listing
 from dpsql.catalog.model import Catalog, Column, Table
 from dpsql.catalog.price import short
-from dpsql.plan.expr.nodes import Value
 from dpsql.sql.binding.sources import unknown_table
 from dpsql.types import Span, Type
 
 if TYPE_CHECKING:
     from dpsql.kernel.ledger import Entry, Failure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Rows of texts and numbers under names."""
-
-    columns: tuple[tuple[str, Type], ...]
-    rows: tuple[tuple[Value, ...], ...]
 
 
 def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Listing:
@@ -91,15 +81,6 @@ def price_in_words(charge: Charge) -> str:
     """A charge as people read it."""
     name, amount = ("ρ", charge.rho) if charge.epsilon is None else ("ε", charge.epsilon)
     return f"{name} = {short(Fraction(amount, NANO))}" + (f", δ = {charge.delta / ATTO:.3g}" if charge.delta else "")
-
-
-def listed_spending(state: Spending) -> Listing:
-    """The accounts of a budget: the part that is spent, the part that is left, and how many answers like the last one that is."""
-    rows = tuple((account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
-                  "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in state.accounts)
-    rows += ((state.analyst, f"{state.incidents} incidents", str(state.failed), str(state.incidents_left), "", ""),)
-    titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
-    return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
 
 def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from typing import ClassVar
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.cost import ATTO, NANO, Charge
@@ -15,9 +16,10 @@ from dpsql.accounting.reports import tight_epsilon
 from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.answers.bars import BAR_STYLE, bars
 from dpsql.answers.html_page import fragment, paragraph
+from dpsql.answers.listing import Listing
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
-from dpsql.types import Span
+from dpsql.types import Span, Type
 
 ALL = "all analysts"
 REPORT_DELTA = 1e-6  # for reports on budgets that have no delta of their own
@@ -129,6 +131,15 @@ class Spending:
     analyst: str
     failed: int
     incidents: int
+    FIELD: ClassVar[str] = ""
+
+    def as_table(self) -> Listing:
+        """The accounts: the part that is spent, the part that is left, and how many answers like the last one that is."""
+        rows = tuple((account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
+                      "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in self.accounts)
+        rows += ((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), "", ""),)
+        titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
+        return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
 
     @property
     def statements(self) -> int:

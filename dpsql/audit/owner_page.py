@@ -23,7 +23,8 @@ from dpsql.answers.chart_svg import CHART_STYLE, chart_html
 from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
 from dpsql.answers.html_page import document, facts, figures, folded, paragraph
-from dpsql.answers.listings import Listing, listed_failures, listed_releases, slowed_in_words
+from dpsql.answers.listing import Listing
+from dpsql.answers.listings import listed_failures, listed_releases, slowed_in_words
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
 from dpsql.audit.policy_on_rows import PolicyOnRows
 from dpsql.catalog.model import Budget

@@ -178,10 +178,3 @@ def _tighter(a: Goal, b: Goal) -> Goal:
     if (a.kind, a.confidence) != (b.kind, b.confidence):
         raise ProgrammingError("the same aggregate has two accuracies", code="accuracy", span=a.span, try_="one of them")
     return min(a, b, key=lambda goal: goal.size)
-
-
-def check_public(clauses: Sequence[Goal]) -> None:
-    """Raise ProgrammingError for a clause of a statement over public tables."""
-    if clauses:
-        raise ProgrammingError("this statement reads no private rows, so its answer is exact", code="accuracy",
-                               span=clauses[0].span, try_="the statement without the clause")

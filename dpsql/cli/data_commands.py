@@ -18,7 +18,7 @@ from dpsql.cli.terminal import console, print_wrapped, waiting
 from dpsql.errors import LedgerError, OperationalError
 
 if TYPE_CHECKING:
-    from dpsql.answers.listings import Listing
+    from dpsql.answers.listing import Listing
     from dpsql.audit.policy_on_rows import PolicyOnRows
     from dpsql.catalog.model import Budget, Catalog, Policy
 

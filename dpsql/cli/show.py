@@ -12,7 +12,7 @@ from dpsql.cli.terminal import console, print_wrapped
 
 if TYPE_CHECKING:
     from dpsql.answers.answer import Answer
-    from dpsql.answers.listings import Listing
+    from dpsql.answers.listing import Listing
 
 
 def show(cursor: Any, options: argparse.Namespace) -> None:
@@ -31,7 +31,7 @@ def show(cursor: Any, options: argparse.Namespace) -> None:
         else:
             print_wrapped(str(made))
     else:
-        from dpsql.answers.listings import Listing
+        from dpsql.answers.listing import Listing
         from dpsql.types import Type
 
         columns = tuple((name, Type(kind)) for name, kind, *_ in cursor.description)

@@ -54,6 +54,6 @@ def _validate(options: argparse.Namespace) -> None:
         if options.json:
             print(made.as_json())
         else:
-            print_answer(made.table(), options)
+            print_answer(made.as_table(), options)
         if page is not None:
             save(report.page(made), page)

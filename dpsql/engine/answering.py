@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
-from dpsql.answers.described_columns import as_described, showing_ends
-from dpsql.answers.listings import Listing, described, listed_releases, listed_tables
-from dpsql.answers.spending import Spending
-from dpsql.engine.accounts import budget_of, releases_of
+from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
 from dpsql.engine.charging import Bill, Charged
-from dpsql.engine.decide import Plan, decide
+from dpsql.engine.decide import decide
 from dpsql.engine.guard import guarded
-from dpsql.engine.kept_tables import drop
 from dpsql.engine.parameters import Parameters, check_parameters
+from dpsql.engine.plan import Plan, Result
 from dpsql.engine.session import Session
-from dpsql.engine.stored_models import models
-from dpsql.engine.synthesizing import beside
 from dpsql.errors import ProgrammingError
-from dpsql.planning.explain import Explanation
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import (
     Describe,
@@ -37,24 +31,19 @@ from dpsql.sql.text.statement import (
     SynthesizeTables,
     Validate,
 )
-from dpsql.synthesis.online_model import OnlineModel
-from dpsql.synthesis.released_database import ReleasedDatabase
-from dpsql.synthesis.synthetic_table import SyntheticTable
-from dpsql.validation.findings import Validation
 
-Result: TypeAlias = Answer | Validation | SyntheticTable | ReleasedDatabase | OnlineModel | Explanation | Spending | Listing
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStatement:
-    """A statement that was parsed, with the plan of a query, and of what is explained: so that it can be priced first, and then
-    answered as it was priced."""
+    """A statement that was parsed, with its plan: so that it can be priced first, and then answered as it was priced."""
 
     text: str
     parameters: Parameters
     statement: Statement
-    session: Session
-    plan: Plan | None
+    plan: Plan
 
 
 @guarded
@@ -86,43 +75,37 @@ def _planned(statement: Statement, text: str, session: Session, parameters: Para
         check_parameters(parameters)
     if parameters and isinstance(statement, Drop | Show | Describe):
         raise ProgrammingError("this statement has no parameters", code="parameters", try_="no values")
-    session = seen_by(session, statement)
-    asked = statement.query if isinstance(statement, Explain) else statement
-    plan = None if isinstance(asked, Drop | Show | Describe) else decide(asked, session, parameters)
-    return PlannedStatement(text=text, parameters=parameters, statement=statement, session=session, plan=plan)
+    plan = decide(statement, seen_by(session, statement), parameters)
+    return PlannedStatement(text=text, parameters=parameters, statement=statement, plan=plan)
 
 
 def _answered(made: PlannedStatement) -> Result:
-    plan, session = made.plan, made.session
-    match made.statement:
-        case Explain() if plan is not None:
-            return plan.explain()
-        case Query(shows_ends=shows_ends, tree=tree) if plan is not None:
-            found = plan.answer()
-            if not isinstance(found, Answer):
-                return found
-            found = as_described(found, plan.columns) if tree.find(exp.Sum) else found  # no others are wide
-            return showing_ends(found, plan.columns) if shows_ends else found
-        case _ if plan is not None:
-            return plan.answer()
-        case Drop() as statement:
-            return drop(statement, session)
-        case Show(what="budget"):
-            return budget_of(session)
-        case Show(what="releases"):
-            return listed_releases(releases_of(session))
-        case Show():
-            return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
-        case Describe(table=table, span=span):
-            return described(session.catalog, table, span, made.text)
-    raise TypeError("there is no such statement")
+    found, statement = made.plan.answer(), made.statement
+    if not isinstance(statement, Query) or not isinstance(found, Answer):
+        return found
+    columns = made.plan.columns if statement.shows_ends or statement.tree.find(exp.Sum) else ()  # no others are wide
+    found = as_described(found, columns) if statement.tree.find(exp.Sum) else found
+    return showing_ends(found, columns) if statement.shows_ends else found
+
+
+@guarded
+def describe(text: str, session: Session, parameters: Parameters = ()) -> tuple[DescribedColumn, ...]:
+    """The columns that the answer to a statement will have. The statement is planned, and not run: nothing is charged, and no
+    private row is read. Raises a located `errors.Error` if the statement is wrong."""
+    statement = parse(text)
+    found = decide(statement, seen_by(session, statement), parameters).columns
+    return with_ends(found) if isinstance(statement, Query) and statement.shows_ends else found
 
 
 def seen_by(session: Session, *statements: Statement) -> Session:
     """The session, with the account's synthetic tables beside the policy's where statements name tables that the policy does not
     have."""
     named = {name for statement in statements for name in tables_named(statement)}
-    return session if all(session.catalog.table(name) is not None for name in named) else beside(session)
+    if all(session.catalog.table(name) is not None for name in named):
+        return session
+    from dpsql.engine.synthesizing import beside
+
+    return beside(session)
 
 
 def tables_named(statement: Statement) -> list[str]:
@@ -156,10 +139,10 @@ def priced(query: Explained, session: Session, parameters: Parameters = ()) -> t
 
 def charge_of(made: PlannedStatement) -> Charge | None:
     """What a statement would be charged now; None where it is free. Spends nothing."""
-    return None if isinstance(made.statement, Explain) else _due(made.plan)
+    return _due(made.plan)
 
 
-def _due(plan: Plan | None) -> Charge | None:
+def _due(plan: Plan) -> Charge | None:
     if not isinstance(plan, Charged) or plan.is_stored:
         return None
     due = plan.bill()

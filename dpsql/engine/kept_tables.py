@@ -17,7 +17,7 @@ from typing import Any
 
 from dpsql.accounting.cost import FREE
 from dpsql.answers.described_columns import OF_DROP
-from dpsql.answers.listings import Listing
+from dpsql.answers.listing import Listing
 from dpsql.engine.charging import open_account
 from dpsql.engine.session import Session
 from dpsql.errors import SqlError

@@ -6,11 +6,13 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpsql.accounting.reports import amount
+from dpsql.answers.described_columns import OF_EXPLANATION
+from dpsql.answers.listing import Listing
 from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
@@ -90,9 +92,14 @@ class Explanation:
     first_line: str = ""
     stored: bool = False
     notes: tuple[str, ...] = ()
+    FIELD: ClassVar[str] = "explanation"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def as_table(self) -> Listing:
+        """Its lines."""
+        return Listing(columns=OF_EXPLANATION, rows=tuple((line,) for line in str(self).splitlines()))
 
     def __str__(self) -> str:
         lines = [f"price   {self.first_line}"] if self.first_line else []

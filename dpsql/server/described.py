@@ -19,7 +19,7 @@ from dpsql.answers.answer import AnswerColumn
 from dpsql.answers.described_columns import DescribedColumn
 from dpsql.catalog.model import Catalog
 from dpsql.dbapi import Connection
-from dpsql.engine.describing import describe
+from dpsql.engine.answering import describe
 from dpsql.errors import Error, SqlError
 from dpsql.server.answers_on_wire import ColumnOnWire, Described
 from dpsql.sql.text.border import parameter_of

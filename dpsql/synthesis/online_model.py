@@ -10,11 +10,13 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpsql.accounting.cost import Cost
+from dpsql.answers.described_columns import OF_ONLINE_MODEL
+from dpsql.answers.listing import Listing
 from dpsql.cached import cached_property
 from dpsql.estimates import margin
 from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Opening, Request, spread_of
@@ -66,6 +68,11 @@ class OnlineModel:
     statement: str = ""
     notes: tuple[str, ...] = ()
     stored: bool = field(default=False, compare=False)
+    FIELD: ClassVar[str] = "model"
+
+    def as_table(self) -> Listing:
+        """Its columns, with how many values each has."""
+        return Listing(columns=OF_ONLINE_MODEL, rows=tuple((each.name, len(each.values)) for each in self.columns))
 
     @property
     def cost(self) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 
+from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES
+from dpsql.answers.listing import Listing
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
 
 DATABASE_MARK = '{"synthetic tables": '  # with which the stored form of each begins, and of nothing else
@@ -15,6 +18,12 @@ class ReleasedDatabase:
     """The tables in the order of their statement. Each names the column that is its key, and the table on which it hangs."""
 
     tables: tuple[SyntheticTable, ...]
+    FIELD: ClassVar[str] = "database"
+
+    def as_table(self) -> Listing:
+        """Its tables, with their sizes and keys."""
+        return Listing(columns=OF_SYNTHETIC_TABLES, rows=tuple(
+            (each.name, each.rows, ", ".join(each.key), "" if each.parent is None else each.parent.table) for each in self.tables))
 
     @property
     def cost(self) -> str:

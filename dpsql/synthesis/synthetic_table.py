@@ -7,8 +7,10 @@ import json
 import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE
+from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
 from dpsql.catalog.model import Column, Domain, ForeignKey, Table
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
@@ -24,6 +26,13 @@ MARK = '{"synthetic table": '  # with which the stored form of each begins, and 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticTable(KeptTable):
     """A synthetic table, with what can be done with it. Asking its rows costs nothing."""
+
+    FIELD: ClassVar[str] = "synthetic"
+
+    def as_table(self) -> Listing:
+        """The marginals that were measured, with their errors."""
+        return Listing(columns=OF_SYNTHETIC_TABLE, rows=tuple(
+            (", ".join(each.columns), each.cells, each.error, each.off) for each in self.marginals))
 
     def df(self) -> pd.DataFrame:
         """The rows as a pandas frame; NULL is None, or NaN among numbers."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.asked import Asked
@@ -103,6 +103,7 @@ class Validation:
     notes: tuple[str, ...] = ()
     stored: bool = False
     asked: Callable[[], Asked | None] | None = field(default=None, repr=False, compare=False)
+    FIELD: ClassVar[str] = "validation"
 
     @property
     def counts(self) -> dict[str, int]:
@@ -126,7 +127,7 @@ class Validation:
         del told["asked"]
         return json.dumps(told, ensure_ascii=True, separators=(",", ":"), default=str)
 
-    def table(self) -> Answer:
+    def as_table(self) -> Answer:
         """One row for each check."""
         rows, errors, intervals = [], [], []
         for found in self.findings:

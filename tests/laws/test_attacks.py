@@ -219,7 +219,7 @@ def everything(folder: Path, budget: str) -> dict[str, Any]:
             frame = pd.DataFrame({"id": [1], "code": ["a"], "n": [2]})
             queries = ["(SELECT COUNT(*) FROM visits WHERE code = 'a') WITHIN 5", "(SELECT COUNT(DISTINCT n) FROM visits WHERE code = 'A') WITHIN 1"]
             found = connection.validate(queries, synthetic=frame)
-            seen["validate"] = str(found.table().columns)
+            seen["validate"] = str(found.as_table().columns)
         seen["budget"] = connection.budget().as_dict()
     with contextlib.closing(sqlite3.connect(folder / "dpsql.ledger")) as ledger:
         seen["ledger"] = ledger.execute("SELECT seq, kind, budget, analyst, digest, sql, epsilon, rho, delta, answers FROM events").fetchall()

@@ -76,7 +76,7 @@ def test_levels_are_learned_where_none_is_given(tmp_path: Path) -> None:
         "people": frame("people", here.rows["people"]), "scores": frame("scores", here.rows["scores"])})
     assert [found.decision for found in made.findings] == ["yes", "yes"]
     assert all(found.decider == "held_distance" and found.held is not None and found.held >= 4 for found in made.findings)
-    assert any("what each entity adds is limited to" in line for line in made.table().notes)
+    assert any("what each entity adds is limited to" in line for line in made.as_table().notes)
     far = connection.validate(SCORES, within=2, epsilon=200, synthetic={"scores": frame("scores", here.rows["scores"] * 20)})
     assert far.findings[0].decision == "no"
 

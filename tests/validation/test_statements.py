@@ -91,7 +91,7 @@ def test_accepted_statements_are_decided(text: str, session: Session) -> None:
     assert isinstance(made, Validation | Explanation)
     if isinstance(made, Validation):
         assert all(found.decision in ("yes", "no", "inconclusive") for found in made.findings)
-        assert len(made.table().rows) == len(made.findings) == text.count("SELECT")
+        assert len(made.as_table().rows) == len(made.findings) == text.count("SELECT")
         assert of_json(made.as_json()).findings == made.findings
     else:
         assert not session.ledger.entries("person")

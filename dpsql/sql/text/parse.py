@@ -85,7 +85,7 @@ def _parse(text: str) -> Statement:
         if len(tokens) != 2 or (tokens[1].token_type is not TokenType.IDENTIFIER and not tokens[1].text.isidentifier()):
             raise SqlError("DESCRIBE takes the name of one table", code="syntax", span=place_of(tokens[-1]),
                            try_="SHOW TABLES, which lists them")
-        return Describe(table=tokens[1].text, span=place_of(tokens[1]))
+        return Describe(table=tokens[1].text, span=place_of(tokens[1]), text=text)
     return _asked(text, tokens, tokens[0])
 
 

@@ -180,6 +180,7 @@ class Describe:
 
     table: str
     span: Span
+    text: str
 
 
 Explained: TypeAlias = Query | Validate | Synthesize | SynthesizeTables | OpenModel

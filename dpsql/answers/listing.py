@@ -1,0 +1,37 @@
+"""Rows under names, and what has them: every result of a statement that is not the answer to a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from dpsql.plan.expr.nodes import Value
+from dpsql.types import Type
+
+if TYPE_CHECKING:
+    from dpsql.answers.answer import Answer
+
+
+class Listed(Protocol):
+    """A result that can be shown as a table.
+
+    FIELD  the attribute of a cursor that holds the result itself; empty where the rows say all of it
+    """
+
+    FIELD: ClassVar[str]
+
+    def as_table(self) -> Answer | Listing:
+        """The result as rows under names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Rows of texts and numbers under names."""
+
+    columns: tuple[tuple[str, Type], ...]
+    rows: tuple[tuple[Value, ...], ...]
+    FIELD: ClassVar[str] = ""
+
+    def as_table(self) -> Listing:
+        return self

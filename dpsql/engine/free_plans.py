@@ -1,0 +1,113 @@
+"""Plans that read no private rows, and so cost nothing: public tables, declared groups, EXPLAIN, and lists of public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql.answers.answer import Answer
+from dpsql.answers.described_columns import OF_EXPLANATION, DescribedColumn, columns_of, of_question
+from dpsql.answers.listing import Listed, Listing
+from dpsql.engine.charging import finished, located
+from dpsql.engine.plan import Plan
+from dpsql.engine.session import Session
+from dpsql.plan.cells import Cells
+from dpsql.plan.node import Node
+from dpsql.plan.question import Question
+from dpsql.planning.options import Options
+from dpsql.planning.public import exact
+from dpsql.planning.script import Released
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Public:
+    """A statement over public tables: it is free and exact."""
+
+    question: Question
+    options: Options
+    view: Node
+    text: str
+    session: Session
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
+
+    def explain(self) -> Explanation:
+        from dpsql.planning.explain import explained_public
+
+        with located(self.text):
+            return explained_public(self.question, self.view, self.session.kernel, entity=self.session.catalog.entity.name)
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            cells, aggregates = exact(self.question, self.view, self.session.kernel)
+            return finished(self.question, self.options, Released(cells=cells, aggregates=aggregates), self.session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredGroups:
+    """A statement that shows declared groups and no aggregate, so that it reads no private rows.
+
+    `beside` makes the plan that would answer aggregates of these groups; EXPLAIN shows that plan.
+    """
+
+    question: Question
+    options: Options
+    cells: Cells
+    text: str
+    session: Session
+    beside: Callable[[], Plan]
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return of_question(self.question)
+
+    def explain(self) -> Explanation:
+        return self.beside().explain()
+
+    def answer(self) -> Answer:
+        with located(self.text):
+            return finished(self.question, self.options, Released(cells=self.cells, aggregates={}), self.session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explaining:
+    """EXPLAIN PRIVACY of a statement."""
+
+    plan: Plan
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        return columns_of(OF_EXPLANATION)
+
+    def explain(self) -> Explanation:
+        return self.plan.explain()
+
+    def answer(self) -> Explanation:
+        return self.plan.explain()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listings:
+    """SHOW, DESCRIBE and DROP: lists of what is public. `titles` are the columns where they are known without listing."""
+
+    listed: Callable[[], Listed]
+    titles: tuple[DescribedColumn, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[DescribedColumn, ...]:
+        if self.titles is not None:
+            return self.titles
+        table = self.listed().as_table()
+        return columns_of(table.columns) if isinstance(table, Listing) else ()
+
+    def explain(self) -> Explanation:
+        raise TypeError("a list has no price")
+
+    def answer(self) -> Listed:
+        return self.listed()

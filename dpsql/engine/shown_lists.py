@@ -1,0 +1,20 @@
+"""SHOW: what an analyst may know without a charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dpsql.answers.listing import Listed
+from dpsql.answers.listings import listed_releases, listed_tables
+from dpsql.engine.accounts import budget_of, releases_of
+from dpsql.engine.session import Session
+from dpsql.engine.stored_models import models
+from dpsql.engine.synthesizing import beside
+
+
+def _tables(session: Session) -> Listed:
+    return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
+
+
+LISTS: Mapping[str, Callable[[Session], Listed]] = {
+    "budget": budget_of, "releases": lambda session: listed_releases(releases_of(session)), "tables": _tables}
