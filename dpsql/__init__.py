@@ -5,58 +5,76 @@
 >>> con.execute("SELECT sex, AVG(income) FROM people GROUP BY sex").df(errors=True)  # doctest: +SKIP
 """
 
-from dpsql.dbapi import (
-    BINARY,
-    DATETIME,
-    NUMBER,
-    ROWID,
-    STRING,
-    Binary,
-    Connection,
-    Cursor,
-    Date,
-    DateFromTicks,
-    Time,
-    TimeFromTicks,
-    Timestamp,
-    TimestampFromTicks,
-    apilevel,
-    connect,
-    incidents,
-    paramstyle,
-    prepare,
-    refresh,
-    reopen,
-    threadsafety,
-)
-from dpsql.errors import (
-    BudgetExhausted,
-    DatabaseError,
-    DataError,
-    Error,
-    Incident,
-    IntegrityError,
-    InterfaceError,
-    InternalError,
-    LedgerError,
-    NotSupportedError,
-    OperationalError,
-    OptionError,
-    PolicyError,
-    ProgrammingError,
-    SqlError,
-    Unsupported,
-    Warning,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpsql.dbapi import (
+        BINARY,
+        DATETIME,
+        NUMBER,
+        ROWID,
+        STRING,
+        Binary,
+        Connection,
+        Cursor,
+        Date,
+        DateFromTicks,
+        Time,
+        TimeFromTicks,
+        Timestamp,
+        TimestampFromTicks,
+        apilevel,
+        connect,
+        incidents,
+        paramstyle,
+        prepare,
+        refresh,
+        reopen,
+        threadsafety,
+    )
+    from dpsql.errors import (
+        BudgetExhausted,
+        DatabaseError,
+        DataError,
+        Error,
+        Incident,
+        IntegrityError,
+        InterfaceError,
+        InternalError,
+        LedgerError,
+        NotSupportedError,
+        OperationalError,
+        OptionError,
+        PolicyError,
+        ProgrammingError,
+        SqlError,
+        Unsupported,
+        Warning,
+    )
 
 __version__ = "0.1.0"
 
 
 def load_ipython_extension(shell: object) -> None:
     """`%load_ext dpsql`: statements in cells; see `dpsql.notebooks`."""
-    from importlib import import_module
-
     import_module("dpsql.notebooks").load(shell)
+
+
+def __getattr__(name: str) -> Any:
+    """The names of this package, which are imported when they are first used: `import dpsql` alone costs nothing."""
+    if name in ("errors", "dbapi"):
+        return import_module(f"dpsql.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
+    home = import_module("dpsql.errors")
+    value = getattr(home if hasattr(home, name) else import_module("dpsql.dbapi"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

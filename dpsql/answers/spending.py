@@ -135,11 +135,11 @@ class Spending:
 
     def as_table(self) -> Listing:
         """The accounts: the part that is spent, the part that is left, and how many answers like the last one that is."""
-        rows = tuple((account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
-                      "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in self.accounts)
-        rows += ((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), "", ""),)
+        rows = [(account.whose or "all", str(account.total), percent(1 - account.share_left), percent(account.share_left),
+                 "" if account.more is None else f"about {account.more}", account.left_exactly()) for account in self.accounts]
+        rows.append((self.analyst, f"{self.incidents} incidents", str(self.failed), str(self.incidents_left), "", ""))
         titles = "analyst", "budget", "spent", "left", "more like the last", "left exactly"
-        return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=rows)
+        return Listing(columns=tuple((title, Type.VARCHAR) for title in titles), rows=tuple(rows))
 
     @property
     def statements(self) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dpsql.answers.asked import Asked
 from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, left_in_words
 from dpsql.engine.session import Session
 from dpsql.kernel.ledger import Entry
-from dpsql.planning.explain import Explanation
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
 
 
 def budget_of(session: Session) -> Spending:

@@ -13,7 +13,6 @@ from dpsql.batch.consistency import check as check_consistency
 from dpsql.batch.explain_workload import explained_batch
 from dpsql.batch.linear_queries import LinearStatement, linear
 from dpsql.batch.plan_choice import KINDS as ADAPTIVE
-from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.batch.records import Record, recording
 from dpsql.batch.workload_answers import Answers, of_json
 from dpsql.batch.workload_plan import Batch, check_fitting, identity_of, least, left_out_of, notes_of
@@ -21,10 +20,10 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
+from dpsql.engine.single import fits, strategies
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
 from dpsql.measurements import Request
-from dpsql.microdata.all_fits import METHODS
 from dpsql.plan.certificate import stability
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question
@@ -44,8 +43,8 @@ LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 def all_bound(queries: Sequence[Query], session: Session, options: Sequence[Option],
               parameters: Parameters) -> tuple[Options, list[Question]]:
     """The options of a workload and the question of each statement. Raises a located error if one of them is wrong."""
-    chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=STRATEGIES,
-                          fits=tuple(METHODS))
+    chosen = read_options(options, default=session.price, confidence=session.confidence, known=(), strategies=strategies,
+                          fits=fits)
     questions = []
     for number, (query, given) in enumerate(zip(queries, shared_out(parameters, queries), strict=True)):
         with located(query.text, which(number, queries)):

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import methodcaller
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpsql.accounting.cost import Cost
 from dpsql.answers.answer import Answer, compose
@@ -25,12 +25,14 @@ from dpsql.mechanisms.begun import begun
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan, Node, Stability
 from dpsql.plan.question import Question
-from dpsql.planning.explain import Explanation
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
 from dpsql.stopping import stopping_between
 from dpsql.types import Span
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
 
 Made = TypeVar("Made")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
@@ -30,13 +30,15 @@ from dpsql.plan.node import Stability
 from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.contribution_bound import PLAIN
-from dpsql.planning.explain import Explanation, explained, steps
 from dpsql.planning.groups import kept_keys, levels_of
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, parts_released
 from dpsql.types import ANY_NUMBER, Span, Type
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
 
 
 def apart(question: Question, known: Stability, options: Options) -> bool:
@@ -88,6 +90,8 @@ class SetBySet(Charged[Answer]):
         return of_question(self.question)
 
     def explanation(self) -> Explanation:
+        from dpsql.planning.explain import explained, steps
+
         session, entity = self.session, self.session.catalog.entity.name
         told = explained(self.program, session.kernel, entity=entity, left=left_in_budget(session))
         view, sets = self.program.first[-1][1].view, kept_keys(self.question)

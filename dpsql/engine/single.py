@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsql.answers.answer import ALL_ROWS, Answer, of_json
 from dpsql.answers.described_columns import DescribedColumn, of_question
-from dpsql.batch.plan_choice import NAMES as STRATEGIES
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, named
@@ -16,18 +15,33 @@ from dpsql.engine.session import Session
 from dpsql.measurements import Request
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
-from dpsql.microdata.all_fits import METHODS
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.explain import Explanation, explained
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program, compile_question
 from dpsql.planning.script import script
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
+
+if TYPE_CHECKING:
+    from dpsql.planning.explain import Explanation
+
+
+def strategies() -> Sequence[str]:
+    """The names of strategies for workloads."""
+    from dpsql.batch.plan_choice import NAMES
+
+    return NAMES
+
+
+def fits() -> Sequence[str]:
+    """The names of the methods by which tables are fitted to their numbers."""
+    from dpsql.microdata.all_fits import METHODS
+
+    return tuple(METHODS)
 
 
 def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Question, Options]:
@@ -36,7 +50,7 @@ def bound_to(query: Query, session: Session, parameters: Parameters) -> tuple[Qu
     Raises a located error if the query is wrong.
     """
     options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES),
-                           strategies=STRATEGIES, fits=tuple(METHODS))
+                           strategies=strategies, fits=fits)
     none = isinstance(parameters, tuple) and not parameters and not query.parameters
     values = {} if none else named(parameters, query)
     return bind(query, session.catalog, session.kernel, session.scratch, values), options
@@ -75,6 +89,8 @@ class SingleStatement(Charged[Answer]):
         return of_question(self.program.question)
 
     def explanation(self) -> Explanation:
+        from dpsql.planning.explain import explained
+
         told = explained(self.program, self.session.kernel, entity=self.session.catalog.entity.name,
                          left=left_in_budget(self.session))
         notes = left_out(self.program, self.session.catalog, self.session.kernel)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from dpsql.catalog.price import Price, exact, price
 from dpsql.errors import OptionError
@@ -65,8 +66,17 @@ class Options:
                        strategy=None, planning=None)
 
 
+Names: TypeAlias = Callable[[], Sequence[str]]
+"""The names that an option may have as its value; asked for where the option is given, as rooms are imported for them."""
+
+
+def none() -> Sequence[str]:
+    """No names."""
+    return ()
+
+
 def read_options(given: Sequence[Option], *, default: Price | None, confidence: Fraction, known: Sequence[str],
-                 strategies: Sequence[str] = (), fits: Sequence[str] = ()) -> Options:
+                 strategies: Names = none, fits: Names = none) -> Options:
     """The options of a statement, with the defaults of its connection; `known` are the names of mechanisms, `strategies` those of
     the strategies for workloads, `fits` those of the methods by which tables are fitted to their numbers.
 
@@ -81,7 +91,7 @@ def read_options(given: Sequence[Option], *, default: Price | None, confidence: 
         if option.name in values:
             raise OptionError(f"{option.name} is given twice", span=option.span, subject=option.name, try_="only one of them")
         values[option.name] = option
-    return _Values(values, tuple(known), tuple(strategies), tuple(fits)).read(default, confidence)
+    return _Values(values, tuple(known), strategies, fits).read(default, confidence)
 
 
 def own_options(given: Sequence[Option], own: Sequence[str], shared: Sequence[str], whose: str) -> dict[str, Option]:
@@ -114,19 +124,19 @@ def named_option(option: Option | None, known: Sequence[str]) -> str:
 
 
 class _Values:
-    def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: tuple[str, ...],
-                 fits: tuple[str, ...]) -> None:
+    def __init__(self, values: dict[str, Option], known: tuple[str, ...], strategies: Names, fits: Names) -> None:
         self._values, self._known, self._strategies, self._fits = values, known, strategies, fits
 
     def read(self, default: Price | None, confidence: Fraction) -> Options:
-        consistency = self._name("consistency", ("none", *self._fits)) or "none"
+        consistency = self._name("consistency", lambda: ("none", *self._fits())) or "none"
         for name in ("rounding", "total"):
             if name in self._values and consistency == "none":
                 raise self._fail(name, f"{name} is for the numbers of a fitted table", "consistency = 'nnls' beside it")
         return Options(
-            price=self._price(default), mechanisms=self._mechanisms(), bound=self._name("bound", ("auto", *BY_NAME)) or "auto",
-            strategy=self._name("strategy", ("auto", *self._strategies)),
-            consistency=consistency, rounding=self._name("rounding", ("none", "whole")) or "none",
+            price=self._price(default), mechanisms=self._mechanisms(),
+            bound=self._name("bound", lambda: ("auto", *BY_NAME)) or "auto",
+            strategy=self._name("strategy", lambda: ("auto", *self._strategies())),
+            consistency=consistency, rounding=self._name("rounding", lambda: ("none", "whole")) or "none",
             total=self._count("total", MOST_TOTAL, least=0),
             confidence=self._fraction("confidence", Fraction(1, 2), 1 - Fraction(1, 10**9)) or confidence,
             max_rows=self._count("max_rows", MOST_ROWS),
@@ -167,11 +177,11 @@ class _Values:
             raise self._fail(name, f"{name} must be a whole number from {least} to {most}", f"{name} = 10")
         return value
 
-    def _name(self, name: str, names: Sequence[str]) -> str | None:
-        """The value of an option whose value is one of `names`; None if it is not given."""
+    def _name(self, name: str, allowed: Names) -> str | None:
+        """The value of an option whose value is one of the names that are allowed; None if it is not given."""
         if name not in self._values:
             return None
-        value = self._value(name)
+        names, value = allowed(), self._value(name)
         if not isinstance(value, str):
             raise self._fail(name, f"{name} must be a text, not {type(value).__name__}", "one of " + ", ".join(
                 f"'{known}'" for known in names))

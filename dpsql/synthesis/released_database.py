@@ -23,7 +23,8 @@ class ReleasedDatabase:
     def as_table(self) -> Listing:
         """Its tables, with their sizes and keys."""
         return Listing(columns=OF_SYNTHETIC_TABLES, rows=tuple(
-            (each.name, each.rows, ", ".join(each.key), "" if each.parent is None else each.parent.table) for each in self.tables))
+            (each.name, each.rows, ", ".join(each.key), "" if each.parent is None else each.parent.table)
+            for each in self.tables))
 
     @property
     def cost(self) -> str:
