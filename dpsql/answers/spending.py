@@ -177,8 +177,10 @@ class Spending:
         return (f"Budget {self.budget} protects each {self.entity}. {self.analyst} asks; {counted(self.statements)} "
                 f"{'was' if self.statements == 1 else 'were'} charged so far, of everybody together.{failed}")
 
-    def as_dict(self) -> dict[str, object]:
-        return {"budget": self.budget, "entity": self.entity, "statements": self.statements, "epsilon_so_far": self.tight,
+    def as_dict(self, *, tight: bool = True) -> dict[str, object]:
+        """For JSON; without `tight`, ``epsilon_so_far`` is null."""
+        return {"budget": self.budget, "entity": self.entity, "statements": self.statements,
+                "epsilon_so_far": self.tight if tight else None,
                 "at_delta": self.at, "accounts": [account.as_dict() for account in self.accounts],
                 "incidents": {"analyst": self.analyst, "failed": self.failed, "limit": self.incidents,
                               "left": self.incidents_left}}

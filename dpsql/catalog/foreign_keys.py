@@ -3,47 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from graphlib import CycleError, TopologicalSorter
 
 from dpsql.catalog.model import ForeignKey, Policy
 
-if TYPE_CHECKING:
-    import networkx as nx
+
+class Circle(ValueError):
+    """Foreign keys form a cycle; `tables` has its tables, with the first one repeated at the end."""
+
+    def __init__(self, tables: list[str]) -> None:
+        super().__init__("foreign keys form a cycle")
+        self.tables = tables
 
 
-def graph_of(keys: Mapping[str, Iterable[ForeignKey]]) -> nx.DiGraph[str]:
-    """An edge from each table to every table that its foreign keys reference."""
-    import networkx as nx
-
-    graph = nx.DiGraph()
-    graph.add_nodes_from(keys)
-    graph.add_edges_from((name, key.table) for name, found in keys.items() for key in found)
-    return graph
-
-
-def circle_of(graph: nx.DiGraph[str]) -> list[str] | None:
-    """Tables whose foreign keys form a cycle, with the first one repeated at the end; None where there is no cycle."""
-    import networkx as nx
-
+def parents_first(keys: Mapping[str, Iterable[ForeignKey]]) -> list[str]:
+    """The tables, each after all the tables that its rows depend on. Raises Circle where foreign keys form a cycle."""
     try:
-        edges = nx.find_cycle(graph)
-    except nx.NetworkXNoCycle:
-        return None
-    return [*(edge[0] for edge in edges), edges[0][0]]
+        below = {name: dict.fromkeys(key.table for key in found) for name, found in keys.items()}
+        return [*TopologicalSorter(below).static_order()]
+    except CycleError as fault:
+        raise Circle([*reversed(fault.args[1])]) from None
 
 
-def parents_first(graph: nx.DiGraph[str]) -> list[str]:
-    """The tables of an acyclic graph, each after all the tables that its rows depend on."""
-    import networkx as nx
-
-    return [*reversed([*nx.topological_sort(graph)])]
-
-
-def above(graph: nx.DiGraph[str], name: str) -> set[str]:
+def above(keys: Mapping[str, Iterable[ForeignKey]], name: str) -> set[str]:
     """A table and all tables that its rows depend on, directly or indirectly."""
-    import networkx as nx
-
-    return {name, *nx.descendants(graph, name)}
+    found, new = set[str](), [name]
+    while new:
+        table = new.pop()
+        if table not in found:
+            found.add(table)
+            new += [key.table for key in keys.get(table, ())]
+    return found
 
 
 def tying_columns(policy: Policy) -> dict[str, dict[str, frozenset[tuple[str, str]]]]:

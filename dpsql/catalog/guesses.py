@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dpsql.catalog.column_guesses import ColumnValues
-from dpsql.catalog.foreign_keys import above, graph_of
+from dpsql.catalog.foreign_keys import above
 from dpsql.catalog.model import Entity, ForeignKey, TableSchema
 from dpsql.catalog.schema import carried_as, carried_exactly
 from dpsql.types import Type
@@ -197,7 +197,7 @@ def key_of(table: TableSchema) -> tuple[str, ...] | None:
 def tables_above(tables: Mapping[str, TableSchema], name: str) -> set[str]:
     """The table and every table that its foreign keys lead to."""
     known = {name: [key for key in table.foreign_keys if key.table in tables] for name, table in tables.items()}
-    return above(graph_of(known), name)
+    return above(known, name)
 
 
 def plain_name(name: str) -> str:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.catalog.days import Days
-from dpsql.catalog.foreign_keys import circle_of, graph_of, parents_first
+from dpsql.catalog.foreign_keys import Circle, parents_first
 from dpsql.catalog.model import (
     GENERATED,
     Catalog,
@@ -245,12 +245,11 @@ def _parents_first(policy: Policy, followed: Mapping[str, Sequence[ForeignKey]])
     """The tables, each after all that its rows depend on. Raises PolicyError for cyclic foreign keys."""
     if not any(followed.values()):
         return [*followed]
-    graph = graph_of(followed)
-    circle = circle_of(graph)
-    if circle is not None:
-        raise _fault(policy, ("tables", circle[0], "foreign_keys"), "foreign keys form a cycle: " + " -> ".join(circle),
-                     try_="leaving one of them out; a deletion then does not follow it")
-    return parents_first(graph)
+    try:
+        return parents_first(followed)
+    except Circle as circle:
+        raise _fault(policy, ("tables", circle.tables[0], "foreign_keys"), "foreign keys form a cycle: " + " -> ".join(
+            circle.tables), try_="leaving one of them out; a deletion then does not follow it") from None
 
 
 def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:

@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import gc
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 
 from dpsql import __version__
-from dpsql.cli import (
-    data_commands,
-    demo_commands,
-    draft_commands,
-    ledger_commands,
-    query_commands,
-    server_commands,
-    shell_command,
-    synthesize_command,
-    validate_command,
-)
 from dpsql.cli.arguments import Commands
 from dpsql.cli.faults import said
 
-GROUPS = (demo_commands, draft_commands, data_commands, query_commands, validate_command, synthesize_command, shell_command,
-          server_commands, ledger_commands)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "demo_commands": ("demo", "help"), "draft_commands": ("init",), "data_commands": ("check", "prepare", "refresh"),
+    "query_commands": ("query", "explain", "workload"), "validate_command": ("validate",), "synthesize_command": ("synthesize",),
+    "shell_command": ("shell",), "server_commands": ("serve", "user"), "ledger_commands": ("budget", "releases", "ledger")}
+"""The commands of each file, in the order in which help lists them. A file is imported when one of its commands is asked for."""
 FIRST = """\
 dpsql answers SQL over confidential tables with statistics that hide every single person.
 
@@ -46,6 +40,8 @@ dpsql --help lists all commands, and dpsql COMMAND --help the options of one.\
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Without any, say what to do first."""
+    if arguments is None:  # a process of its own
+        gc.set_threshold(50_000)  # what commands import is kept, and collectors would look through it again and again
     words = sys.argv[1:] if arguments is None else arguments
     if not words:
         print(FIRST)
@@ -57,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The options, which may stand anywhere after the command; leaves with exit code 2 where one is unknown, and says which one
     may be meant."""
-    every, parsers = _parser()
+    every, parsers = _parser(words[0])
     if words[0].startswith("-"):
         every.parse_known_args(words[:1])  # which leaves after --help and --version
         every.error(f"the command comes first: dpsql COMMAND {words[0]}")
@@ -81,13 +77,13 @@ def _meant(word: str, known: Iterable[str]) -> str:
     return "".join(f"try {close}" for close in difflib.get_close_matches(word, known, n=1))
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser of all commands, in the order in which help lists them; and those of each."""
+def _parser(word: str) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser of the commands of the file that has this one, or of all where none has it; and those of each."""
     parser = argparse.ArgumentParser(prog="dpsql", description="Ask SQL of confidential tables and get private answers.",
                                      epilog="guides: dpsql help; exit codes: 0 answered, 1 failed after a charge, 2 wrong input "
                                      "(nothing charged), 3 budget spent, 4 ledger unusable")
     parser.add_argument("--version", action="version", version=f"dpsql {__version__}")
     commands = Commands(of=parser.add_subparsers(title="commands", metavar="command"))
-    for group in GROUPS:
-        group.add(commands)
+    for group in [group for group, names in GROUPS.items() if word in names] or GROUPS:
+        import_module(f"dpsql.cli.{group}").add(commands)
     return parser, commands.of.choices

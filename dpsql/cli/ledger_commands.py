@@ -23,6 +23,8 @@ def add(commands: Commands) -> None:
         add_place(made)
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
+            made.add_argument("--tight", action="store_true", help="also the least ε that is known for all charges together, by "
+                              "the library dp-accounting; this takes some seconds")
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
             made.add_argument("--accept-change", action="store_true", help="say what the policy changes of what earlier charges "
                               "protect, ask, and go on with it; of all budgets unless one is named")
@@ -75,12 +77,13 @@ def _budget(options: argparse.Namespace) -> None:
         promised = history(ledger, budget)
         state = connection.budget()
         if options.json:
-            print(json.dumps(state.as_dict() | {"promised": promised, **{
+            print(json.dumps(state.as_dict(tight=options.tight) | {"promised": promised, **{
                 what: [dict(zip((name for name, _ in listing.columns), row, strict=True)) for row in listing.rows]
                 for what, listing in found.items()}}))
             return
         show(connection.execute("SHOW BUDGET"), options)
-        so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if state.tight is not None else ""
+        so_far = f"; together they are ε = {state.tight:.4g} at δ = {state.at:.3g}" if (
+            options.tight and state.tight is not None) else ""
         print(f"all analysts: {state.statements} statement{'s were' if state.statements != 1 else ' was'} charged{so_far}")
         for told in promised if len(promised) > 1 else ():
             print_wrapped(told)

@@ -36,9 +36,12 @@ def print_wrapped(text: str, stream: TextIO | None = None) -> None:
     """Print lines, to the output or another stream; on a terminal those that are too long are broken between words, and go on
     below their first word where that is set apart by blanks, or a little to the right of their beginning."""
     stream = stream if stream is not None else sys.stdout
+    if not stream.isatty():
+        print(text, file=stream)
+        return
     width = console().width
     for line in text.split("\n"):
-        if not stream.isatty() or len(line) < width:
+        if len(line) < width:
             print(line, file=stream)
             continue
         begins = re.match(r"\S+ {2,}| *", line)

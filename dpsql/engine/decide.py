@@ -17,12 +17,13 @@ from dpsql.engine.free_plans import DeclaredGroups, Explaining, Listings, Public
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
-from dpsql.engine.set_by_set import apart, set_by_set
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
 from dpsql.plan.cells import Cells
+from dpsql.plan.node import Stability
 from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.planning.contribution_bound import PLAIN
 from dpsql.planning.options import Options
 from dpsql.planning.script import declared_cells
 from dpsql.sql.text.places import span_of
@@ -141,7 +142,9 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
             from dpsql.engine.accuracy import accurate
 
             return accurate([query], [question], None, options, query.options, session)
-        if question.sets is not None and apart(question, known, options):
+        if question.sets is not None and _needs_separate_sets(question, known, options):
+            from dpsql.engine.set_by_set import set_by_set
+
             made = set_by_set(question, known, options, query.text, span_of(query.tree), session)
             return made if question.aggregates else DeclaredGroups(
                 question=question, options=options, cells=_cells_of(question), text=query.text, session=session,
@@ -172,6 +175,15 @@ def _cells_of(question: Question) -> Cells:
     from dpsql.batch.workload_plan import cells_of
 
     return cells_of(question)
+
+
+def _needs_separate_sets(question: Question, known: Stability, options: Options) -> bool:
+    """Whether a question with grouping sets is to be released set by set."""
+    several = known.rows is None and known.owner is None and bool(known.owners)
+    undeclared = any(key.domain is None for key in question.keys)
+    by_itself = several or undeclared or any(call.function not in PLAIN for call in question.aggregates)
+    plain = options.strategy is None and options.consistency == "none" and all(call.over is None for call in question.aggregates)
+    return by_itself and plain and not known.public
 
 
 def _needs_workload(question: Question, options: Options) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import Event
+from typing import TYPE_CHECKING
 
 from dpsql.accounting.convert import limit
 from dpsql.accounting.privacy_filter import Limit
@@ -15,9 +16,11 @@ from dpsql.catalog.model import Budget, Catalog, Table
 from dpsql.catalog.price import Price
 from dpsql.kernel.ledger import Account, Ledger
 from dpsql.kernel.run import Kernel
-from dpsql.models.joint_histogram import JointHistogram
 from dpsql.sql.binding.domains import Scratch
 from dpsql.stopping import stopped
+
+if TYPE_CHECKING:
+    from dpsql.models.joint_histogram import JointHistogram
 
 
 @dataclass(frozen=True, kw_only=True)

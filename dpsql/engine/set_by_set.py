@@ -29,7 +29,6 @@ from dpsql.plan.identity import digest
 from dpsql.plan.node import Stability
 from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
-from dpsql.planning.contribution_bound import PLAIN
 from dpsql.planning.groups import kept_keys, levels_of
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options
@@ -39,15 +38,6 @@ from dpsql.types import ANY_NUMBER, Span, Type
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
-
-
-def apart(question: Question, known: Stability, options: Options) -> bool:
-    """Whether a question with grouping sets is to be released set by set."""
-    several = known.rows is None and known.owner is None and bool(known.owners)
-    undeclared = any(key.domain is None for key in question.keys)
-    by_itself = several or undeclared or any(call.function not in PLAIN for call in question.aggregates)
-    plain = options.strategy is None and options.consistency == "none" and all(call.over is None for call in question.aggregates)
-    return by_itself and plain and not known.public
 
 
 def set_by_set(question: Question, known: Stability, options: Options, text: str, span: Span | None,
