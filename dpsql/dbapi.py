@@ -199,9 +199,10 @@ class Connection:
         A list of queries is explained as the workload that it would be, with its options.
         """
         from dpsql.engine.answering import explain, seen_by
-        from dpsql.engine.together import explain_workload
 
         if not isinstance(sql, str):
+            from dpsql.engine.together import explain_workload
+
             with self._used() as session:
                 queries = _queries(sql)
                 return explain_workload(queries, seen_by(session, *queries), _options(options), parameters)

@@ -8,11 +8,12 @@ from dpsql.answers.listing import Listed
 from dpsql.answers.listings import listed_releases, listed_tables
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.session import Session
-from dpsql.engine.stored_models import models
-from dpsql.engine.synthesizing import beside
 
 
 def _tables(session: Session) -> Listed:
+    from dpsql.engine.stored_models import models
+    from dpsql.engine.synthesizing import beside
+
     return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
 
 
