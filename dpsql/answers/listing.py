@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpsql.answers.answer import Answer
 
 
-class Listed(Protocol):
+class Tabular(Protocol):
     """A result that can be shown as a table.
 
     FIELD  the attribute of a cursor that holds the result itself; empty where the rows say all of it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import OF_EXPLANATION, DescribedColumn, columns_of, of_question
-from dpsql.answers.listing import Listed, Listing
+from dpsql.answers.listing import Listing, Tabular
 from dpsql.engine.charging import finished, located
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
@@ -96,7 +96,7 @@ class Explaining:
 class Listings:
     """SHOW, DESCRIBE and DROP: lists of what is public. `titles` are the columns where they are known without listing."""
 
-    listed: Callable[[], Listed]
+    listed: Callable[[], Tabular]
     titles: tuple[DescribedColumn, ...] | None = None
 
     @property
@@ -109,5 +109,5 @@ class Listings:
     def explain(self) -> Explanation:
         raise TypeError("a list has no price")
 
-    def answer(self) -> Listed:
+    def answer(self) -> Tabular:
         return self.listed()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn
-from dpsql.answers.listing import Listed
+from dpsql.answers.listing import Tabular
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation
 
-Result = Answer | Listed
+Result = Answer | Tabular
 """What a statement gives: the answer to a query, or something else that can be shown as a table."""
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dpsql.answers.listing import Listed
+from dpsql.answers.listing import Tabular
 from dpsql.answers.listings import listed_releases, listed_tables
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.session import Session
 
 
-def _tables(session: Session) -> Listed:
+def _tables(session: Session) -> Tabular:
     from dpsql.engine.stored_models import models
     from dpsql.engine.synthesizing import beside
 
     return listed_tables(beside(session).catalog, {name: made.domain.columns for name, made in models(session).items()})
 
 
-LISTS: Mapping[str, Callable[[Session], Listed]] = {
+LISTS: Mapping[str, Callable[[Session], Tabular]] = {
     "budget": budget_of, "releases": lambda session: listed_releases(releases_of(session)), "tables": _tables}
