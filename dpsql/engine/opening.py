@@ -44,6 +44,7 @@ from dpsql.engine.promises import check_promise, check_views, compared_with, rec
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
+from dpsql.kernel.event_store import EventStore
 from dpsql.kernel.ledger import Account, Failure, Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.kernel.run import Kernel
@@ -106,9 +107,9 @@ def find_policy(database: str | Path | None, policy: str | Path | None) -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
-def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None, str | None]:
-    """The path of the ledger; if the policy names it, that of its anchor; and the URI of its database, if it is in one of
-    PostgreSQL: then the path is that beside which its other files are. The ledger is the one named here or in the policy, or else
+def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path, Path | None, EventStore | None]:
+    """The path of the ledger; if the policy names it, that of its anchor; and its store, if it is in a database of PostgreSQL:
+    then the path is that beside which its other files are. The ledger is the one named here or in the policy, or else
     lies beside the policy under its name. Raises OperationalError if the path names no file, or the URI no such database."""
     folder, beside = Path(policy.path).parent, Path(policy.path).with_suffix(".ledger")
     anchor = file_named(folder / policy.anchor) if policy.anchor else None
@@ -116,7 +117,9 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     if named is not None and scheme_of(named) is not None:
         if (wrong := fault_of_ledger(named)) is not None:
             raise OperationalError(f"the URI of the ledger: {wrong[0]}", code="ledger-uri", subject="ledger", try_=wrong[1])
-        return beside, anchor, named
+        from dpsql.kernel.postgres_store import PostgresStore
+
+        return beside, anchor, PostgresStore(named)
     path = file_named(ledger if ledger is not None else folder / policy.ledger if policy.ledger else beside)
     if not path.name:
         raise OperationalError(f"{path} names no file", code="file", subject=str(path), try_="the path of a ledger")

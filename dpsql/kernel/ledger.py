@@ -2,8 +2,8 @@
 
 `chain` decides what may be recorded, by rules that do not involve files. This module provides what those rules rely on:
 *turns* (`_turn`: an exclusive transaction that starts by accepting what others wrote), *durable* events and *locks*
-(`running_statements`). Where the events are is the business of a store (`event_store`): one SQLite file (`sqlite_store`), or a
-PostgreSQL database for several servers (`postgres_store`).
+(`running_statements`). Where the events are is the business of a store (`event_store`): one SQLite file (`sqlite_store`), or the
+one that the ledger is given, such as a PostgreSQL database for several servers (`postgres_store`).
 
 There is one row for each event, each hashed together with the one before it. The head of the chain is also written to a file of
 its own, the `anchor`, before an answer is released; a ledger that lacks an event in its anchor was rolled back and is refused, as
@@ -114,16 +114,16 @@ class Promised:
 class Ledger:
     """An open ledger. Safe with many processes, forked ones too; each thread needs its own."""
 
-    def __init__(self, path: str | Path, anchor: str | Path | None = None, database: str | None = None, *,
+    def __init__(self, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None, *,
                  whole: bool = False) -> None:
-        """The ledger in a file or, with the URI of a `database` of PostgreSQL, there; other files are beside `path` all the same.
+        """Open the ledger in a file or, if one is given, in a `store`; its other files are beside `path` all the same.
 
         Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
         page of the file and every record of the anchor. Raises LedgerError where the ledger is missing, damaged or older than its
         anchor."""
         self.path = Path(path)
         self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
-        self._store = _store_of(self.path, database)
+        self._store = store or SqliteStore(self.path)
         self._running = self._store.running
         self._pid, self._held, self._alone = os.getpid(), 0, 0
         self._promises: dict[str, int] = {}  # by budget, the change of its promise that whoever uses this relies on
@@ -131,10 +131,10 @@ class Ledger:
         _OPENED.add(self)
 
     @classmethod
-    def create(cls, path: str | Path, anchor: str | Path | None = None, database: str | None = None) -> Ledger:
+    def create(cls, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None) -> Ledger:
         """A new, empty ledger: an explicit act of the owner. Raises LedgerError where one, or its anchor, exists."""
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
-        store = _store_of(path, database)
+        store = store or SqliteStore(path)
         for place, exists in ((store.place, store.exists), (anchor, anchor.exists)):
             if exists():
                 raise LedgerError(f"{place} exists; a ledger is never overwritten", code="ledger-exists",
@@ -147,7 +147,7 @@ class Ledger:
         except (OSError, StoreFault):
             raise LedgerError(f"no ledger can be created at {store.place}, or no anchor at {anchor}", code="ledger-access",
                               try_="files in folders, or a database, that you may write to") from None
-        return cls(path, anchor, database)
+        return cls(path, anchor, store)
 
     def close(self) -> None:
         if self._store.is_open and os.getpid() == self._pid:
@@ -880,14 +880,6 @@ class OpenTogether:
 _SHARED: weakref.WeakValueDictionary[tuple[object, ...], OpenTogether] = weakref.WeakValueDictionary()
 """By process, as a forked one has no part in the locks of its parent's threads; by the file and the first hash of its chain, as
 the number of a file may be given to another one later; and by the anchor."""
-
-
-def _store_of(path: Path, database: str | None) -> EventStore:
-    if database is None:
-        return SqliteStore(path)
-    from dpsql.kernel.postgres_store import PostgresStore
-
-    return PostgresStore(database)
 
 
 def anchor_beside(path: Path) -> Path:

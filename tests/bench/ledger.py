@@ -20,9 +20,10 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -94,6 +95,15 @@ def place_in(server: str | None, path: Path) -> Place:
     return path, None, None if server is None else f"{server}?options=-csearch_path%3Dbench_{path.name.replace('-', '_')}"
 
 
+def _opened(place: Place, opening: Callable[..., Ledger] = Ledger) -> Ledger:
+    path, anchor, uri = place
+    if uri is None:
+        return opening(path, anchor)
+    from dpsql.kernel.postgres_store import PostgresStore
+
+    return opening(path, anchor, PostgresStore(uri))
+
+
 @contextmanager
 def removed_after(place: Place) -> Iterator[None]:
     """A context after which the schema of a ledger in PostgreSQL is gone."""
@@ -110,7 +120,7 @@ def removed_after(place: Place) -> Iterator[None]:
 def work(place: Place, number: int, many: int, parent: Connection) -> None:
     """Tells the parent nothing when it is ready, and waits for its word; then what it took, in seconds. A traceback where it fails."""
     try:
-        ledger, account = Ledger(*place), Account(budget="b", analyst=f"analyst {number}")
+        ledger, account = _opened(place), Account(budget="b", analyst=f"analyst {number}")
         parent.send(None)
         parent.recv()
         cpu = time.process_time()
@@ -134,7 +144,7 @@ def told(child: Connection) -> float:
 def apart(folder: Path, server: str | None, processes: int, many: int) -> list[str]:
     """A line: `many` statements by so many processes."""
     place, spawn = place_in(server, folder / f"processes-{processes}{'' if server is None else '-there'}"), multiprocessing.get_context("spawn")
-    Ledger.create(*place).close()
+    _opened(place, Ledger.create).close()
     with removed_after(place):
         children = []
         for i in range(processes):
@@ -156,7 +166,7 @@ def copied(path: Path, place: Place) -> None:
     """Put the events of a file into a database, whose ledger is then the same one."""
     import psycopg
 
-    Ledger.create(*place).close()
+    _opened(place, Ledger.create).close()
     assert place[2] is not None
     with closing(sqlite3.connect(path)) as file, psycopg.connect(place[2]) as connection, connection.cursor() as cursor:
         cursor.execute("DELETE FROM meta")
@@ -200,13 +210,13 @@ def opening(folder: Path, events: int, server: str | None) -> Iterator[list[str]
 
 
 def opened(place: Place, events: int, early: tuple[Account, str, str], middle: tuple[Account, str, str]) -> list[str]:
-    opening = timed(lambda: Ledger(*place).close())
-    with closing(Ledger(*place)) as ledger:
+    opening = timed(lambda: _opened(place).close())
+    with closing(_opened(place)) as ledger:
         found = [timed(lambda asked=asked: ledger.stored(*asked)) for asked in (early, middle, middle)]
         found.append(timed(lambda: (ledger.refresh(), ledger.spent("b"), ledger.prices("b"), ledger.last(early[0]))))
         found += [timed(lambda: ledger.entries("b", early[0].analyst)) for _ in range(2)]
         found.append(timed(lambda: ledger.holding(early[0], "data", MEASURED)))
-    whole = timed(lambda: Ledger(*place, whole=True).close())
+    whole = timed(lambda: _opened(place, partial(Ledger, whole=True)).close())
     return [f"{events:,}", *(milliseconds(each.wall) for each in (opening, *found, whole))]
 
 

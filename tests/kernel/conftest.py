@@ -15,6 +15,6 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     if kind == "postgres":
         server = ledgers.database()
         monkeypatch.setenv(ledgers.SERVER, server)
-        monkeypatch.setattr(module, "_store_of", module._store_of)  # and is put back
+        monkeypatch.setattr(module, "SqliteStore", module.SqliteStore)  # and is put back
         ledgers.in_postgres(server)
     return kind

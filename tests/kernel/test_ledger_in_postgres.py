@@ -19,11 +19,14 @@ from support import ledgers, postgres
 from support.cut_wires import CutWire
 
 from dpsql.accounting.cost import pure
+from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
+from dpsql.engine.opening import find_ledger
 from dpsql.errors import LedgerError, PolicyError
 from dpsql.kernel import chain as rules
 from dpsql.kernel import postgres_store
 from dpsql.kernel.ledger import Account, Closed, Ledger, anchor_beside
+from dpsql.kernel.postgres_store import PostgresStore
 from dpsql.kernel.sums import ChainSums
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
@@ -42,7 +45,7 @@ def uri(path: Path) -> str:
 
 @pytest.fixture
 def ledger(path: Path, uri: str) -> Iterator[Ledger]:
-    made = Ledger.create(path, None, uri)
+    made = Ledger.create(path, None, PostgresStore(uri))
     yield made
     made.close()
 
@@ -59,7 +62,7 @@ def say(uri: str, *statements: str) -> list[tuple[object, ...]]:
 
 
 def backend_of(ledger: Ledger) -> int:
-    assert isinstance(ledger._store, postgres_store.PostgresStore)
+    assert isinstance(ledger._store, PostgresStore)
     return ledger._store.backend
 
 
@@ -72,7 +75,7 @@ def another(path: Path, name: str, uri: str) -> Ledger:
     other = path.parents[1] / name / path.name
     other.parent.mkdir()
     shutil.copy(anchor_beside(path), anchor_beside(other))
-    return Ledger(other, None, uri)
+    return Ledger(other, None, PostgresStore(uri))
 
 
 # -- connections that are lost
@@ -84,7 +87,7 @@ def wired(ledger: Ledger, path: Path, uri: str) -> Iterator[tuple[CutWire, Ledge
     del ledger
     port = postgres.cluster(postgres.DURABLE).port
     wire = CutWire(port)
-    over = Ledger(path, None, uri.replace(f":{port}/", f":{wire.port}/") + "&sslmode=disable&gssencmode=disable")
+    over = Ledger(path, None, PostgresStore(uri.replace(f":{port}/", f":{wire.port}/") + "&sslmode=disable&gssencmode=disable"))
     yield wire, over
     over.close()
     wire.close()
@@ -144,7 +147,7 @@ def test_a_statement_that_lost_its_lock_has_failed_and_is_never_answered(ledger:
 
 
 def test_a_lock_that_is_lost_while_another_thread_leads_the_turn_is_noticed(ledger: Ledger, path: Path, uri: str) -> None:
-    leader = Ledger(path, None, uri)
+    leader = Ledger(path, None, PostgresStore(uri))
     seq = charge(ledger)
     end_session_of(ledger, uri)
     with pytest.raises(LedgerError):
@@ -155,7 +158,7 @@ def test_a_lock_that_is_lost_while_another_thread_leads_the_turn_is_noticed(ledg
 
 def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_at_all(
         ledger: Ledger, path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    other, order, led, lead = Ledger(path, None, uri), list[str](), list[tuple[Ledger, int]](), Ledger._lead
+    other, order, led, lead = Ledger(path, None, PostgresStore(uri)), list[str](), list[tuple[Ledger, int]](), Ledger._lead
     monkeypatch.setattr(Ledger, "_lead", lambda self, steps: (led.append((self, len(steps))), lead(self, steps)))
 
     def second() -> None:
@@ -165,7 +168,7 @@ def test_what_is_charged_alone_is_committed_by_the_session_that_is_alone_or_not_
     with ledger.alone("model"):
         waiting = threading.Thread(target=second)
         waiting.start()
-        turns, charging = ledger._shared.turns, Ledger(path, None, uri)
+        turns, charging = ledger._shared.turns, Ledger(path, None, PostgresStore(uri))
         with turns._turn:
             queued = threading.Thread(target=charge, args=(charging, BOB))
             queued.start()
@@ -192,7 +195,7 @@ def test_a_database_that_crashes_has_all_that_was_charged(ledger: Ledger, path: 
     with pytest.raises(LedgerError):
         ledger.answer(running, "late")
     assert ledger.stored(ADA, "d", "v") == "body" and ledger.failed(BOB) == [running]
-    whole = Ledger(path, None, uri, whole=True)
+    whole = Ledger(path, None, PostgresStore(uri), whole=True)
     assert whole.events == ledger.events == 3 and charge(whole, BOB) == 4
 
 
@@ -210,7 +213,7 @@ def test_a_database_that_is_away_is_said_to_be_and_comes_back(ledger: Ledger) ->
 
 
 def test_where_nothing_is_open_nothing_is_rolled_back() -> None:
-    store = postgres_store.PostgresStore("postgresql://host/database")
+    store = PostgresStore("postgresql://host/database")
     store.rollback()
     assert not store.in_transaction and not store.is_lost
 
@@ -218,7 +221,7 @@ def test_where_nothing_is_open_nothing_is_rolled_back() -> None:
 def test_commits_wait_for_the_disk_whatever_the_default_is(ledger: Ledger, path: Path, uri: str) -> None:
     say(uri, "ALTER DATABASE " + uri.split("/")[-1].split("?")[0] + " SET synchronous_commit = off")
     try:
-        late = Ledger(path, None, uri)
+        late = Ledger(path, None, PostgresStore(uri))
         assert late._store.rows("SHOW synchronous_commit") == [("off",)]
         with late._turn() as store:
             assert store.rows("SHOW synchronous_commit") == [("on",)]
@@ -227,7 +230,7 @@ def test_commits_wait_for_the_disk_whatever_the_default_is(ledger: Ledger, path:
 
 
 def test_a_session_waits_for_locks_and_takes_no_temporary_table_for_the_ledgers(ledger: Ledger) -> None:
-    assert isinstance(ledger._store, postgres_store.PostgresStore)
+    assert isinstance(ledger._store, PostgresStore)
     assert ledger._store.rows("SELECT current_setting('search_path'), current_setting('lock_timeout')") == [
         (f'"{ledger._store.schema}", pg_temp', "1min")]
 
@@ -239,8 +242,8 @@ def test_a_session_waits_for_locks_and_takes_no_temporary_table_for_the_ledgers(
 def test_a_table_that_others_lock_is_waited_for_and_is_not_damaged(table: str, path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a transaction that was prepared and forgotten does: its owner is not told to put back an older ledger."""
     monkeypatch.setitem(postgres_store.SESSION, "lock_timeout", "20ms")
-    ledger = Ledger.create(path, None, uri)
-    uses = [lambda: charge(ledger), lambda: Ledger(path, None, uri + "&application_name=other")]
+    ledger = Ledger.create(path, None, PostgresStore(uri))
+    uses = [lambda: charge(ledger), lambda: Ledger(path, None, PostgresStore(uri + "&application_name=other"))]
     with psycopg.connect(uri) as other:
         other.execute(f"LOCK TABLE {table}")
         for use in uses if table == "meta" else [*uses, ledger.refresh, lambda: ledger.stored(ADA, "d", "v")]:
@@ -254,8 +257,8 @@ def test_charges_go_on_whenever_others_lock_a_table(path: Path, uri: str, monkey
     """Statements that psycopg prepares by itself, after a few of them, were taken for prepared ever after where a pipeline failed:
     one of ten such histories ended in a connection on which nothing could be charged."""
     monkeypatch.setitem(postgres_store.SESSION, "lock_timeout", "20ms")
-    Ledger.create(path, None, uri).close()
-    ledger = Ledger(path, None, uri)
+    Ledger.create(path, None, PostgresStore(uri)).close()
+    ledger = Ledger(path, None, PostgresStore(uri))
 
     def fails() -> None:
         with psycopg.connect(uri) as other, pytest.raises(LedgerError):
@@ -276,7 +279,7 @@ def test_charges_go_on_whenever_others_lock_a_table(path: Path, uri: str, monkey
 def test_a_standby_that_is_away_is_not_waited_for_without_end(path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit that is on this disk alone is none: what it charged stays charged, and is not answered."""
     monkeypatch.setattr(postgres_store, "COMMITTED", 0.3)
-    ledger = Ledger.create(path, None, uri)
+    ledger = Ledger.create(path, None, PostgresStore(uri))
     set_everywhere(uri, "synchronous_standby_names", "away")
     try:
         with pytest.raises(LedgerError) as caught:
@@ -304,7 +307,7 @@ def test_who_has_seen_an_event_refuses_a_database_without_it(ledger: Ledger, pat
             ledger.refresh()
         assert caught.value.code == "ledger-rolled-back"
     assert charge(third, BOB) == 3, "it knew of two events"
-    for use in (lambda: charge(ledger), lambda: Ledger(path.parents[1] / "second" / path.name, None, uri)):
+    for use in (lambda: charge(ledger), lambda: Ledger(path.parents[1] / "second" / path.name, None, PostgresStore(uri))):
         with pytest.raises(LedgerError):
             use()
 
@@ -312,8 +315,8 @@ def test_who_has_seen_an_event_refuses_a_database_without_it(ledger: Ledger, pat
 def test_a_connection_that_is_made_again_leads_to_all_that_was_seen_or_nowhere(ledger: Ledger, path: Path, uri: str) -> None:
     """A failover to an older state: to what this process has accepted, and to what its anchor has seen by another one."""
     ledger.answer(charge(ledger), "body")
-    Ledger(path, None, uri, whole=True).close()
-    neighbour = Ledger(path, None, uri.replace("?", "?application_name=other&"))  # another process of this server
+    Ledger(path, None, PostgresStore(uri), whole=True).close()
+    neighbour = Ledger(path, None, PostgresStore(uri.replace("?", "?application_name=other&")))  # another process of this server
     neighbour.answer(charge(neighbour, BOB), "of bob")
     say(uri, "DELETE FROM events WHERE seq > 2")
     end_session_of(ledger, uri)
@@ -334,13 +337,13 @@ def test_no_damage_passes_unseen(damage: str, ledger: Ledger, path: Path, uri: s
     say(uri, damage)
     for whole in (False, True):
         with pytest.raises(LedgerError) as caught:
-            Ledger(path, None, uri, whole=whole)
+            Ledger(path, None, PostgresStore(uri), whole=whole)
         assert caught.value.code in ("ledger-damaged", "ledger-rolled-back", "ledger-missing")
 
 
 def test_a_ledger_that_was_replaced_while_it_was_open_is_not_written(ledger: Ledger, path: Path, uri: str) -> None:
     say(uri, "DROP TABLE events, meta")
-    Ledger.create(path.with_name("new"), None, uri).close()
+    Ledger.create(path.with_name("new"), None, PostgresStore(uri)).close()
     with pytest.raises(LedgerError):
         charge(ledger)
     assert say(uri, "SELECT COUNT(*) FROM events") == [(0,)]
@@ -356,7 +359,7 @@ def test_a_ledger_opened_from_a_checkpoint_is_the_ledger_that_was_written(
         ledger.answer(seq, f"body {i}") if i % 5 else ledger.incident(seq)
     states = [(each.spent("main"), each.failed(BOB), each.entries("main"), each.entries("main", "Ada"), each.stored(ADA, "d1", "v"),
                each.holding(ADA, "v", "body 1"), each.texts(BOB, "select", 3), each._chain.head, each._chain.hashes.get(1))
-              for each in (ledger, Ledger(path, None, uri + "&application_name=other"), Ledger(path, None, uri, whole=True))]
+              for each in (ledger, Ledger(path, None, PostgresStore(uri + "&application_name=other")), Ledger(path, None, PostgresStore(uri), whole=True))]
     assert states[0][:-1] == states[1][:-1] == states[2][:-1] and states[1][-1] is None and states[2][-1] is not None
 
 
@@ -366,7 +369,7 @@ def test_a_ledger_opened_from_a_checkpoint_is_the_ledger_that_was_written(
 def test_a_server_without_an_anchor_is_not_served_and_one_with_a_copy_is(ledger: Ledger, path: Path, uri: str) -> None:
     charge(ledger)
     with pytest.raises(LedgerError) as caught:
-        Ledger(path.parents[1] / "new.ledger", None, uri)
+        Ledger(path.parents[1] / "new.ledger", None, PostgresStore(uri))
     assert caught.value.code == "ledger-anchor"
     second = another(path, "second", uri)
     assert second.salt == ledger.salt and second.identity == ledger.identity and second.events == 1
@@ -391,7 +394,7 @@ def test_a_database_that_does_not_wait_for_the_disk_is_refused(setting: str, led
     set_everywhere(uri, setting, "off")
     new = path.with_name("new")
     try:
-        for use in (lambda: Ledger.create(new, None, ledgers.uri_of(new, ledgers.database())), lambda: Ledger(path, None, uri),
+        for use in (lambda: Ledger.create(new, None, PostgresStore(ledgers.uri_of(new, ledgers.database()))), lambda: Ledger(path, None, PostgresStore(uri)),
                     lambda: charge(ledger)):
             with pytest.raises(LedgerError) as caught:
                 use()
@@ -414,7 +417,7 @@ def test_a_standby_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
     charge(ledger)
     with postgres.cluster(postgres.DURABLE).standing_by():
         assert say(uri, "SELECT pg_is_in_recovery(), COUNT(*) FROM events") == [(True, 1)]
-        for use in (lambda: charge(ledger), lambda: Ledger(path, None, uri)):
+        for use in (lambda: charge(ledger), lambda: Ledger(path, None, PostgresStore(uri))):
             with pytest.raises(LedgerError) as caught:
                 use()
             assert caught.value.code == "ledger-access"
@@ -426,7 +429,7 @@ def test_a_pooler_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
     port = postgres.cluster(postgres.DURABLE).port
     wire = CutWire(port, pooled=True)
     with pytest.raises(LedgerError) as caught:
-        Ledger(path, None, uri.replace(f":{port}/", f":{wire.port}/") + "&sslmode=disable&gssencmode=disable")
+        Ledger(path, None, PostgresStore(uri.replace(f":{port}/", f":{wire.port}/") + "&sslmode=disable&gssencmode=disable"))
     assert "pooler" in caught.value.reason
     wire.close()
 
@@ -435,7 +438,7 @@ def test_a_pooler_is_refused(ledger: Ledger, path: Path, uri: str) -> None:
 def test_a_ledger_that_all_may_read_is_refused(table: str, ledger: Ledger, path: Path, uri: str) -> None:
     say(uri, f"GRANT SELECT ON {table} TO PUBLIC")
     with pytest.raises(LedgerError) as caught:
-        Ledger(path, None, uri)
+        Ledger(path, None, PostgresStore(uri))
     assert caught.value.code == "ledger-access" and "REVOKE" in caught.value.try_
     del ledger
 
@@ -445,7 +448,7 @@ def test_a_server_needs_no_right_to_change_or_delete(ledger: Ledger, path: Path,
     say(uri, "DROP ROLE IF EXISTS serving", "CREATE ROLE serving LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO serving",
         "GRANT SELECT ON meta, events TO serving", "GRANT INSERT ON events TO serving")
     try:
-        served = Ledger(path, None, uri + "%20-crole%3Dserving")
+        served = Ledger(path, None, PostgresStore(uri + "%20-crole%3Dserving"))
         assert served._store.rows("SELECT current_user::text") == [("serving",)]
         served.answer(charge(served), "body")
         served.close()
@@ -459,7 +462,7 @@ def test_a_server_needs_no_right_to_change_or_delete(ledger: Ledger, path: Path,
 
 @pytest.mark.parametrize("number", [0, 2**62, -2**62, 2**63 - 1, -2**63])
 def test_locks_are_found_whatever_their_numbers_are(number: int, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_store.PostgresStore, "number", lambda self, name: number)
+    monkeypatch.setattr(PostgresStore, "number", lambda self, name: number)
     seq = charge(ledger)
     assert ledger.failed(ADA) == [] and ledger._running.is_running(seq) and not ledger._running.is_running(seq + 1)
     ledger.answer(seq, "body")
@@ -468,7 +471,7 @@ def test_locks_are_found_whatever_their_numbers_are(number: int, ledger: Ledger,
 
 def test_a_number_that_was_left_is_waited_for(ledger: Ledger, path: Path, uri: str) -> None:
     """A lock of a charge that was not committed, of a session that ends a little later."""
-    other = Ledger(path, None, uri)
+    other = Ledger(path, None, PostgresStore(uri))
     other._running.begin(1)
     threading.Timer(0.3, lambda: other._running.abandon(1)).start()
     begun = time.monotonic()
@@ -477,8 +480,6 @@ def test_a_number_that_was_left_is_waited_for(ledger: Ledger, path: Path, uri: s
 
 @pytest.mark.parametrize("uri", ["postgresql://ada:secret@host/db", "postgresql://host/db?password=secret", "sqlite:///x", "mysql://h/d"])
 def test_a_policy_names_no_password_and_no_other_kind(uri: str, tmp_path: Path) -> None:
-    from dpsql.catalog.policy import parse_policy
-
     with pytest.raises(PolicyError) as caught:
         parse_policy(f'version = 1\nledger = "{uri}"\n' + POLICY)
     assert "secret" not in str(caught.value)
@@ -488,7 +489,7 @@ def test_the_extra_is_named_where_the_library_is_missing(path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "dpsql.kernel.postgres_store")
     with pytest.raises(LedgerError) as caught:
-        Ledger(path, None, "postgresql://host/db")
+        find_ledger(parse_policy("version = 1\n" + POLICY, path=str(path.with_name("dpsql.toml"))), "postgresql://host/db")
     assert caught.value.code == "extra" and "dpsql[ledger]" in caught.value.try_
 
 

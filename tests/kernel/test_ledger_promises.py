@@ -18,6 +18,7 @@ from dpsql.errors import LedgerError, OperationalError
 from dpsql.kernel.chain import Event, genesis
 from dpsql.kernel.event_store import COLUMNS
 from dpsql.kernel.ledger import Account, Ledger, Promised, anchor_beside
+from dpsql.kernel.postgres_store import PostgresStore
 
 ADA = Account(budget="main", analyst="ada")
 SMALL = pure(Fraction(1, 1000)).rounded()
@@ -265,7 +266,7 @@ def test_who_may_not_give_room_is_told_who_has_to(path: Path) -> None:
     say(uri, WITHOUT, "DROP ROLE IF EXISTS serving", "CREATE ROLE serving LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO serving",
         "GRANT SELECT ON meta, events TO serving", "GRANT INSERT ON events TO serving")
     try:
-        served = Ledger(path, None, uri + "%20-crole%3Dserving")
+        served = Ledger(path, None, PostgresStore(uri + "%20-crole%3Dserving"))
         with pytest.raises(LedgerError) as caught:
             served.rely_on("main", lambda found: PEOPLE)
         assert caught.value.code == "ledger-version" and "owner" in caught.value.try_

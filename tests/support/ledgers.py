@@ -32,10 +32,10 @@ def in_postgres(server: str) -> None:
     """From now on, ledgers that are opened by their paths are in this database."""
     from dpsql.kernel.postgres_store import PostgresStore
 
-    def made(path: Path, named: str | None) -> EventStore:
-        return PostgresStore(uri_of(path, server) if named is None else named)
+    def made(path: Path) -> EventStore:
+        return PostgresStore(uri_of(path, server))
 
-    module._store_of = made
+    module.SqliteStore = made
 
 
 def in_programs() -> None:
