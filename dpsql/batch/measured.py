@@ -25,6 +25,7 @@ from dpsql.strategies.cache import ENDED, NEARLY
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block, Strategy
 from dpsql.workload.domain import room, too_large
+from dpsql.workload.factor_blocks import integer_blocks
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ranges, Total
 from dpsql.workload.workload import ReducedWorkload, Workload
 
@@ -119,7 +120,7 @@ def blocks_of(group: Group, smaller: ReducedWorkload, strategy: Strategy, price:
     line = not group.columns or strategy.domain.shape != smaller.workload.domain.shape  # all cells are one attribute there
     classes = [numbers[numbers >= 0] for numbers in smaller.classes]  # values that no query counts have no cells
     places = [in_line(classes, smaller.workload.domain.shape)] if line else classes
-    blocks = tuple(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
+    blocks = integer_blocks(Block(axes=block.axes, scale=block.scale * stretch, factors=tuple(
         widened(own, places[axis]) for axis, own in zip(block.axes, block.factors, strict=True)))
         for block in strategy.blocks)
     axes = tuple(axis if len(own) == len(numbers) else replace(axis, counted=tuple(np.flatnonzero(numbers >= 0).tolist()))

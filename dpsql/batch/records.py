@@ -26,6 +26,7 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block
+from dpsql.workload.factor_blocks import with_factors
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 
 MOST_NUMBERS = 300_000  # entries of matrices and answers of one record; larger measurements are not kept
@@ -69,7 +70,7 @@ def asked_of(request: Blocks) -> MeasuredQueries:
     sums, columns = about(request.view, request.axes, request.summand)
     sizes = tuple(len(axis.values) for axis in request.axes)
     places = _places(request)
-    blocks = tuple(_over_all(block, places) for block in request.blocks)
+    blocks = tuple(_over_all(with_factors(block), places) for block in request.blocks)
     return MeasuredQueries(sums=sums, columns=columns, sizes=sizes, blocks=blocks, noise=request.noise, line=request.line)
 
 
@@ -95,7 +96,7 @@ def _factors(block: Block, places: Sequence[NDArray[np.int64]]) -> dict[int, Fac
 def _is_small(request: Blocks) -> bool:
     """Whether the record of a request is small enough to be kept, found before any matrix over all values is made."""
     numbers, places = sum(block.rows for block in request.blocks), _places(request)
-    for block in request.blocks:
+    for block in map(with_factors, request.blocks):
         for axis, own in _factors(block, places).items():
             if not isinstance(widened_compactly(own, places[axis]), SHORT):
                 numbers += own.rows * len(places[axis])

@@ -31,7 +31,6 @@ from dpsql.kernel.shapes import PARTS, RELATIONS, SUMMARIES
 from dpsql.measurements import MEASUREMENTS, VALUES, Comparisons, Request
 from dpsql.plan.expr.facts import Facts
 from dpsql.types import Interval, Span, Type
-from dpsql.workload.blocks import CLOSED
 
 Script: TypeAlias = Generator[Request, Any, Any]
 Any_ = TypeVar("Any_")
@@ -42,9 +41,9 @@ Form: TypeAlias = Mapping[type, Take]
 MADE = MEASUREMENTS | VALUES | RELATIONS | SUMMARIES | PARTS | {Comparisons, Facts, Interval, Span}
 """Frozen values, constructed again from their fields."""
 FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in MADE}
-HANDED = CLOSED | {Table, Domain, Type}
-"""Not copied: the owner's declarations, and factors, from which `workload.blocks` builds new matrices each time."""
-PLAIN = (NoneType, bool, int, float, date)
+HANDED = {Table, Domain, Type}
+"""Not copied: the owner's declarations."""
+PLAIN = (NoneType, bool, int, float, bytes, date)
 MISSING = object()
 UNFINISHED = object()
 

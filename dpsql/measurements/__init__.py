@@ -63,7 +63,19 @@ from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread
 from dpsql.noise.key_selection import LEAST_TAIL, GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.noise.smooth import Student
 from dpsql.plan.cells import Grid
-from dpsql.workload.blocks import Block
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.matrices import (
+    AllStretches,
+    Centre,
+    Halves,
+    Prefixes,
+    Root,
+    Stacked,
+    Stretches,
+    Sum,
+    Unit,
+    Written,
+)
 
 MEASUREMENTS = frozenset({
     NoisySums, Select, Smooth, AboveThresholdOfCounts, Keys, Race, Balance, Removed, RecursiveSums, NoisyFlipDistance, SmoothSum,
@@ -72,7 +84,8 @@ MEASUREMENTS = frozenset({
 })
 """The kernel accepts exactly these classes and no subclass: what is charged and released is what their files say."""
 
-VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, Block, Rising,
+VALUES = frozenset({Form, Within, DistinctWithin, ExtensionWithin, Segment, Target, Axis, Numbered, IntegerBlock, Rising,
+                    Unit, Sum, Prefixes, AllStretches, Stretches, Written, Stacked, Halves, Centre, Root,
                     ProductDistance, ConvexInformation, Grid, DiscreteLaplace, DiscreteGaussian,
                     TruncatedGeometric, GaussianThreshold, Student})
 """The classes that their fields may hold besides plans and plain values; again no subclasses."""

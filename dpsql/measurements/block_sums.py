@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.field_types import WIDEST, Assumptions, Natural
+from dpsql.field_types import Assumptions, Natural
 from dpsql.measurements.listed import adds_one_number, are_axes
 from dpsql.measurements.noisy_sums import MOST_ANSWERS
 from dpsql.measurements.reading.occupied_cells import NOWHERE, WORDS, Filled, numbered, read
@@ -21,7 +21,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.workload.blocks import Block, Noise, Part, checked, sensitivity_of
+from dpsql.workload.blocks import IntegerBlock, Noise, sensitivity_of
 from dpsql.workload.matrices import Exact
 
 LARGEST = 2**26  # cells of a marginal
@@ -94,25 +94,23 @@ class Blocks:
     scale)^2: the k rows move the vector of all answers, each in units of its scale, by at most k l1 sqrt(S). S is computed from
     the integer matrices, rounded upwards (`workload.blocks.sensitivity_of`).
 
-    The blocks are not trusted: `parts` builds integer matrices of known kinds from them each time, and both `release` and the
-    cost use these matrices. How blocks were chosen, and how their answers are used, does not matter.
+    The blocks hold these matrices, and both `release` and the cost use them. How blocks were chosen, and how their answers are
+    used, does not matter.
     """
 
     view: Node
     axes: tuple[Axis, ...]
     summand: Count | GridSum
-    blocks: tuple[Block, ...]
+    blocks: tuple[IntegerBlock, ...]
     noise: Noise
     line: bool = False
 
     def assumptions(self) -> Assumptions:
-        """Raises ValueError where a block is invalid or does not fit the cells."""
         yield are_axes(self.axes), "axes must be different columns of the view"
         yield adds_one_number(self.summand), "the summand must be a count or a sum of one number per row"
-        parts = self.parts
-        yield all(part.scale <= WIDEST for part in parts), "the scale of noise is too large for 64 bits"
-        cells = [self._cells(part) for part in parts]
-        few = max(cells, default=0) <= LARGEST and sum(cells) <= MOST_READ and sum(part.rows for part in parts) <= MOST_ANSWERS
+        yield all(block.fits(self.sizes) for block in self.blocks), "a block does not fit the cells"
+        cells, rows = [block.cells for block in self.blocks], sum(block.rows for block in self.blocks)
+        few = max(cells, default=0) <= LARGEST and sum(cells) <= MOST_READ and rows <= MOST_ANSWERS
         yield few, "the blocks have too many cells or answers"
 
     @property
@@ -132,43 +130,33 @@ class Blocks:
         return GroupedSums(input=self.view, keys=tuple(axis.column for axis in self.axes), summands=(self.summand,))
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """The matrices to measure. Raises ValueError where a block is invalid or does not fit the cells."""
-        return checked(self.blocks, self.sizes)
-
-    @property
     def plans(self) -> tuple[Summary, ...]:
         return (self.cells,)
 
     def cost(self, certificate: Certificate) -> Cost:
         if certificate.below.public:
             return FREE
-        worst = sensitivity_of(self.parts, self.noise).value
+        worst = sensitivity_of(self.blocks, self.noise).value
         moved = certificate.l1
         return pure(moved * worst) if self.noise == "laplace" else concentrated(moved * moved * worst / 2)
 
     def release(self, context: Context, certificate: Certificate) -> Blocked:
         """Read the cells that have rows once, and for each block apply its matrix, from which the cost is computed too, to their
         marginal."""
-        parts = self.parts
         filled = occupied(self.cells, self.axes, context)
         draw = context.noise.laplace if self.noise == "laplace" else context.noise.gaussian
         found = []
-        for part in parts:
-            line = self.line and part.axes  # all cells are one axis
-            table = filled.marginal(range(len(self.axes))).reshape(-1) if line else filled.marginal(part.axes)
-            exact = part.answers(table, filled.total).reshape(-1)
-            found.append(with_noise(exact, draw([0] * len(exact), part.scale)))
+        for block in self.blocks:
+            line = self.line and block.axes  # all cells are one axis
+            table = filled.marginal(range(len(self.axes))).reshape(-1) if line else filled.marginal(block.axes)
+            exact = block.answers(table, filled.total).reshape(-1)
+            found.append(with_noise(exact, draw([0] * len(exact), float(block.scale))))
         return Blocked(answers=tuple(found))
-
-    def _cells(self, part: Part) -> int:
-        """How many cells its marginal has."""
-        return math.prod(matrix.n for matrix in part.matrices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """For each block its noisy answers, the last factor's rows changing fastest."""
+    """For each block its noisy answers, the last matrix's rows changing fastest."""
 
     answers: tuple[tuple[int, ...], ...]
 

@@ -20,7 +20,7 @@ from dpsql.plan.expr.nodes import Value
 from dpsql.plan.node import Node, Summary
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.workload.factors import Exact
+from dpsql.workload.matrices import Exact
 
 OUTSIDE = -1
 FARTHEST = 2**80  # the largest log-prior, in units of the sum

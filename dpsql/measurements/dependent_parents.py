@@ -18,7 +18,7 @@ from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import MOST_SCORE, WholeScore, choice_cost, likely_best
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node
-from dpsql.workload.factors import Exact
+from dpsql.workload.matrices import Exact
 
 MOST_KINKS = 10**5
 

@@ -18,7 +18,7 @@ from dpsql.measurements.reading.request import Context
 from dpsql.noise.choice import BLOCK_ROUNDING, MOST_SCORE, WholeScore, choice_cost, exponential
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Node
-from dpsql.workload.factors import Exact
+from dpsql.workload.matrices import Exact
 
 MOST_DRAWS = 1000
 

@@ -12,7 +12,7 @@ from dpsql.measurements.listed import are_axes
 from dpsql.measurements.reading.occupied_cells import Filled
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.workload.factors import Exact
+from dpsql.workload.matrices import Exact
 
 Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its own axes
 

@@ -6,8 +6,8 @@ bytes, which cost less than the statement.) A message is a list of *nodes*: each
 and a part of it is a plain value or [i], the i-th node before it. So there are no cycles; and what was one object is one object
 again, on which the cost of several tests of one plan depends (`kernel.taken`).
 
-What can be made is what the kernel takes, class by class: `kernel.taken.MADE` from their fields, each of which checks itself,
-and the factors of matrices from their parameters. The kernel copies and checks all of it again, and believes nothing of it.
+What can be made is what the kernel takes, class by class: `kernel.taken.MADE` from their fields, each of which checks itself.
+The kernel copies and checks all of it again, and believes nothing of it.
 
 Tables are not made from what the front says: what a table holds, who owns its rows and which of its columns are keys decide the
 sensitivity. The front names a table, and the reader of a message puts its own in its place. With the name of a public one come
@@ -21,13 +21,10 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.catalog.days import Days
@@ -36,7 +33,6 @@ from dpsql.kernel.taken import FIELDS, MADE
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
-from dpsql.workload.blocks import CLOSED
 
 MOST_BYTES = 2**28  # of a message
 MOST_NODES, MOST_LISTS = 2**22, 2**24
@@ -52,7 +48,7 @@ WRITTEN = {float, int, str, bool, type(None)}
 CLASSES: Mapping[str, tuple[type, tuple[str, ...]]] = {
     **{kind.__name__: (kind, FIELDS[kind]) for kind in MADE},
     **{kind.__name__: (kind, tuple(item.name for item in dataclasses.fields(kind)))
-       for kind in (*CLOSED, Column, Statistics, AggregateCall, Cost)}}
+       for kind in (Column, Statistics, AggregateCall, Cost)}}
 NAMES = {kind: name for name, (kind, _) in CLASSES.items()}
 
 
@@ -108,8 +104,6 @@ class _Nodes:
                 return ["type", value.value]
             case Domain():
                 return ["domain", self.part(value.values)]
-            case np.ndarray():
-                return ["array", value.dtype.kind, self.part(value.shape), self.part(tuple(value.ravel().tolist()))]
             case Table():
                 if self._tables.get(value.name) is value:
                     return ["table", value.name, None]
@@ -210,8 +204,6 @@ class _NodeReader:
                 return Type(name)
             case "domain", [tuple() | range() | Days() as values]:
                 return Domain(values)
-            case "array", [str(dtype), tuple() as shape, tuple() as values]:
-                return _array(dtype, shape, values)
             case "table", [str(name), columns] if columns is None or _are_columns(columns):
                 return self._table(name, columns)
         raise UnreadableMessage
@@ -256,11 +248,3 @@ def _local(value: Any) -> Any:
     if value.tzinfo is not None:
         raise TypeError("a moment of a zone is not part of a request")
     return value
-
-
-def _array(kind: str, shape: tuple[Any, ...], values: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-    """An array of integers, of 64 bits or of any size, or of doubles."""
-    classes = {"i": int, "O": int, "f": float}
-    if not {type(value) for value in values} <= {classes[kind]} or math.prod(map(_whole, shape)) != len(values):
-        raise UnreadableMessage
-    return np.array(values, dtype={"i": np.int64, "O": object, "f": np.float64}[kind]).reshape(shape)

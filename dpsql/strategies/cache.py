@@ -38,7 +38,7 @@ from dpsql.strategies.least_squares import LeastSquares, even
 from dpsql.strategies.optimality_gap import Noise, OptimalityBound
 from dpsql.strategies.p_identity import PIdentity
 from dpsql.strategies.strategy import Block, Refusal, Strategy
-from dpsql.workload.blocks import checked
+from dpsql.workload.factor_blocks import check_blocks
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Workload, joined
 
@@ -221,7 +221,7 @@ def _factor(told: Any, arrays: Mapping[str, NDArray[Any]]) -> Factor:
 
 def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array | None) -> Strategy:
     """The strategy with its value. Raises ValueError if it does not fit the workload or does not measure it well."""
-    checked(found.measured, found.domain.shape)
+    check_blocks(found.measured, found.domain.shape)
     if not even(found.measured[0].factors):
         raise ValueError("its errors could not be told to many digits")
     variances = found.variances(workload)  # raises where a query is no combination of what is measured

@@ -15,8 +15,9 @@ import numpy as np
 
 from dpsql.cached import cached_property
 from dpsql.strategies.optimality_gap import OptimalityBound
-from dpsql.workload.blocks import Block, BlockSensitivity, Noise, sensitivity
+from dpsql.workload.blocks import BlockSensitivity, Noise
 from dpsql.workload.domain import CellDomain
+from dpsql.workload.factor_blocks import Block, sensitivity
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import Workload
 

@@ -4,8 +4,8 @@ Besides being applied to data, a factor W supports the two operations that plann
 sums: `gram(p)` = W' diag(p) W and `quadratic(K)` = diag(W K W'). Both work on batches, along the last axes, so that a
 Kronecker product of factors does them factor by factor.
 
-Planners use all of a factor. What is measured is an integer matrix that `workload.blocks` builds from its parameters, by
-`matrix_of`.
+Planners use all of a factor. What is measured is the integer matrix that `matrix_of` builds from its parameters; nothing else of
+it is trusted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,47 @@ from numpy.typing import NDArray
 
 from dpsql.cached import cached_property
 from dpsql.workload.domain import room
+from dpsql.workload.matrices import (
+    LARGEST,
+    LONGEST,
+    AllStretches,
+    Matrix,
+    Prefixes,
+    Stretches,
+    Sum,
+    Unit,
+    Written,
+    cumulated,
+    stretched,
+)
 from dpsql.workload.matrices import Exact as Exact
-from dpsql.workload.matrices import Matrix, Stretches, Sum, Unit, Written, cumulated, length, stretched
 
 Array: TypeAlias = NDArray[np.float64]
+
+
+def length(size: int) -> int:
+    """A number of rows or columns. Raises ValueError if it is none."""
+    if not 1 <= size <= LONGEST:
+        raise ValueError(f"a matrix has 1 to {LONGEST} values")
+    return size
+
+
+def words(numbers: Exact) -> bytes:
+    """Integers of 64 bits each. Raises ValueError for anything else."""
+    if numbers.dtype.kind not in "iu" or (numbers.dtype.kind == "u" and numbers.max(initial=0) >= 2**63):
+        raise ValueError("only whole numbers of 64 bits are measured")
+    return numbers.astype(np.int64, copy=False).tobytes()
+
+
+def written(matrix: Exact) -> Written:
+    """The matrix of an array of whole numbers. Raises ValueError for anything else."""
+    rows, n = matrix.shape
+    if matrix.dtype.kind != "O" and matrix.dtype != np.uint64:
+        return Written(rows, n, words(matrix))
+    entries = tuple(matrix.reshape(-1).tolist())
+    if not all(type(entry) is int and abs(entry) <= LARGEST for entry in entries):
+        raise ValueError("only whole numbers are measured")
+    return Written(rows, n, entries)
 
 
 class Factor(ABC):
@@ -69,7 +106,7 @@ class Factor(ABC):
 
     def matrix_of(self) -> Matrix:
         """The matrix, built from the parameters alone. Raises ValueError if it is not an integer matrix."""
-        return Written.of(self.dense())
+        return written(self.dense())
 
     def column_powers(self, power: int) -> tuple[int, ...]:
         """Of a matrix of integers: the sum of |entry|^power in each column, exact."""
@@ -148,7 +185,7 @@ class Identity(Sized):
         return np.ones(self.size)
 
     def matrix_of(self) -> Matrix:
-        return Unit(length(self.size))
+        return Unit(self.size)
 
     def classes(self) -> NDArray[np.int64]:
         return np.arange(self.size)
@@ -193,7 +230,7 @@ class Total(Sized):
         return np.array([float(self.size)])
 
     def matrix_of(self) -> Matrix:
-        return Sum(length(self.size))
+        return Sum(self.size)
 
     def classes(self) -> NDArray[np.int64]:
         return np.zeros(self.size, dtype=np.int64)
@@ -263,8 +300,7 @@ class Prefix(Sized, Intervals):
         return np.zeros(self.size, dtype=np.int64), np.arange(1, self.size + 1)
 
     def matrix_of(self) -> Matrix:
-        n = length(self.size)
-        return Stretches.of(n, np.zeros(n, dtype=np.int64), np.arange(1, n + 1))
+        return Prefixes(self.size)
 
     def gram(self, weights: Array | None = None) -> Array:
         weights = np.ones(self.size) if weights is None else weights
@@ -297,8 +333,7 @@ class AllRange(Sized, Intervals):
         return first.astype(np.int64), last.astype(np.int64) + 1
 
     def matrix_of(self) -> Matrix:
-        first, last = np.triu_indices(length(self.size))
-        return Stretches.of(self.size, first, last + 1)
+        return AllStretches(self.size)
 
     def gram(self, weights: Array | None = None) -> Array:
         if weights is not None:
@@ -337,8 +372,7 @@ class Ranges(Intervals):
         return np.array(self.lows, dtype=np.int64), np.array(self.highs, dtype=np.int64) + 1
 
     def matrix_of(self) -> Matrix:
-        ends = self.highs if type(self.highs) is tuple and all(type(high) is int for high in self.highs) else (-1,)
-        return Stretches.of(self.size, self.lows, tuple(high + 1 for high in ends))
+        return Stretches(self.size, *map(words, self.ends))
 
     def classes(self) -> NDArray[np.int64]:
         """Columns change only where an interval begins or ends; numbered by their first value. Stretches are merged only if
@@ -393,7 +427,7 @@ class Dense(Factor):
         return self.matrix
 
     def matrix_of(self) -> Matrix:
-        return Written.of(self.matrix)
+        return written(self.matrix)
 
     def apply(self, array: Exact, axis: int = 0) -> Exact:
         return _along(self.matrix if array.dtype.kind != "f" else self.floats, array, axis)

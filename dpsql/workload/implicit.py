@@ -8,8 +8,8 @@ import numpy as np
 
 from dpsql.cached import cached_property
 from dpsql.workload.domain import room, too_large
-from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized
-from dpsql.workload.matrices import Centre, Halves, Matrix, Root, Stacked, length
+from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, words, written
+from dpsql.workload.matrices import Centre, Halves, Matrix, Root, Stacked
 
 ENTRIES = 2**33  # of rows of queries whose variance is computed at once
 
@@ -22,8 +22,10 @@ class PIdentity(Factor):
     others: Exact
 
     def __post_init__(self) -> None:
-        made = Stacked.of(np.array(self.own), np.array(self.others))
-        for name, numbers in (("own", np.frombuffer(made.own, dtype=np.int64)), ("others", made.others.array)):
+        own, others = np.array(self.own), np.array(self.others)
+        if own.ndim != 1 or others.ndim != 2 or others.shape[1] != len(own) or not len(own):
+            raise ValueError("every value has a number, and so many columns")
+        for name, numbers in (("own", np.frombuffer(words(own), dtype=np.int64)), ("others", written(others).array)):
             object.__setattr__(self, name, numbers)
         if (self.own <= 0).any():
             raise ValueError("every value is measured, and counts for something")
@@ -49,7 +51,7 @@ class PIdentity(Factor):
         return np.moveaxis(kept + np.tensordot(self.others.T, front[len(self.own) :], axes=1), 0, axis)
 
     def matrix_of(self) -> Matrix:
-        return Stacked.of(self.own, self.others)
+        return Stacked(words(self.own), written(self.others))
 
     def solve(self, array: Array, axis: int = 0) -> Array:
         """The least squares values for answers along an axis."""
@@ -86,7 +88,8 @@ class Differences(Factor):
     width: int
 
     def __post_init__(self) -> None:
-        Halves.of(self.size, self.width)
+        if length(self.size) and length(self.width) % 2:
+            raise ValueError("a block has two halves")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,7 +112,7 @@ class Differences(Factor):
         return np.moveaxis(signs[: self.size], 0, axis)
 
     def matrix_of(self) -> Matrix:
-        return Halves.of(self.size, self.width)
+        return Halves(self.size, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +137,7 @@ class Centered(Sized):
                           + sums.sum(axis=-1, keepdims=True))
 
     def matrix_of(self) -> Matrix:
-        return Centre(length(self.size))
+        return Centre(self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +147,7 @@ class SquareRoot(Sized):
     kind = "square root"
 
     def matrix_of(self) -> Matrix:
-        return Root(length(self.size))
+        return Root(self.size)
 
     @property
     def coefficients(self) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
 """Matrices of integers that noise is calibrated to: what is applied to private sums, and how long its columns are.
 
-Each holds immutable numbers: Python integers, and words in a `bytes`. `apply` and `powers` (from which the cost is computed)
-read the same numbers. No method of another class is called, and nothing is computed in floats. Sizes and entries were checked
-at construction, and every `apply` is a sum of products of an entry and an input number, so that
+Each is a frozen value whose fields are whole numbers and `bytes` of 64-bit words. `kernel.taken` constructs it again from these,
+checks that its sizes and entries lie in the ranges of their annotations, and its `assumptions`. `apply` and `powers` (from which
+the cost is computed) read the same numbers. No method of another class is called, and nothing is computed in floats. Every
+`apply` is a sum of products of an entry and an input number, so that
 
     |A x|_1 <= max(powers(1)) |x|_1,   and no number on the way is larger than max(1, powers(1)) |x|_1:
 
@@ -15,55 +16,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpsql.field_types import Assumptions, NumberRange
 
 Exact: TypeAlias = NDArray[Any]  # of 64 bit integers, or of Python integers where those might overflow
 
 LONGEST = 10**8  # rows or columns
 LARGEST = 2**256  # of entries
-WIDTHS = {"i", "u"}  # kinds of words
-
-
-class Matrix(Protocol):
-    """An integer matrix of `rows` rows and `n` columns."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def n(self) -> int: ...
-
-    def apply(self, array: Exact, axis: int = 0) -> Exact:
-        """The matrix times what lies along an axis of integers."""
-        ...
-
-    def powers(self, power: int) -> tuple[int, ...]:
-        """For each column the sum of |entry|^power."""
-        ...
-
-
-def length(size: object) -> int:
-    """A number of rows or columns. Raises ValueError for anything else: booleans, floats, words that wrap around."""
-    if type(size) is not int or not 1 <= size <= LONGEST:
-        raise ValueError(f"a matrix has 1 to {LONGEST} values, as a whole number")
-    return size
-
-
-def words(numbers: object) -> bytes:
-    """Integers of 64 bits each. Raises ValueError for anything else."""
-    own = numbers if type(numbers) is np.ndarray else np.array(numbers if len(_sized(numbers)) else np.zeros(0, dtype=np.int64))
-    if own.dtype.kind not in WIDTHS or own.dtype.itemsize > 8 or (own.dtype.kind == "u" and own.max(initial=0) >= 2**63):
-        raise ValueError("only whole numbers of 64 bits are measured")
-    return own.astype(np.int64, copy=False).tobytes()
-
-
-def _sized(numbers: object) -> Sequence[int]:
-    if type(numbers) not in (tuple, list) or not all(type(number) is int for number in numbers):  # type: ignore[attr-defined]
-        raise ValueError("only whole numbers of 64 bits are measured")
-    return numbers  # type: ignore[return-value]
+Length: TypeAlias = Annotated[int, NumberRange(least=1, most=LONGEST)]
+Height: TypeAlias = Annotated[int, NumberRange(least=0, most=LONGEST)]
+Entry: TypeAlias = Annotated[int, NumberRange(least=-LARGEST, most=LARGEST)]
 
 
 def _of(data: bytes) -> NDArray[np.int64]:
@@ -75,7 +41,7 @@ def _of(data: bytes) -> NDArray[np.int64]:
 class Unit:
     """Every value by itself."""
 
-    n: int
+    n: Length
 
     @property
     def rows(self) -> int:
@@ -93,17 +59,14 @@ class Stretches:
     """Sums over intervals of values, by cumulative sums. `first` and `after` hold the first value of each, and the one after the
     last; an interval that ends where it begins is a row of zeros."""
 
-    n: int
+    n: Length
     first: bytes
     after: bytes
 
-    @classmethod
-    def of(cls, n: int, first: object, after: object) -> Stretches:
-        made = cls(length(n), words(first), words(after))
-        starts, ends = _of(made.first), _of(made.after)
-        if len(starts) != len(ends) or (starts < 0).any() or (ends < starts).any() or (ends > n).any():
-            raise ValueError("an interval begins at a value and ends at one that is not before it")
-        return made
+    def assumptions(self) -> Assumptions:
+        yield len(self.first) == len(self.after) and len(self.first) % 8 == 0, "every interval has two ends"
+        first, after = _of(self.first), _of(self.after)
+        yield (first >= 0).all() and (first <= after).all() and (after <= self.n).all(), "an interval ends before it begins"
 
     @property
     def rows(self) -> int:
@@ -116,6 +79,43 @@ class Stretches:
         """Entries are 0 or 1: how many intervals hold a value."""
         steps = np.bincount(_of(self.first), minlength=self.n + 1) - np.bincount(_of(self.after), minlength=self.n + 1)
         return tuple(np.cumsum(steps)[: self.n].tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """Sums over the values up to each one."""
+
+    n: Length
+
+    @property
+    def rows(self) -> int:
+        return self.n
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        return np.asarray(np.cumsum(array, axis=axis))
+
+    def powers(self, power: int) -> tuple[int, ...]:
+        """Entries are 0 or 1: a value is in its own sum and in all later ones."""
+        return tuple(range(self.n, 0, -1))
+
+
+@dataclass(frozen=True, slots=True)
+class AllStretches:
+    """Sums over all n (n + 1) / 2 intervals of values, by first value and then by last."""
+
+    n: Length
+
+    @property
+    def rows(self) -> int:
+        return self.n * (self.n + 1) // 2
+
+    def apply(self, array: Exact, axis: int = 0) -> Exact:
+        first, last = np.triu_indices(self.n)
+        return stretched(array, axis, first, last + 1)
+
+    def powers(self, power: int) -> tuple[int, ...]:
+        """Entries are 0 or 1: an interval holds a value if it begins at it or before, and ends at it or after."""
+        return tuple((value + 1) * (self.n - value) for value in range(self.n))
 
 
 def stretched(array: Exact, axis: int, first: NDArray[np.int64], after: NDArray[np.int64]) -> Exact:
@@ -134,7 +134,7 @@ def cumulated(array: Exact, axis: int) -> Exact:
 class Sum:
     """All values together."""
 
-    n: int
+    n: Length
 
     @property
     def rows(self) -> int:
@@ -151,19 +151,13 @@ class Sum:
 class Written:
     """A dense matrix: words, or Python integers where words are too small."""
 
-    rows: int
-    n: int
-    entries: bytes | tuple[int, ...]
+    rows: Height
+    n: Length
+    entries: bytes | tuple[Entry, ...]
 
-    @classmethod
-    def of(cls, matrix: object) -> Written:
-        """Of an array of whole numbers. Raises ValueError for anything else."""
-        if type(matrix) is not np.ndarray or matrix.ndim != 2 or max(matrix.shape) > LONGEST:
-            raise ValueError("a matrix has rows and columns")
-        rows, n = matrix.shape
-        if matrix.dtype.kind == "O" or matrix.dtype == np.uint64:
-            return cls(rows, n, _python(matrix.reshape(-1).tolist()))
-        return cls(rows, n, words(matrix))
+    def assumptions(self) -> Assumptions:
+        size = 8 if isinstance(self.entries, bytes) else 1
+        yield len(self.entries) == self.rows * self.n * size, "a matrix has an entry for each row and column"
 
     @property
     def array(self) -> Exact:
@@ -175,13 +169,6 @@ class Written:
 
     def powers(self, power: int) -> tuple[int, ...]:
         return exact_column_powers(self.array, power)
-
-
-def _python(numbers: list[object]) -> tuple[int, ...]:
-    found = tuple(number for number in numbers if type(number) is int and abs(number) <= LARGEST)
-    if len(found) != len(numbers):
-        raise ValueError("only whole numbers are measured")
-    return found
 
 
 def _objects(numbers: Sequence[int]) -> Exact:
@@ -207,12 +194,8 @@ class Stacked:
     own: bytes
     others: Written
 
-    @classmethod
-    def of(cls, own: object, others: object) -> Stacked:
-        made = cls(words(own), Written.of(others))
-        if type(own) is not np.ndarray or own.ndim != 1 or len(made.own) != 8 * made.others.n or not len(own):
-            raise ValueError("every value has a number, and so many columns")
-        return made
+    def assumptions(self) -> Assumptions:
+        yield len(self.own) == 8 * self.others.n, "every value has a number, and so many columns"
 
     @property
     def rows(self) -> int:
@@ -236,14 +219,11 @@ class Stacked:
 class Halves:
     """The first half less the second half of every block of a width; the last block may be cut short."""
 
-    n: int
-    width: int
+    n: Length
+    width: Length
 
-    @classmethod
-    def of(cls, n: object, width: object) -> Halves:
-        if length(width) % 2:
-            raise ValueError("a block has two halves")
-        return cls(length(n), length(width))
+    def assumptions(self) -> Assumptions:
+        yield self.width % 2 == 0, "a block has two halves"
 
     @property
     def rows(self) -> int:
@@ -265,7 +245,7 @@ class Halves:
 class Centre:
     """n I - 1 1': every value's distance from the mean, times n."""
 
-    n: int
+    n: Length
 
     @property
     def rows(self) -> int:
@@ -284,7 +264,7 @@ class Root:
     """The square root of n prefix sums: t_(i-j) e_j for j <= i, with the coefficients t of the series and the scales e that
     make columns about equally long. Products are computed on large integers, so the result is an array of Python integers."""
 
-    n: int
+    n: Length
 
     @property
     def rows(self) -> int:
@@ -313,6 +293,10 @@ class Root:
             sums.append(total)
         return tuple(scale**power * norm for scale, norm in zip(self.scales, reversed(sums), strict=True))
 
+
+Matrix: TypeAlias = Unit | Sum | Prefixes | AllStretches | Stretches | Written | Stacked | Halves | Centre | Root
+"""The matrices that may be measured, of `rows` rows and `n` columns: `apply` multiplies one with what lies along an axis of
+integers, and `powers` is for each column the sum of |entry|^power. A new one belongs in the test of this file too."""
 
 ROOT_BITS = 20
 

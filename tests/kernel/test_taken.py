@@ -80,8 +80,8 @@ from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
-from dpsql.workload.blocks import Block
-from dpsql.workload.factors import Identity
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.matrices import Unit
 
 GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
 TABLE = Table(name="people", public=False, columns={"a": Column(name="a", type=Type.BIGINT, sql_type="BIGINT")},
@@ -116,7 +116,7 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     AboveThresholdOfSums(plan=replace(COUNTED, keys=()), steps=(Rising(at=0, threshold=HALF),), scale_limit=2.0, scale_query=4.0),
     Vote(plan=replace(COUNTED, keys=()), low=HALF, high=Fraction(9), most=Fraction(4), scale=2.0),
     Blocks(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), summand=Count(), noise="laplace",
-           blocks=(Block(axes=(0,), factors=(Identity(3),), scale=2.0),)),
+           blocks=(IntegerBlock(axes=(0,), matrices=(Unit(3),), scale=2.0),)),
     FarthestMarginal(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), marginals=((0,), ()), expected=((5, 0, 1), (7,)),
                      weights=(1, 2), penalties=(3, 0), scale=2.0),
     FarthestCount(view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), marginals=((0,), ()), expected=((5, 0, 1), (7,)), scale=2.0,

@@ -33,8 +33,9 @@ from dpsql.plan.node import Printing
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.strategies.strategy import Block
-from dpsql.workload.factors import Dense, Identity, Prefix, Total
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.factors import written
+from dpsql.workload.matrices import Prefixes, Sum, Unit
 
 NAMES = ("flag", "whole", "real", "money", "text", "day", "moment", "amount")
 POLICY = """
@@ -78,7 +79,7 @@ def catalog(reader: DuckReader) -> Catalog:
     return fit(parse_policy(POLICY), "main", reader.schema(), lambda *_: [])
 
 
-def request_over(reader: DuckReader, names: tuple[str, ...], parts: tuple[Block, ...] = (), *, sums: bool = False) -> Blocks:
+def request_over(reader: DuckReader, names: tuple[str, ...], parts: tuple[IntegerBlock, ...] = (), *, sums: bool = False) -> Blocks:
     grid = Quantizer(low=-10.0, high=float(2**39), step=1, from_low=False)  # type: ignore[arg-type]
     view = Scan(table=catalog(reader).tables["t"], columns=(*((name, name) for name in names), ("value", "amount")), owners=("owner",))
     return Blocks(view=view, axes=tuple(Axis(column=name, values=AXES[name]) for name in names), blocks=parts, noise="laplace",
@@ -124,7 +125,7 @@ def test_rows_with_other_values_are_taken_for_one_of_the_list(name: str, reader:
         counted = tuple(place for place in range(len(AXES[name])) if place != rest)
         axis = Axis(column=name, values=AXES[name], rest=rest, counted=counted)
         assert taken(axis) == axis
-        block = Block(axes=(0,), factors=(Identity(axis.size),), scale=1.0)
+        block = IntegerBlock(axes=(0,), matrices=(Unit(axis.size),), scale=1.0)
         asked = dataclasses.replace(request, axes=(axis,), blocks=(block,))
         (answers,) = asked.release(context(reader), None).answers  # type: ignore[arg-type]
         assert answers == tuple(np.delete(listed, rest).tolist())
@@ -173,9 +174,9 @@ def test_only_integers_leave(reader: DuckReader, monkeypatch: pytest.MonkeyPatch
 
 def test_answers_are_exact_where_64_bits_do_not_hold_them(reader: DuckReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "columns", lambda sql, parts: [np.ma.MaskedArray([True, False]), np.ma.MaskedArray([2**62, 2**62 - 1])])
-    huge = Dense(np.array([[3, 5, 7], [2**40, -1, 0]]))
-    request = request_over(reader, ("flag",), (Block(axes=(0,), factors=(huge,), scale=1.0), Block(axes=(), factors=(), scale=1.0),
-                                               Block(axes=(0,), factors=(Prefix(3),), scale=1.0)))
+    huge = written(np.array([[3, 5, 7], [2**40, -1, 0]]))
+    request = request_over(reader, ("flag",), (IntegerBlock(axes=(0,), matrices=(huge,), scale=1.0), IntegerBlock(axes=(), matrices=(), scale=1.0),
+                                               IntegerBlock(axes=(0,), matrices=(Prefixes(3),), scale=1.0)))
     first, total, prefix = released(request, context(reader)).answers
     f, t = 2**62 - 1, 2**62
     assert first == (3 * f + 5 * t, 2**40 * f - t) and total == (f + t,) and prefix == (f, f + t, f + t)
@@ -185,7 +186,7 @@ def test_answers_are_exact_where_64_bits_do_not_hold_them(reader: DuckReader, mo
 def test_the_sum_of_all_sizes_is_exact_where_64_bits_do_not_hold_it(sums: tuple[int, ...], reader: DuckReader,
                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "columns", lambda sql, parts: [np.ma.MaskedArray([True, False, True][: len(sums)]), np.ma.MaskedArray(sums)])
-    request = request_over(reader, ("flag",), (Block(axes=(), factors=(), scale=1.0),))
+    request = request_over(reader, ("flag",), (IntegerBlock(axes=(), matrices=(), scale=1.0),))
     assert by_columns(request, reader).total == sum(map(abs, sums))
     assert released(request, context(reader)).answers == ((sum(sums),),)
 
@@ -211,7 +212,7 @@ def test_large_domains_are_never_made(reader: DuckReader) -> None:
     request = request_over(reader, ("text", "flag", "whole"))
     axes = (Axis(column="text", values=("a", *many)), Axis(column="flag", values=(True, False, *range(2, 50_000))),
             Axis(column="whole", values=tuple(range(50_000))))
-    parts = (Block(axes=(0,), factors=(Identity(50_001),), scale=1.0), Block(axes=(2,), factors=(Total(50_000),), scale=1.0))
+    parts = (IntegerBlock(axes=(0,), matrices=(Unit(50_001),), scale=1.0), IntegerBlock(axes=(2,), matrices=(Sum(50_000),), scale=1.0))
     wide = Blocks(view=request.view, axes=axes, summand=Count(), blocks=parts, noise="laplace")
     first, total = released(wide, context(reader)).answers
     assert first[0] == 2 and sum(first) == 2 and total == (2,)

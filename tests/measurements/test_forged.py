@@ -8,7 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from bench.bench_cells import VIEW
 
@@ -41,9 +40,9 @@ from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.strategies.strategy import Block
 from dpsql.types import Type
-from dpsql.workload.factors import Dense, Identity, Total
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.matrices import Sum, Unit, Written
 
 
 def certificate(moved: int = 1) -> Certificate:
@@ -64,7 +63,7 @@ def numbered(size: int = 4, name: str = "a0") -> Numbered:
 
 GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
 BLOCKS = Blocks(view=VIEW, axes=(Axis(column="a0", values=(0, 1, None)), Axis(column="a1", values=("x", "y"))), summand=Count(), noise="laplace",
-                blocks=(Block(axes=(0, 1), factors=(Identity(3), Total(2)), scale=2.0), Block(axes=(), factors=(), scale=4.0)))
+                blocks=(IntegerBlock(axes=(0, 1), matrices=(Unit(3), Sum(2)), scale=2.0), IntegerBlock(axes=(), matrices=(), scale=4.0)))
 BUCKETS = Partition(view=VIEW, axis=numbered(), summand=Count(), scale=3.0, log_priors=(5,) * (height(4) + 1))
 TREE = Tree(view=VIEW, axes=(numbered(8), numbered(5, "a1")), scale=2.0, decay=4, leaf=DiscreteLaplace(scale=3.0))
 
@@ -91,7 +90,7 @@ def test_what_is_whole_has_a_cost() -> None:
     assert FAR_COUNT.cost(public) == PARENTS.cost(public) == FREE
 
 
-class Cheap(Block):
+class Cheap(IntegerBlock):
     pass
 
 
@@ -117,16 +116,16 @@ class Place(Numbered):
 
 NAN, ZEROS = math.nan, (0.0, -0.0)
 WRONG: dict[str, Callable[[], Any]] = {
-    "blocks: a class of its own": lambda: forged(BLOCKS, blocks=(Cheap(axes=(0,), factors=(Identity(3),), scale=1.0),)),
+    "blocks: a class of its own": lambda: forged(BLOCKS, blocks=(Cheap(axes=(0,), matrices=(Unit(3),), scale=1.0),)),
     "blocks: a list of anything": lambda: forged(BLOCKS, blocks=("block",)),
-    "blocks: other sizes": lambda: forged(BLOCKS, blocks=(Block(axes=(1,), factors=(Identity(3),), scale=1.0),)),
-    "blocks: an axis twice": lambda: forged(BLOCKS, blocks=(Block(axes=(0, 0), factors=(Identity(3), Identity(3)), scale=1.0),)),
-    "blocks: an axis from behind": lambda: forged(BLOCKS, blocks=(Block(axes=(-2,), factors=(Identity(3),), scale=1.0),)),
+    "blocks: other sizes": lambda: forged(BLOCKS, blocks=(IntegerBlock(axes=(1,), matrices=(Unit(3),), scale=1.0),)),
+    "blocks: an axis twice": lambda: forged(BLOCKS, blocks=(IntegerBlock(axes=(0, 0), matrices=(Unit(3), Unit(3)), scale=1.0),)),
+    "blocks: an axis from behind": lambda: forged(BLOCKS, blocks=(IntegerBlock(axes=(-2,), matrices=(Unit(3),), scale=1.0),)),
     "blocks: no noise": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=0.0),)),
     "blocks: wide noise": lambda: forged(BLOCKS, blocks=(BLOCKS.blocks[1], forged(BLOCKS.blocks[0], scale=WIDEST * 1.01))),
     "blocks: noise that is true": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=True),)),
     "blocks: noise of NaN": lambda: forged(BLOCKS, blocks=(forged(BLOCKS.blocks[0], scale=NAN),)),
-    "blocks: halves": lambda: forged(BLOCKS, blocks=(Block(axes=(0,), factors=(Dense(np.full((1, 3), 0.5)),), scale=1.0),)),
+    "blocks: halves": lambda: forged(BLOCKS, blocks=(IntegerBlock(axes=(0,), matrices=(Written(1, 3, (0.5, 0.5, 0.5)),), scale=1.0),)),
     "blocks: another noise": lambda: forged(BLOCKS, noise="Laplace"),
     "blocks: no noise at all": lambda: forged(BLOCKS, noise=None),
     "blocks: a line of truths": lambda: forged(BLOCKS, line=1),
@@ -292,11 +291,11 @@ def test_a_certificate_of_something_else_is_none(request_: Any, summands: tuple[
 def test_what_would_take_long_has_no_cost() -> None:
     """Each number of an answer, and each comparison, is drawn by itself: a request of millions would keep the vault busy."""
     cells = tuple(Axis(column=f"a{i}", values=tuple(range(500))) for i in range(3))
-    every = Block(axes=(0, 1, 2), factors=(Identity(500),) * 3, scale=2.0)
+    every = IntegerBlock(axes=(0, 1, 2), matrices=(Unit(500),) * 3, scale=2.0)
     with pytest.raises(ValueError, match="too many cells"):
         taken(replace(BLOCKS, axes=cells, blocks=(every,)))
     with pytest.raises(ValueError, match="too many cells"):
-        taken(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), factors=every.factors[:2]),) * 41))
+        taken(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), factors=every.matrices[:2]),) * 41))
     read = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT)) for name in "nm"), rows=((1, 1),))
     sums = NoisySums(plan=GroupedSums(input=read, keys=("n", "m"), summands=(Count(),) * 2), noises=(DiscreteLaplace(scale=2.0),) * 2,
                      cells=Grid((tuple(range(2000)), tuple(range(3000)))))

@@ -26,7 +26,6 @@ from dpsql.measurements import (
     MOST_TESTS,
     AboveThresholdOfTests,
     Axis,
-    Block,
     Blocks,
     NoisyFlipDistance,
     Vote,
@@ -47,7 +46,9 @@ from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.types import Type
-from dpsql.workload.factors import Dense, Identity, Total
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.factors import written
+from dpsql.workload.matrices import Sum, Unit
 
 CLOSE = 1 + 1e-9
 
@@ -268,8 +269,8 @@ SCALES = (3.0, 1.5, 2.0)
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
 def test_blocks_cost_what_all_rows_of_an_entity_move(noise: str, rows: int) -> None:
     """At worst all are in the cell that most answers depend on."""
-    blocks = (Block(axes=(0,), factors=(Dense(MATRICES[0]),), scale=SCALES[0]), Block(axes=(0,), factors=(Identity(3),), scale=SCALES[1]),
-              Block(axes=(0,), factors=(Total(3),), scale=SCALES[2]))
+    blocks = (IntegerBlock(axes=(0,), matrices=(written(MATRICES[0]),), scale=SCALES[0]), IntegerBlock(axes=(0,), matrices=(Unit(3),), scale=SCALES[1]),
+              IntegerBlock(axes=(0,), matrices=(Sum(3),), scale=SCALES[2]))
     asked = Blocks(view=visits("v"), axes=(Axis(column="v_town", values=("a", "b", "c")),), summand=Count(), blocks=blocks, noise=noise)  # type: ignore[arg-type]
     cost, worst = asked.cost(owned(rows)), Fraction(0)
     for cells in itertools.combinations_with_replacement(range(3), rows):

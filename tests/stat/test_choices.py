@@ -55,8 +55,8 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
 from dpsql.planning.script import script
-from dpsql.strategies.strategy import Block
-from dpsql.workload.factors import Identity, Total
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.matrices import Sum, Unit
 
 pytestmark = pytest.mark.stat
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -205,7 +205,7 @@ def tree(scan: Scan) -> Request:
 
 def blocks(noise: str) -> Callable[[Scan], Request]:
     def made(scan: Scan) -> Request:
-        each, both = (Block(axes=(0,), factors=(factor,), scale=scale) for factor, scale in ((Identity(2), 0.8), (Total(2), 1.2)))
+        each, both = (IntegerBlock(axes=(0,), matrices=(matrix,), scale=scale) for matrix, scale in ((Unit(2), 0.8), (Sum(2), 1.2)))
         return Blocks(view=scan, axes=(Axis(column="a", values=(5, 6)),), summand=Count(), blocks=(each, both), noise=noise)  # type: ignore[arg-type]
 
     return made

@@ -15,7 +15,7 @@ from dpsql.server.vault import CALLS
 from dpsql.server.vault_calls import ReleasedStep, receive_answer
 
 Frame = tuple[str, bytes]
-KINDS = [*CLASSES, "tuple", "Fraction", "Decimal", "bytes", "date", "datetime", "range", "Days", "type", "domain", "array", "table", "object",
+KINDS = [*CLASSES, "tuple", "Fraction", "Decimal", "bytes", "date", "datetime", "range", "Days", "type", "domain", "table", "object",
          "__import__", "Table", "Kernel"]
 TEXTS = ["", "people", "visits", "clinics", "person_id", "income", '"', "'", "x\0", "a" * 1001, "\ud800", "people) --", "BIGINT", "DOUBLE",
          "(SELECT MAX(income) FROM people)", "DECIMAL(9)) + (SELECT 1", "comparisons of 1", "asked", "made", "failed", "interrupted",

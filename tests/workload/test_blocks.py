@@ -7,15 +7,19 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import dpsql.workload.blocks as trusted
-from dpsql.workload.blocks import CLOSED, Block, checked, matrix_of, sensitivity
+from dpsql.kernel.taken import taken
+from dpsql.measurements import VALUES
+from dpsql.workload.blocks import IntegerBlock, sensitivity_of
+from dpsql.workload.factor_blocks import Block, check_blocks, factor_of, integer_blocks, sensitivity, with_factors
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
+from dpsql.workload.matrices import AllStretches, Centre, Halves, Matrix, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.workload.workload import JoinedFactor, Product
 
 RANDOM = np.random.default_rng(47)
@@ -43,7 +47,7 @@ def named(factor: Factor) -> str:
 
 @pytest.mark.parametrize("factor", some(), ids=named)
 def test_one_matrix_is_applied_and_charged_for(factor: Factor) -> None:
-    made, dense = matrix_of(factor), [[int(entry) for entry in row] for row in factor.dense().tolist()]
+    made, dense = taken(factor.matrix_of()), [[int(entry) for entry in row] for row in factor.dense().tolist()]
     assert (made.rows, made.n) == factor.shape == (len(dense), len(dense[0]))
     for j in range(made.n):
         unit = np.zeros(made.n, dtype=object)
@@ -55,8 +59,17 @@ def test_one_matrix_is_applied_and_charged_for(factor: Factor) -> None:
     assert (made.apply(table, 1) == np.moveaxis(np.tensordot(np.array(dense, dtype=object), table, (1, 1)), 0, 1)).all()
 
 
+@pytest.mark.parametrize("factor", some(), ids=named)
+def test_a_factor_is_found_again_from_its_matrix(factor: Factor) -> None:
+    found = factor_of(factor.matrix_of())
+    assert type(found) is type(factor) and (found.dense() == factor.dense()).all()
+    block = Block(axes=(0,), factors=(factor,), scale=2.0)
+    assert integer_blocks([with_factors(made) for made in integer_blocks([block])]) == integer_blocks([block])
+
+
 def test_all_kinds_are_looked_at() -> None:
-    assert {type(factor) for factor in some()} == CLOSED
+    matrices = {type(factor.matrix_of()) for factor in some()}
+    assert matrices == set(get_args(Matrix)) == {kind for kind in VALUES if kind.__module__ == "dpsql.workload.matrices"}
 
 
 @pytest.mark.parametrize("total", [1, 2**20, 2**61, 2**62, 2**63 - 1, 2**80])
@@ -67,7 +80,7 @@ def test_answers_are_exact_however_large(seed: int, total: int) -> None:
     kinds = some()
     for _ in range(8):
         pair = tuple(kinds[i] for i in dice.integers(0, len(kinds), 2))
-        (part,) = checked((Block(axes=(0, 1), factors=pair, scale=1.0),))
+        (part,) = integer_blocks([Block(axes=(0, 1), factors=pair, scale=1.0)])
         table = np.zeros((pair[0].n, pair[1].n), dtype=object if total >= 2**62 else np.int64)
         table[dice.integers(pair[0].n), dice.integers(pair[1].n)] = total // 2 * int(dice.choice([-1, 1]))
         table[dice.integers(pair[0].n), dice.integers(pair[1].n)] += total - total // 2
@@ -92,14 +105,11 @@ def test_what_is_charged_is_never_less_than_what_moves(noise: Any) -> None:
 # -- forged
 
 
-class Cheap(Dense):
-    """A factor that states its own sensitivity."""
+class Cheap(Written):
+    """A matrix that states its own sensitivity."""
 
-    def column_powers(self, power: int) -> tuple[int, ...]:
+    def powers(self, power: int) -> tuple[int, ...]:
         return (0,) * self.n
-
-    def matrix_of(self) -> Any:
-        return matrix_of(Identity(self.n))
 
 
 class Loud(int):
@@ -107,104 +117,146 @@ class Loud(int):
         return True
 
 
-def forged(factor: Factor, **fields: Any) -> Factor:
+class Bytes(bytes):
+    def __len__(self) -> int:
+        return 16
+
+
+def forged(made: Any, **fields: Any) -> Any:
     for name, value in fields.items():
-        object.__setattr__(factor, name, value)
-    return factor
+        object.__setattr__(made, name, value)
+    return made
 
 
-class Array(np.ndarray):
-    def max(self, *_: Any, **__: Any) -> Any:
-        return 0
-
-
-def view(matrix: np.ndarray) -> np.ndarray:
-    return matrix.view(Array)
+def words(*numbers: int) -> bytes:
+    return np.array(numbers, dtype=np.int64).tobytes()
 
 
 FORGED: dict[str, Callable[[], Any]] = {
-    "a subclass": lambda: Cheap(np.array([[10**6, 1]])),
-    "no factor": lambda: object(),
+    "a subclass": lambda: Cheap(1, 2, words(10**6, 1)),
+    "no matrix": lambda: object(),
+    "a factor": lambda: Identity(2),
+    "floats": lambda: Written(1, 2, (0.5, 1.0)),
+    "not a number": lambda: Written(1, 2, (float("nan"), 1)),
+    "endless entries": lambda: Written(1, 2, (float("inf"), 1)),
+    "truth values": lambda: Written(1, 2, (True, False)),
+    "numbers of their own": lambda: Written(1, 2, (Loud(7), 1)),
+    "too large": lambda: Written(1, 2, (2**300, 1)),
+    "too small": lambda: Written(1, 2, (-2**300, 1)),
+    "a list": lambda: Written(2, 2, [1, 0, 0, 1]),
+    "an array": lambda: Written(2, 2, np.eye(2, dtype=np.int64)),
+    "bytes of their own": lambda: Written(1, 2, Bytes(words(9, 9))),
+    "bytes that change": lambda: Written(1, 2, bytearray(words(9, 9))),
+    "an entry less": lambda: forged(Written(2, 2, words(1, 0, 0, 1)), entries=words(1, 0, 0)),
+    "half an entry": lambda: forged(Written(1, 1, words(1)), entries=words(1)[:4]),
+    "a number less": lambda: Written(2, 2, (1, 0, 0)),
+    "rows of floats": lambda: Written(2.0, 2, words(1, 0, 0, 1)),
+    "negative rows": lambda: Written(-1, 2, b""),
+    "no columns": lambda: Written(3, 0, b""),
+    "size of floats": lambda: Unit(2.0),
+    "size of truth": lambda: Unit(True),
+    "empty": lambda: Unit(0),
+    "negative": lambda: Sum(-2),
+    "endless": lambda: Prefixes(10**12),
+    "own numbers": lambda: AllStretches(Loud(2)),
+    "no square root": lambda: Root(0),
+    "no centre": lambda: Centre("2"),
+    "intervals outside": lambda: Stretches(2, words(0), words(3)),
+    "intervals before": lambda: Stretches(2, words(-1), words(1)),
+    "intervals backwards": lambda: Stretches(2, words(2), words(1)),
+    "intervals of half words": lambda: Stretches(2, words(0)[:4], words(2)[:4]),
+    "intervals of lists": lambda: Stretches(2, (0,), (2,)),
+    "fewer begins": lambda: Stretches(2, words(0), words(1, 2)),
+    "fewer own entries": lambda: Stacked(words(1), Written(1, 2, words(1, 1))),
+    "own entries of floats": lambda: Stacked((0.5, 1.0), Written(0, 2, b"")),
+    "others forged": lambda: Stacked(words(1, 1), forged(Written(1, 2, words(1, 1)), n=3)),
+    "others of another kind": lambda: Stacked(words(1, 1), Unit(2)),
+    "odd widths": lambda: Halves(4, 3),
+    "no width": lambda: Halves(4, 0),
+}
+
+
+@pytest.mark.parametrize("make", FORGED.values(), ids=FORGED)
+def test_what_is_forged_is_not_measured(make: Callable[[], Any]) -> None:
+    matrix = make()
+    with pytest.raises((ValueError, TypeError)):
+        taken(IntegerBlock(axes=(0,), matrices=(matrix,), scale=1.0))
+
+
+UNFIT: dict[str, Callable[[], Factor]] = {
     "no integers": lambda: Dense(np.array([[0.5, 1.0]])),
     "not a number": lambda: Dense(np.array([[np.nan, 1.0]])),
     "truth values": lambda: Dense(np.array([[True, False]])),
     "objects": lambda: Dense(np.array([[Loud(7), 1]], dtype=object)),
     "floats among objects": lambda: Dense(np.array([[float("inf"), 1]], dtype=object)),
     "too large": lambda: Dense(np.array([[2**300, 1]], dtype=object)),
-    "a list": lambda: forged(Dense(np.eye(2, dtype=np.int64)), matrix=[[1, 0], [0, 1]]),
-    "an array of its own": lambda: forged(Dense(np.eye(2, dtype=np.int64)), matrix=view(np.array([[9, 0], [0, 9]]))),
-    "three axes": lambda: forged(Dense(np.eye(2, dtype=np.int64)), matrix=np.zeros((2, 2, 2), dtype=np.int64)),
-    "identity of floats": lambda: forged(Identity(2), size=2.0),
-    "identity of truth": lambda: forged(Identity(2), size=True),
-    "empty": lambda: forged(Identity(2), size=0),
-    "negative": lambda: forged(Total(2), size=-2),
-    "endless": lambda: forged(Prefix(2), size=10**12),
-    "own numbers": lambda: forged(AllRange(2), size=Loud(2)),
-    "ranges outside": lambda: forged(Ranges(2, (0,), (1,)), highs=(2,)),
-    "ranges before": lambda: forged(Ranges(2, (0,), (1,)), lows=(-1,)),
-    "ranges backwards": lambda: forged(Ranges(2, (0,), (1,)), lows=(2,), highs=(0,)),
-    "ranges of floats": lambda: forged(Ranges(2, (0,), (1,)), lows=(0.5,)),
-    "fewer lows": lambda: forged(Ranges(2, (0, 1), (1, 1)), lows=(0,)),
-    "own entries of floats": lambda: forged(PIdentity(own=np.array([1, 1]), others=np.zeros((0, 2), dtype=np.int64)), own=np.array([0.5, 1])),
-    "fewer own entries": lambda: forged(PIdentity(own=np.array([1, 1]), others=np.array([[1, 1]])), own=np.array([1])),
-    "odd widths": lambda: forged(Differences(4, 2), width=3),
-    "no width": lambda: forged(Differences(4, 2), width=0),
-    "a product": lambda: JoinedFactor(Product((Identity(2),))),
+    "empty": lambda: Identity(0),
+    "negative": lambda: Total(-2),
+    "endless": lambda: Prefix(10**12),
+    "ranges outside": lambda: Ranges(2, (0,), (2,)),
+    "ranges backwards": lambda: Ranges(2, (1,), (0,)),
+    "own entries of floats": lambda: PIdentity(own=np.array([0.5, 1]), others=np.zeros((0, 2), dtype=np.int64)),
+    "fewer own entries": lambda: PIdentity(own=np.array([1]), others=np.array([[1, 1]])),
+    "odd widths": lambda: Differences(4, 3),
+    "a product": lambda: JoinedFactor(Product((Dense(np.array([[0.5]])),))),
 }
 
 
-@pytest.mark.parametrize("make", FORGED.values(), ids=FORGED)
-def test_what_is_forged_is_not_measured(make: Callable[[], Any]) -> None:
-    factor = make()
+@pytest.mark.parametrize("make", UNFIT.values(), ids=UNFIT)
+def test_what_has_no_integer_matrix_is_not_measured(make: Callable[[], Factor]) -> None:
     with pytest.raises(ValueError):
-        sensitivity((Block(axes=(0,), factors=(factor,), scale=1.0),), "laplace")
+        sensitivity((Block(axes=(0,), factors=(make(),), scale=1.0),), "laplace")
 
 
-@pytest.mark.parametrize("change", [
-    {"column_powers": lambda power: (0, 0)}, {"matrix_of": lambda: matrix_of(Identity(2))}, {"key": ("identity", 2)}, {"rows": 1},
-    {"apply": lambda array, axis=0: array * 10**6}, {"dense": lambda: np.eye(2, dtype=np.int64)}], ids=lambda change: next(iter(change)))
-def test_methods_that_are_brought_are_not_called(change: dict[str, Any]) -> None:
-    """A forged object may hold methods and cached values of its own: nothing of them is read."""
-    factor = Dense(np.array([[10**6, 1], [0, -5]]))
-    for name, value in change.items():
-        factor.__dict__[name] = value
-    honest = Identity(2)
-    blocks = (Block(axes=(0,), factors=(factor,), scale=1.0), Block(axes=(0,), factors=(honest,), scale=1.0))
-    assert sensitivity(blocks, "laplace").value == 10**6 + 1
-    part, _ = checked(blocks)
-    assert part.answers(np.array([3, 4]), 7).tolist() == [3 * 10**6 + 4, -20]
+def test_methods_that_are_brought_are_not_called() -> None:
+    """A forged block cannot hold methods and cached values of its own: it has no place for them, and is made again."""
+    matrix = Written(2, 2, words(10**6, 1, 0, -5))
+    for name in ("powers", "apply", "array", "other"):
+        with pytest.raises((AttributeError, TypeError)):
+            object.__setattr__(matrix, name, lambda *given: (0, 0))
+    asked = IntegerBlock(axes=(0,), matrices=(matrix,), scale=1.0)
+    own = taken(asked)
+    assert own is not asked and own.matrices[0] is not matrix and own == asked
+    assert sensitivity_of([own, IntegerBlock(axes=(0,), matrices=(Unit(2),), scale=1.0)], "laplace").value == 10**6 + 1
+    assert own.answers(np.array([3, 4]), 7).tolist() == [3 * 10**6 + 4, -20]
 
 
 def test_what_was_looked_at_cannot_change() -> None:
     matrix = np.array([[1, 2], [3, 4]])
     factor = Dense(matrix)
-    (part,) = checked((Block(axes=(0,), factors=(factor,), scale=1.0),))
+    part = taken(*integer_blocks((Block(axes=(0,), factors=(factor,), scale=1.0),)))
     factor.matrix.flags.writeable = True
     factor.matrix[0, 0] = 10**9
     matrix[0, 1] = 10**9
     assert part.matrices[0].powers(1) == (4, 6) and part.answers(np.array([1, 1]), 2).tolist() == [3, 7]
     with pytest.raises(ValueError):
-        part.matrices[0].array.flags.writeable = True  # type: ignore[attr-defined]
+        part.matrices[0].array.flags.writeable = True  # type: ignore[union-attr]
+    asked = IntegerBlock(axes=(0,), matrices=(Written(1, 1, words(7)),), scale=1.0)
+    own = taken(asked)
+    forged(asked.matrices[0], entries=words(10**9))
+    assert own.matrices[0].powers(1) == (7,)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), True, "1", None, 10**400, 1j])
 def test_every_block_has_noise(scale: Any) -> None:
     with pytest.raises(ValueError, match="noise"):
         sensitivity((Block(axes=(0,), factors=(Identity(2),), scale=scale),), "laplace")
+    with pytest.raises((ValueError, TypeError)):
+        taken(IntegerBlock(axes=(0,), matrices=(Unit(2),), scale=scale))
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (-1,), (True,), (1.0,), [0], (2,), (0, 1), ("0",)])
 def test_axes_are_different_and_there(axes: Any) -> None:
     factors = (Identity(2),) * len(axes)
     with pytest.raises(ValueError, match="fit"):
-        checked((Block(axes=axes, factors=factors, scale=1.0),), (2, 3))
+        check_blocks((Block(axes=axes, factors=factors, scale=1.0),), (2, 3))
 
 
 def test_a_negative_entry_counts_as_much_as_a_positive_one() -> None:
     with pytest.raises(ValueError):
         PIdentity(own=np.array([-10**6, 1]), others=np.array([[10**6, 0]]))
-    forged_ = forged(PIdentity(own=np.array([1, 1]), others=np.array([[10**6, 0]])), own=np.array([-10**6, 1]))
-    assert sensitivity((Block(axes=(0,), factors=(forged_,), scale=1.0),), "laplace").value == 2 * 10**6
+    asked = taken(IntegerBlock(axes=(0,), matrices=(Stacked(words(-10**6, 1), Written(1, 2, words(10**6, 0))),), scale=1.0))
+    assert sensitivity_of([asked], "laplace").value == 2 * 10**6
 
 
 def test_noise_is_of_a_known_kind() -> None:

@@ -19,7 +19,7 @@ from dpsql.measurements.reading.request import Context
 from dpsql.plan.cells import Cells, Grid, cell_of
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.workload.factors import Exact
+from dpsql.workload.matrices import Exact
 
 WORDS = 2**62  # beyond this, Python's integers are used
 NOWHERE = -1

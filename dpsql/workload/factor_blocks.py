@@ -1,0 +1,105 @@
+"""Blocks of queries as strategies hold them: products of factors, from which the integer matrices that are measured are built.
+
+Nothing here is trusted: the kernel takes the matrices alone (`workload.blocks`), and checks them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsql.workload.blocks import BlockSensitivity, IntegerBlock, Noise, applied, sensitivity_of
+from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
+from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
+from dpsql.workload.matrices import (
+    AllStretches,
+    Centre,
+    Exact,
+    Halves,
+    Matrix,
+    Prefixes,
+    Root,
+    Stacked,
+    Stretches,
+    Sum,
+    Unit,
+    Written,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Queries kron(factors) about the marginal over `axes`, with noise of a `scale`; see `blocks.IntegerBlock`."""
+
+    axes: tuple[int, ...]
+    factors: tuple[Factor, ...]
+    scale: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(factor.rows for factor in self.factors)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape)
+
+    def measure(self, marginal: Exact) -> Exact:
+        """The exact answers over a marginal of integers."""
+        return applied([factor.matrix_of() for factor in self.factors], marginal)
+
+
+def integer_blocks(blocks: Iterable[Block]) -> tuple[IntegerBlock, ...]:
+    """Build the integer matrices of blocks, one for each factor. Raises ValueError where entries are not integers, or a block
+    has no noise."""
+    known: dict[int, tuple[Factor, Matrix]] = {}  # by identity; the factor is kept, so that no other gets its number
+    return tuple(_integers(block, known) for block in blocks)
+
+
+def _integers(block: Block, known: dict[int, tuple[Factor, Matrix]]) -> IntegerBlock:
+    if not 0 < block.scale < math.inf:
+        raise ValueError("every block has noise")
+    for factor in block.factors:
+        if id(factor) not in known:
+            known[id(factor)] = factor, factor.matrix_of()
+    matrices = tuple(known[id(factor)][1] for factor in block.factors)
+    return IntegerBlock(axes=block.axes, matrices=matrices, scale=float(block.scale))
+
+
+def with_factors(block: IntegerBlock) -> Block:
+    """The inverse of `integer_blocks`, for one block."""
+    return Block(axes=block.axes, factors=tuple(map(factor_of, block.matrices)), scale=block.scale)
+
+
+def factor_of(matrix: Matrix) -> Factor:
+    """The factor that has a matrix."""
+    match matrix:
+        case Stretches():
+            first, after = (np.frombuffer(ends, dtype=np.int64) for ends in (matrix.first, matrix.after))
+            return Ranges(matrix.n, tuple(first.tolist()), tuple((after - 1).tolist()))
+        case Written():
+            return Dense(matrix.array)
+        case Stacked():
+            return PIdentity(own=np.frombuffer(matrix.own, dtype=np.int64), others=matrix.others.array)
+        case Halves():
+            return Differences(matrix.n, matrix.width)
+    kinds: dict[type, Callable[[int], Factor]] = {
+        Unit: Identity, Sum: Total, Prefixes: Prefix, AllStretches: AllRange, Centre: Centered, Root: SquareRoot}
+    return kinds[type(matrix)](matrix.n)
+
+
+def check_blocks(blocks: Iterable[Block], sizes: Sequence[int]) -> None:
+    """Raises ValueError where blocks cannot be measured over cells of these sizes."""
+    for block in blocks:
+        if any(type(axis) is not int or axis < 0 for axis in block.axes) or len(block.axes) != len(block.factors):
+            raise ValueError("a block does not fit the cells")
+    for made in integer_blocks(blocks):
+        if len({*made.axes}) != len(made.axes) or not made.fits(sizes):
+            raise ValueError("a block does not fit the cells")
+
+
+def sensitivity(blocks: Iterable[Block], noise: Noise) -> BlockSensitivity:
+    """The sensitivity of blocks to one row."""
+    return sensitivity_of(integer_blocks(blocks), noise)
