@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpsql.engine.plan import Result
     from dpsql.engine.preparing import Prepared
     from dpsql.engine.session import Session
-    from dpsql.kernel.ledger import Failure
+    from dpsql.kernel.ledger_reports import Failure
     from dpsql.planning.explain import Explanation
     from dpsql.sql.text.statement import Explained, Option, Query, Statement
     from dpsql.synthesis.online_model import OnlineModel

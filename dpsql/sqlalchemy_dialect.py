@@ -17,7 +17,8 @@ from sqlalchemy.sql import compiler
 from sqlalchemy.sql.elements import BindParameter
 
 import dpsql
-from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Table
 from dpsql.dbapi import Connection
 from dpsql.engine.synthesizing import beside
 from dpsql.errors import InterfaceError, OptionError

@@ -7,15 +7,14 @@ like any other, and becomes the same `Incident`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dpsql.errors import OperationalError
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
 
 _wanted: ContextVar[Event | None] = ContextVar("wanted", default=None)
 
@@ -41,19 +40,6 @@ def each(items: Iterable[Item]) -> Iterator[Item]:
     for item in items:
         go_on()
         yield item
-
-
-def stopping_between(steps: Generator[Item, Any, Made]) -> Generator[Item, Any, Made]:
-    """The same steps; the next one raises as `go_on` does, if the statement is to stop when one of them is over."""
-    try:
-        request = next(steps)
-        while True:
-            released = yield request
-            go_on()
-            request = steps.send(released)
-    except StopIteration as over:
-        made: Made = over.value
-        return made
 
 
 def stopped() -> OperationalError:

@@ -12,12 +12,12 @@ from support import worlds
 
 import dpsql
 from dpsql import cli
-from dpsql.accounting.cost import Charge
+from dpsql.accounting.cost import Account, Charge
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.engine.opening import analyst_of
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 
@@ -26,7 +26,7 @@ COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 def folder(tmp_path: Path) -> Path:
     worlds.world().save(tmp_path / "people.duckdb")
     set_policy(tmp_path)
-    Ledger.create(tmp_path / "dpsql.ledger").close()
+    ReportingLedger.create(tmp_path / "dpsql.ledger").close()
     return tmp_path
 
 
@@ -100,7 +100,7 @@ def test_an_account_is_closed_by_incidents_and_opened_by_the_owner(declared: str
 def test_the_owner_is_shown_what_left_a_server_late(late: str, first: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     set_policy(folder, late)
     connect(folder).close()
-    book = Ledger(folder / "dpsql.ledger")
+    book = ReportingLedger(folder / "dpsql.ledger")
     for step in (0, 2, 2, 5):
         seq = book.charge(Account(budget="person", analyst="ada"), Charge(epsilon=1, rho=0, delta=0), digest=f"{step}", data="v", sql="SELECT",
                           allows={})
@@ -224,7 +224,7 @@ def test_no_statement_is_looked_at_to_tell_what_is_left(folder: Path, monkeypatc
     with connect(folder) as connection:
         connection.execute(COUNT + "1")
         entries = connection.session.ledger.entries("person")
-        monkeypatch.delattr(Ledger, "entries")
+        monkeypatch.delattr(ReportingLedger, "entries")
         state = connection.budget()
         assert state.statements == len(entries) and state.accounts[0].last == entries[-1].charge
         assert connection.execute("SHOW BUDGET").fetchall() and connection.execute(f"EXPLAIN PRIVACY {COUNT}2").fetchall()

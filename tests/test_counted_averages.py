@@ -18,9 +18,8 @@ from dpsql.audit.prepared import PreparedStatement
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.estimates import NoiseTerm, fieller, recovered, released
-from dpsql.measurements import GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.mechanisms.select.shown_counts import shown_counts
-from dpsql.noise.key_selection import shown
+from dpsql.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric, shown
 from dpsql.noise.source import Secure
 
 POLICY = policy_of("people", """

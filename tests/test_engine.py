@@ -24,7 +24,7 @@ from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
 from dpsql.planning.explain import Explanation
 
@@ -58,7 +58,7 @@ class Watched(Remembering):
             raise self._fault()
 
 
-class Told(Ledger):
+class Told(ReportingLedger):
     """A ledger that tells when it writes."""
 
     told: list[str]
@@ -186,11 +186,11 @@ def test_an_interruption_stays_one_and_keeps_the_charge(tmp_path: Path) -> None:
 
 
 def test_a_failure_to_store_the_answer_tells_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Ledger, charged: int, body: str) -> None:
+    def full(self: ReportingLedger, charged: int, body: str) -> None:
         raise OSError(f"no space for {body}")
 
     session = session_of(tmp_path)
-    monkeypatch.setattr(Ledger, "answer", full)
+    monkeypatch.setattr(ReportingLedger, "answer", full)
     with pytest.raises(Incident) as caught:
         answer(COUNT, session)
     assert caught.value.__context__ is None

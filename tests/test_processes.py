@@ -20,7 +20,7 @@ import pytest
 from support import worlds
 
 from dpsql.kernel import ledger as module
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 ROOT = Path(module.__file__).parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
@@ -89,7 +89,7 @@ ASK = """
 def project(folder: Path, epsilon: float) -> Path:
     worlds.world(people=30).save(folder / "people.duckdb")
     (folder / "dpsql.toml").write_text(worlds.POLICY.replace("epsilon = 1000\ndelta = 0.01", f"epsilon = {epsilon}", 1))
-    Ledger.create(folder / "dpsql.ledger").close()
+    ReportingLedger.create(folder / "dpsql.ledger").close()
     return folder
 
 
@@ -114,7 +114,7 @@ def test_sixteen_connections_that_race_are_granted_exactly_what_there_is(tmp_pat
     (folder / "go").touch()
     told = [line.split() for line in parent.communicate(timeout=600)[0].splitlines()]
     assert len(told) == 16 and sum(int(granted) for _, _, granted in told) == 40
-    ledger = Ledger(folder / "dpsql.ledger")
+    ledger = ReportingLedger(folder / "dpsql.ledger")
     entries = ledger.entries("person")
     assert len(entries) == 40 and all(entry.body is not None for entry in entries)
     assert ledger.spent("person").epsilon == 40 * entries[0].charge.epsilon  # type: ignore[operator]
@@ -132,7 +132,7 @@ def test_whoever_heard_an_answer_paid_for_it_whenever_the_process_dies(tmp_path:
                 os.kill(process, signal.SIGKILL)
             time.sleep(draw.choice([0, 0.01]))
         told += [line.split() for line in parent.communicate(timeout=600)[0].splitlines()]
-        ledger = Ledger(folder / "dpsql.ledger")  # which verifies every event
+        ledger = ReportingLedger(folder / "dpsql.ledger")  # which verifies every event
         entries = ledger.entries("person")
         known = {(entry.account.analyst, entry.sql) for entry in entries if entry.body is not None}
         heard = {(f"client-{me}", f"SELECT COUNT(*) FROM people WHERE age <> {number}")

@@ -26,7 +26,8 @@ from dpsql.catalog.policy import read_policy
 from dpsql.catalog.promise import promise_of
 from dpsql.errors import LedgerError, OperationalError, PolicyError
 from dpsql.kernel.chain import genesis
-from dpsql.kernel.ledger import Ledger, anchor_beside
+from dpsql.kernel.ledger import anchor_beside
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 COUNT = "SELECT COUNT(*) FROM people"
 HOUSEHOLD = ('[budgets.person]\nentity = "person"', '[budgets.person]\nentity = "household"')
@@ -42,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DPSQL_STATE", str(tmp_path / "state"))
     worlds.world().save(tmp_path / "people.duckdb")
     written(tmp_path)
-    Ledger.create(tmp_path / "dpsql.ledger").close()
+    ReportingLedger.create(tmp_path / "dpsql.ledger").close()
     return tmp_path
 
 
@@ -84,7 +85,7 @@ def accept(folder: Path, budget: str | None = None) -> None:
 
 
 def events(folder: Path) -> int:
-    ledger = Ledger(folder / "dpsql.ledger")
+    ledger = ReportingLedger(folder / "dpsql.ledger")
     try:
         return ledger.events
     finally:
@@ -321,7 +322,7 @@ def test_only_what_was_shown_is_accepted(folder: Path, monkeypatch: pytest.Monke
     asked(folder)
     written(folder, NO_KEY)
     policy = read_policy(folder / "dpsql.toml")
-    ledger = Ledger(folder / "dpsql.ledger")
+    ledger = ReportingLedger(folder / "dpsql.ledger")
     from dpsql.engine.promises import accept as accepted
     from dpsql.engine.promises import not_accepted
 
@@ -378,7 +379,7 @@ def test_a_ledger_from_before_takes_the_policy_for_what_it_promised_and_says_so(
 
 def test_a_form_that_is_not_known_is_refused(folder: Path) -> None:
     asked(folder)
-    ledger = Ledger(folder / "dpsql.ledger")
+    ledger = ReportingLedger(folder / "dpsql.ledger")
     for text in ('{"charged": 1, "promise": {"entity": "person"}}', "{}", "[]", "3", "none", '{"charged": 1, "promise": null}'):
         ledger.rely_on("person", lambda found, text=text: {"person": (text, False)})
         with pytest.raises(LedgerError) as caught:
@@ -430,7 +431,7 @@ def test_of_two_processes_with_different_policies_one_charges(folder: Path) -> N
     (folder / "go").touch()
     found = {name: process.communicate(timeout=120)[0].strip() for name, process in owns.items()}
     assert sorted(found.values()) in (["charged", "promise-changed"], ["charged", "promise-outdated"])
-    ledger = Ledger(folder / "dpsql.ledger")
+    ledger = ReportingLedger(folder / "dpsql.ledger")
     winner = next(name for name, what in found.items() if what == "charged")
     assert f'"entity": "{winner}"' in ledger.promised()["person"].text and len(ledger.entries("person")) == 1
     ledger.close()
@@ -454,7 +455,7 @@ def test_a_server_refuses_logins_while_the_policy_is_another(folder: Path) -> No
                 first.execute(count.format("scores"))
         with psycopg.connect(server.dsn, autocommit=True) as second:
             second.execute(count.format("scores"))
-    ledger = Ledger(folder / "dpsql.ledger")
+    ledger = ReportingLedger(folder / "dpsql.ledger")
     assert len(ledger.entries("person")) == 3
     ledger.close()
 
@@ -501,7 +502,7 @@ def test_a_public_view_of_another_database_over_what_was_protected_is_refused(of
                   f"CREATE VIEW shown AS SELECT score FROM {of}")
     made.declare(PEOPLE + SCORES)
     made.refresh()
-    Ledger.create(tmp_path / "dpsql.ledger").close()
+    ReportingLedger.create(tmp_path / "dpsql.ledger").close()
     asked(tmp_path)
     made.declare(PEOPLE + SHOWN)
     made.refresh()

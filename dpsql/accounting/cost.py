@@ -29,6 +29,8 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import add
 
+from dpsql.catalog.names import normal
+
 NANO = 10**9
 ATTO = 10**18
 ORDERS = tuple(2**k for k in range(1, 17))  # must never change: no proof would cover what was allowed before with other orders
@@ -138,3 +140,16 @@ def _below(epsilon: int, order: int) -> int:
 
 
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The account a charge belongs to: an analyst's, within a budget."""
+
+    budget: str
+    analyst: str
+
+    @property
+    def named(self) -> Account:
+        """The same account under its normal name, by which events are counted."""
+        return Account(budget=self.budget, analyst=normal(self.analyst))

@@ -18,9 +18,10 @@ from dpsql.answers.columns import ColumnData, joined, of_rows, told, typed, unpa
 from dpsql.cached import cached_property
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.cells import Cells, column_of
 from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import Question
 from dpsql.plan.rules.modes import candidates
 from dpsql.plan.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch

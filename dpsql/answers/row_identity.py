@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
-from dpsql.catalog.model import Column
+from dpsql.catalog.tables import Column
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr, Literal, columns
 from dpsql.plan.node import Field, Node

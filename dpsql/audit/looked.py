@@ -15,8 +15,7 @@ from dpsql.accounting.cost import Cost
 from dpsql.audit.prepared import PreparedStatement
 from dpsql.backends.reader import Query
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Release, Request
-from dpsql.measurements.reading.request import Context
+from dpsql.measurements.reading.request import Context, Release, Request
 from dpsql.plan.node import Node
 
 

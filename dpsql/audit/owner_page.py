@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.accounting.cost import NOTHING, Account, Charge
 from dpsql.accounting.reports import tight_epsilon
 from dpsql.accounting.room_left import share_spent
 from dpsql.answers.asked import day_and_minute
@@ -29,7 +29,7 @@ from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
 from dpsql.audit.policy_on_rows import PolicyOnRows
 from dpsql.catalog.model import Budget
 from dpsql.engine.promises import history
-from dpsql.kernel.ledger import Account, Entry, Failure, Ledger
+from dpsql.kernel.ledger_reports import Entry, Failure, ReportingLedger
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
 MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; font-weight: 600; }"
@@ -73,7 +73,7 @@ class BudgetBook:
         return None if total is None else BudgetLine(whose=analyst, total=total, spent=self.paid.get(analyst, NOTHING))
 
 
-def book_of(budget: Budget, ledger: Ledger) -> BudgetBook:
+def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
     """What a ledger says of a budget, read anew."""
     failures = ledger.failures(budget.name)
     entries = ledger.entries(budget.name)

@@ -30,20 +30,9 @@ from dpsql.backends.csv_counts import FileOnRows, copy_on_rows, file_on_rows
 from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.catalog.days import kept_by_ends
 from dpsql.catalog.file_names import is_copied
-from dpsql.catalog.model import (
-    Budget,
-    Catalog,
-    Column,
-    ColumnPolicy,
-    Entity,
-    ForeignKey,
-    Policy,
-    Scalar,
-    Table,
-    TablePolicy,
-    TableSchema,
-)
+from dpsql.catalog.model import Budget, Catalog, ColumnPolicy, Entity, Policy, TablePolicy
 from dpsql.catalog.schema import fit
+from dpsql.catalog.tables import Column, ForeignKey, Scalar, Table, TableSchema
 from dpsql.engine.opening import file_table, open_reader, public_values, sources_of
 from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError

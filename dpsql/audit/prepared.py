@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql.answers.answer import Answer
 from dpsql.backends.reader import Reader
-from dpsql.catalog.model import TableSchema
+from dpsql.catalog.tables import TableSchema
 from dpsql.engine.around_statements import around_released
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session

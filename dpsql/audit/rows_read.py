@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.backends.reader import Reader, ReaderFault
-from dpsql.catalog.model import Budget, Policy, Table
+from dpsql.catalog.model import Budget, Policy
+from dpsql.catalog.tables import Table
 from dpsql.engine.opening import find_ledger, fitted, open_data
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.stored import OWNER, place_in_bucket
 
@@ -71,7 +72,7 @@ def reading(policy: Policy, budget: Budget, database: str | Path | None, ledger:
 
     Raises PolicyError, OperationalError or LedgerError as a connection would.
     """
-    with contextlib.closing(Ledger(*find_ledger(policy, ledger))) as book, \
+    with contextlib.closing(ReportingLedger(*find_ledger(policy, ledger))) as book, \
             contextlib.closing(open_data(policy, database, budget, book)) as reader:
         catalog = fitted(policy, budget.name, reader)
         tables = {found.name: found for name in named if (found := catalog.table(name)) is not None and not found.public}

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.catalog.database_uris import place_of
-from dpsql.catalog.model import ForeignKey, TableSchema
 from dpsql.catalog.policy import quoted
+from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 
 

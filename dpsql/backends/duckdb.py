@@ -27,7 +27,7 @@ from dpsql.backends.reader import Parts, ReaderFault
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store
 from dpsql.backends.store_buckets import FarBuckets
-from dpsql.catalog.model import GENERATED, ForeignKey, TableSchema
+from dpsql.catalog.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 from dpsql.plan.stored import StoredTable

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsql.backends.reader import ReaderFault
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.ranking import Ranking, row_order
+from dpsql.plan.operators.ranking import Ranking
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.row_orders import row_order
 from dpsql.plan.stored import OWNER, PLACE, StoredTable, place_in_bucket
 from dpsql.types import Type
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.owned_rows import OwnedRows
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 from dpsql.plan.expr.printing import quote, settled, text_literal
 from dpsql.plan.node import Printing
 from dpsql.plan.stored import OWNER, StoredTable, bucket_name, place_in_bucket

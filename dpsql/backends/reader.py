@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.catalog.model import TableSchema
+from dpsql.catalog.tables import TableSchema
 from dpsql.plan.stored import StoredTable
 
 

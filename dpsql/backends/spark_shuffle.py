@@ -28,7 +28,8 @@ from dpsql.backends.spark_task import CHUNKS, BucketTable, made_buckets
 from dpsql.backends.spark_writer import put_in_force, write_chunks, written
 from dpsql.backends.store import RememberedFacts
 from dpsql.backends.store_writer import MOST_BUCKETS, ROWS_OF_BUCKET, prepared_as, storable, with_bucket
-from dpsql.catalog.model import Catalog, OwnerPath, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import OwnerPath, Table
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Printing
 from dpsql.plan.stored import StoredTable

@@ -27,7 +27,8 @@ from dpsql.backends.parted_rows import AT_ONCE, Bucketing, PartedRows, remove_pa
 from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState
 from dpsql.backends.store import RememberedFacts, Store, fact_of, manifest_of
-from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Table
 from dpsql.errors import OperationalError
 from dpsql.plan.expr.printing import quote, text_literal
 from dpsql.plan.node import Printing

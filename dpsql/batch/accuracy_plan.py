@@ -32,7 +32,7 @@ from dpsql.batch.workload_plan import Batch
 from dpsql.cached import cached_property
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements import Blocked, Blocks
+from dpsql.measurements.block_sums import Blocked, Blocks
 from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.all_strategies import Plan as Search
 from dpsql.strategies.optimality_gap import Noise

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dpsql.batch.linear_queries import column_of
 from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole

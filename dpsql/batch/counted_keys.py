@@ -21,8 +21,10 @@ from dpsql.batch.compiling import NumberedSum, group_of
 from dpsql.batch.linear_queries import LinearStatement, LinearSum
 from dpsql.batch.records import MeasuredQueries, Record, about
 from dpsql.errors import Unsupported
-from dpsql.measurements import DiscreteLaplace, MeasuredSums, NoisySums, Request
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.expr.nodes import columns
 from dpsql.plan.identity import canonical, digest

@@ -1,6 +1,6 @@
 """DAWA: counts over one column by buckets that follow the data.
 
-A part of the price finds buckets of neighbouring values with about the same counts (`measurements.Partition`); the rest measures
+A part of the price finds buckets of neighbouring values with about the same counts (`buckets.Partition`); the rest measures
 the buckets' totals with a strategy for the workload over them, and each value gets an equal share of its bucket. Few buckets
 mean little noise, but different values in the same bucket mean an unknown bias. So DAWA is better than a fixed strategy if counts
 are small compared with the noise, or nearly all zero, and worse otherwise: choose it knowingly.
@@ -20,8 +20,9 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
-from dpsql.measurements import WIDEST, Buckets, Numbered, Partition, Request
-from dpsql.measurements.buckets import height
+from dpsql.field_types import WIDEST
+from dpsql.measurements.buckets import Buckets, Numbered, Partition, height
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.strategies import ca, hierarchy, p_identity
 from dpsql.strategies.all_strategies import Verdict

@@ -10,7 +10,8 @@ from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.cached import cached_property
 from dpsql.errors import OptionError
-from dpsql.measurements import Axis, Request
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.node import Node
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.strategies.all_strategies import Verdict

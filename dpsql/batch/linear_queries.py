@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.errors import Unsupported
+from dpsql.plan.aggregate_calls import AggregateCall, OverGroups
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
 from dpsql.plan.node import Node
-from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.question import AggregateCall, OverGroups, Question
+from dpsql.plan.question import Question
 from dpsql.plan.rules.flatten import lowered
 from dpsql.planning.groups import not_listed
 from dpsql.types import Interval, Span

@@ -16,7 +16,8 @@ from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.errors import Unsupported
 from dpsql.estimates import NoiseTerm
-from dpsql.measurements import WIDEST, Blocked, Blocks
+from dpsql.field_types import WIDEST
+from dpsql.measurements.block_sums import Blocked, Blocks
 from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.strategies import clock
 from dpsql.strategies.all_strategies import NoStrategy, Verdict, best

@@ -1,6 +1,6 @@
 """PrivTree: counts over two numeric columns by boxes that are smaller where there are more rows.
 
-One half of the price grows a tree of boxes (`measurements.Tree`), the other half buys the counts of its leaves; a range that cuts
+One half of the price grows a tree of boxes (`boxes.Tree`), the other half buys the counts of its leaves; a range that cuts
 a leaf gets a share of its count, by area. The tree is deeper where rows are denser, and its noise does not grow with the depth.
 An uneven distribution of rows within a leaf causes an unknown bias.
 
@@ -22,8 +22,12 @@ from dpsql.accounting.cost import Cost, root
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
 from dpsql.errors import Unsupported
-from dpsql.measurements import WIDEST, DiscreteLaplace, Leaves, Numbered, Request, Tree
+from dpsql.field_types import WIDEST
+from dpsql.measurements.boxes import Leaves, Tree
+from dpsql.measurements.buckets import Numbered
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, scale_of
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.operators.summands import Count
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.batch.measured import in_line, widened, widened_compactly
-from dpsql.measurements import Axis, Blocked, Blocks, Request
+from dpsql.measurements.block_sums import Axis, Blocked, Blocks
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.identity import digest
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project

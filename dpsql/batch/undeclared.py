@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, predicate

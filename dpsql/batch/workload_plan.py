@@ -25,11 +25,12 @@ from dpsql.cached import cached_property
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.begun import begun
+from dpsql.plan.aggregate_calls import OverGroups
 from dpsql.plan.cells import Cells
 from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.question import OverGroups, Question
+from dpsql.plan.question import Question
 from dpsql.planning.groups import cells_over, kept_keys, possible_places
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options

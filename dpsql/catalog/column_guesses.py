@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpsql.catalog.model import Scalar
 from dpsql.catalog.schema import carried_as
+from dpsql.catalog.tables import Scalar
 from dpsql.catalog.writing import Value
 from dpsql.types import Type
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from dpsql.catalog.model import ForeignKey, Policy
+from dpsql.catalog.model import Policy
+from dpsql.catalog.tables import ForeignKey
 
 
 class Circle(ValueError):

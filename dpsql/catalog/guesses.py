@@ -12,8 +12,9 @@ from typing import Protocol
 
 from dpsql.catalog.column_guesses import ColumnValues
 from dpsql.catalog.foreign_keys import above
-from dpsql.catalog.model import Entity, ForeignKey, TableSchema
+from dpsql.catalog.model import Entity
 from dpsql.catalog.schema import carried_as, carried_exactly
+from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.types import Type
 
 PEOPLE = {"person", "patient", "user", "customer", "client", "member", "employee", "student", "pupil", "subject", "participant",

@@ -1,33 +1,20 @@
 """What the owner declares: tables, keys, the protected entity, domains, bounds and budgets. All of it is public.
 
-Everything here is a frozen value; `policy` reads it from a file, `schema` fits it to a database. The privacy guarantee rests
-on these declarations: which table is public, which columns are keys and which foreign keys a deletion follows. Limits and
-bounds, in contrast, are never trusted: they are enforced on the data.
+Everything here is a frozen value. `policy` reads it from a file, and `schema` fits it to a database, which makes the `tables`
+that the kernel reads. The privacy guarantee rests on these declarations: which table is public, which columns are keys and which
+foreign keys a deletion follows. Limits and bounds, in contrast, are never trusted: they are enforced on the data.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpsql.catalog.account_limits import INCIDENTS, LATE
 from dpsql.catalog.price import Price
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
-from dpsql.types import ANY_NUMBER, Interval, Type
-
-Scalar = bool | int | float | str | dt.date | dt.datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """All the values, other than NULL, that a column may show in an answer; in order, without repetition. The whole numbers of a
-    long range are a range, and the days of one `days.Days`, which take no memory."""
-
-    values: Sequence[Scalar]
-
-    def __len__(self) -> int:
-        return len(self.values)
+from dpsql.catalog.tables import ForeignKey, Scalar, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +47,6 @@ class ColumnPolicy:
     determines: tuple[str, ...] = ()
     by: str | None = None
     reading: CellReading = USUAL_CELL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignKey:
-    """`columns` of this table name a row of `table`; deleting that row deletes the rows that name it."""
-
-    columns: tuple[str, ...]
-    table: str
-    references: tuple[str, ...]
 
 
 IN_SPARK = "spark:"  # how the source of a table begins that only Spark can see
@@ -139,8 +117,6 @@ class Entity:
 
 PACE = 0.1  # seconds after which outcomes leave a server, or twice, four times, ... as many, unless the policy says otherwise
 LONGEST_PACE = 3600  # seconds
-INCIDENTS = 3  # how many statements of an account may fail after their charge, unless the policy says otherwise
-LATE = 20  # how many outcomes of an account may leave a server late until all of its later ones have to wait, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,123 +171,6 @@ class Policy:
     path: str = ""
     text: str = ""
     digest: str = ""
-
-
-GENERATED = "GENERATED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSchema:
-    """What a database says about a table without reading a row: (name, type) of its columns, and proven unique columns.
-
-    `foreign_keys` are those that the database declares; they help to draft a policy, which alone decides what a deletion follows.
-    `view` holds the tables that a view reads, in lower case; None for a table. `fixed` tells whether every read shows the same
-    rows, which is not known of most views. The type of a column that is computed whenever it
-    is read begins with GENERATED and is not supported: the computation may fail for a row, or differ from read to read.
-    """
-
-    columns: tuple[tuple[str, str], ...]
-    unique: tuple[frozenset[str], ...] = ()
-    not_null: frozenset[str] = field(default_factory=frozenset)
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    view: frozenset[str] | None = None
-    fixed: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A declared column with the type the database gives it. `sql_type` is the database's own name for the type."""
-
-    name: str
-    type: Type
-    sql_type: str
-    nullable: bool = True
-    physical: Interval = ANY_NUMBER
-    declared: Interval = ANY_NUMBER
-    domain: Domain | None = None
-    step: Fraction | None = None
-    bins: tuple[float, ...] | None = None
-    search: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidCombinations:
-    """The combinations of values that some columns of a public table have there, all different; or those that some columns of a
-    private table may have, as a public one lists them. NULL is one of the values."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Scalar | None, ...], ...] = field(hash=False, repr=False)
-
-    def values(self, column: str) -> list[Scalar | None]:
-        """The value of a column in each combination."""
-        place = self.columns.index(column)
-        return [row[place] for row in self.rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerStep:
-    """One step from a table towards the entity: its `columns`, as `types`, equal the key `references` of `table`."""
-
-    columns: tuple[str, ...]
-    table: str
-    references: tuple[str, ...]
-    types: tuple[Type, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerPath:
-    """Where a row's entity is written: follow `steps`, then read `column` there. No steps: the column is in the row.
-
-    `type` is the type that carries the entity's name; `not_null` says that the database forbids NULL there. Where entities are
-    of several kinds, the name is carried together with the number of the kind, so that no two entities share a name: as name *
-    `kinds` + `kind` where all names are integers of at most half a word, and otherwise as the text 'kind:name'.
-
-    `beside` holds the other columns of the foreign key that contains the name. If one of them is NULL, the key references no
-    row: deleting the entity does not delete the row, so the row belongs to no entity and is not read.
-    """
-
-    steps: tuple[OwnerStep, ...]
-    column: str
-    type: Type
-    not_null: bool = False
-    beside: tuple[str, ...] = ()
-    kind: int = 0
-    kinds: int = 1
-
-    @property
-    def in_row(self) -> bool:
-        """Whether the name is an unchanged column of the row itself."""
-        return not self.steps and self.kinds == 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A table as one budget sees it: fitted to the database, with the path to its entity if it is private.
-
-    unique   sets of columns that the *database* guarantees to be unique
-    owners   the paths to the entities that a row belongs to: one, or several, such as the two ends of a friendship
-    rows     the largest number of rows of one entity; None where the owner gave no limit
-    rows_per_value  the largest number of rows of one value of a column, where rows of many entities are joined on it
-    content  what tells released rows from others that have, or had, the same name and columns
-    listings  the combinations of values that groups may have, if they are not too many
-    """
-
-    name: str
-    public: bool
-    columns: Mapping[str, Column]
-    key: tuple[str, ...] = ()
-    unique: tuple[frozenset[str], ...] = ()
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    owners: tuple[OwnerPath, ...] = ()
-    rows: int | None = None
-    rows_per_value: Mapping[str, int] = field(default_factory=dict)
-    content: str = ""
-    listings: tuple[ValidCombinations, ...] = ()
-
-    @property
-    def owner(self) -> OwnerPath | None:
-        """The path to the entity where every row belongs to exactly one; None where rows belong to several, or to none."""
-        return self.owners[0] if len(self.owners) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,25 +16,11 @@ from typing import Any
 
 from dpsql.catalog.days import Days
 from dpsql.catalog.foreign_keys import Circle, parents_first
-from dpsql.catalog.model import (
-    GENERATED,
-    Catalog,
-    Column,
-    ColumnPolicy,
-    Domain,
-    Entity,
-    ForeignKey,
-    OwnerPath,
-    OwnerStep,
-    Policy,
-    Scalar,
-    Table,
-    TablePolicy,
-    TableSchema,
-)
+from dpsql.catalog.model import Catalog, ColumnPolicy, Entity, Policy, TablePolicy
 from dpsql.catalog.policy import MOST_VALUES
 from dpsql.catalog.public_lists import Values, determined, listed
 from dpsql.catalog.sections import locate, suggest
+from dpsql.catalog.tables import GENERATED, Column, Domain, ForeignKey, OwnerPath, OwnerStep, Scalar, Table, TableSchema
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
 from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single

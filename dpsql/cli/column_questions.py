@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from dpsql.catalog.column_guesses import ColumnGuess, column_guess
 from dpsql.catalog.guesses import Evidence
-from dpsql.catalog.model import ForeignKey, TableSchema
 from dpsql.catalog.schema import carried_as
+from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.catalog.writing import Value, value
 from dpsql.cli.terminal import print_wrapped
 

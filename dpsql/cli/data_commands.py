@@ -140,10 +140,10 @@ def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[s
     Raises PolicyError where the policy changes that, and the owner has not accepted it."""
     from dpsql.engine.opening import allowed_together, find_ledger, noticed
     from dpsql.engine.promises import check_promise, history
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
     notes = allowed_together(policy)
-    with contextlib.suppress(LedgerError), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as book:
+    with contextlib.suppress(LedgerError), contextlib.closing(ReportingLedger(*find_ledger(policy, options.ledger))) as book:
         for name in budgets:
             check_promise(policy, policy.budgets[name], book)
             notes += noticed(policy, options.database, book, name)[0]

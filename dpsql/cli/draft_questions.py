@@ -21,9 +21,10 @@ from dpsql.catalog.guesses import (
     singular,
     tables_above,
 )
-from dpsql.catalog.model import Entity, ForeignKey, TableSchema
+from dpsql.catalog.model import Entity
 from dpsql.catalog.policy import written_reference
 from dpsql.catalog.price import MOST
+from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.catalog.writing import EPSILON, PER_STATEMENT
 from dpsql.cli.column_questions import agreed_columns
 from dpsql.cli.terminal import print_wrapped

@@ -43,17 +43,17 @@ def add(commands: Commands) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
+    from dpsql.accounting.cost import Account
     from dpsql.answers.listings import listed_failures, listed_late, slowed_in_words
     from dpsql.engine.promises import history
-    from dpsql.kernel.account import Account
 
     if options.create:
         from dpsql.catalog.policy import read_policy
         from dpsql.engine.opening import find_ledger, find_policy
-        from dpsql.kernel.ledger import Ledger
+        from dpsql.kernel.ledger_reports import ReportingLedger
 
         place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
-        with contextlib.closing(Ledger.create(*place)) as ledger:
+        with contextlib.closing(ReportingLedger.create(*place)) as ledger:
             print(f"an empty ledger is at {ledger.place}")
         return
     if options.accept_change or options.yes:
@@ -104,14 +104,14 @@ def _accept_change(options: argparse.Namespace) -> None:
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import choose_budget, find_ledger, find_policy
     from dpsql.engine.promises import accept, in_words, not_accepted
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
     if not options.accept_change:
         raise OperationalError("--yes says what is agreed to together with --accept-change", code="argument",
                                try_="dpsql budget --accept-change --yes")
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
-    with contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as ledger:
+    with contextlib.closing(ReportingLedger(*find_ledger(policy, options.ledger))) as ledger:
         found = [(budget, differences) for budget in chosen if (differences := not_accepted(policy, budget, ledger))]
         if not found:
             print("the policy changes nothing that earlier charges protect, so there is nothing to accept")
@@ -144,7 +144,7 @@ def _page(options: argparse.Namespace) -> None:
     from dpsql.audit.policy_on_rows import policy_on_rows
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import allowed_together, choose_budget, find_ledger, find_policy
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
     target = page_of(options, "budget.html")
     if target is None:
@@ -152,7 +152,7 @@ def _page(options: argparse.Namespace) -> None:
                                try_="dpsql budget --rows --html budget.html")
     policy = read_policy(find_policy(options.database, options.policy))
     chosen = [*policy.budgets.values()] if options.budget is None else [choose_budget(policy, options.budget)]
-    with waiting("reading the ledger ..."), contextlib.closing(Ledger(*find_ledger(policy, options.ledger))) as ledger:
+    with waiting("reading the ledger ..."), contextlib.closing(ReportingLedger(*find_ledger(policy, options.ledger))) as ledger:
         books, events = [book_of(budget, ledger) for budget in chosen], ledger.events
         found = policy_on_rows(policy, chosen, options.database) if options.rows else None
         text = owner_page(books, policy=Path(policy.path).name, events=events, at=dt.datetime.now(dt.UTC),
@@ -170,10 +170,10 @@ def _ledger(options: argparse.Namespace) -> None:
     """Verify the ledger; no policy but the place it names is looked at, and no database."""
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import find_ledger, find_policy
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
     place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
-    with waiting("verifying ..."), contextlib.closing(Ledger(*place, whole=True)) as ledger:
+    with waiting("verifying ..."), contextlib.closing(ReportingLedger(*place, whole=True)) as ledger:
         path, events = ledger.place, ledger.events
     if options.json:
         print(json.dumps({"ledger": path, "events": events, "whole": True}))

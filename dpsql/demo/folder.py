@@ -8,7 +8,7 @@ from pathlib import Path
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import file_named, find_ledger
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 HERE = Path(__file__).parent
 FILES = ("people.parquet", "person_years.parquet", "plans.parquet", "dpsql.toml", "queries.sql", "NOTE.md")
@@ -31,5 +31,5 @@ def export(folder: Path) -> Path:
     except OSError as fault:
         raise OperationalError(f"{folder} cannot be written ({type(fault).__name__})", code="file",
                                try_="a folder that you may write to") from None
-    Ledger.create(*find_ledger(read_policy(folder / "dpsql.toml"))).close()
+    ReportingLedger.create(*find_ledger(read_policy(folder / "dpsql.toml"))).close()
     return folder / "dpsql.toml"

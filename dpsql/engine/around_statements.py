@@ -17,7 +17,7 @@ from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.errors import OptionError
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.plan.certificate import stabilities

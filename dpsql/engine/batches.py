@@ -23,7 +23,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.certificate import stability
 from dpsql.plan.identity import digest
 from dpsql.plan.question import Question

@@ -20,7 +20,7 @@ from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
 from dpsql.kernel.ledger import Busy, Closed, Refused
 from dpsql.kernel.plan_size import check_size
 from dpsql.kernel.run import AnsweredBefore
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.begun import begun
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.node import InvalidPlan, Node, Stability
@@ -28,7 +28,7 @@ from dpsql.plan.question import Question
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
-from dpsql.stopping import stopping_between
+from dpsql.stopping import go_on
 from dpsql.types import Span
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Charged(abc.ABC, Generic[Made]):
         try:
             with open_account(self.text, session):
                 made: Made = session.kernel.run(
-                    _begun_uncharged(stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
+                    _begun_uncharged(_stopping_between(due.steps), self.text), cost=due.cost, account=session.account,
                     sql=self.text, limits=session.limits, digest=identity, encode=methodcaller("as_json"), views=due.views,
                     unless_stored=unless_stored)
                 return made
@@ -202,3 +202,16 @@ def refusal(refused: Refused, options: Options, session: Session) -> BudgetExhau
     account = replace(accounts.pop(refused.analyst), spent=refused.spent)
     place = options.span.get("epsilon", options.span.get("rho"))
     return exhausted(account, options.price, place, others=tuple(accounts.values()))
+
+
+def _stopping_between(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
+    """The same steps; the next one raises as `go_on` does, if the statement is to stop when one of them is over."""
+    try:
+        request = next(steps)
+        while True:
+            released = yield request
+            go_on()
+            request = steps.send(released)
+    except StopIteration as over:
+        made: Made = over.value
+        return made

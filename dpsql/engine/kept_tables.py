@@ -22,7 +22,7 @@ from dpsql.engine.charging import open_account
 from dpsql.engine.session import Session
 from dpsql.errors import SqlError
 from dpsql.kernel.marks import SYNTHETIC
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.identity import digest
 from dpsql.sql.text.statement import Drop
 from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpsql.catalog.model import ForeignKey, Table
+from dpsql.catalog.tables import ForeignKey, Table
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import coded_question
 from dpsql.errors import SqlError, Unsupported

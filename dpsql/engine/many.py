@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from dpsql.accounting.cost import NOTHING, Cost
+from dpsql.accounting.cost import NOTHING, Account, Cost
 from dpsql.answers.spending import closed
 from dpsql.engine.accounts import budget_of
 from dpsql.engine.answering import answer
@@ -14,7 +14,7 @@ from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import AnsweredBefore, Kernel
 
 
@@ -54,7 +54,7 @@ class _Asked(BaseException):
 class _Asking:
     """A kernel that answers nothing and reports the cost of what it is asked; public tables are read by the real one."""
 
-    def __init__(self, kernel: Kernel, ledger: Ledger) -> None:
+    def __init__(self, kernel: Kernel, ledger: ReportingLedger) -> None:
         self._kernel, self._ledger = kernel, ledger
 
     def __getattr__(self, name: str) -> Any:

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import finished, located, open_account
 from dpsql.engine.online_models import coded_rows
@@ -28,7 +28,8 @@ from dpsql.engine.stored_models import models
 from dpsql.errors import SqlError, Unsupported
 from dpsql.estimates import Ends, Estimate, NoiseTerm
 from dpsql.kernel.model_progress import paid_for
-from dpsql.measurements import Axis, ComparisonResult, Comparisons
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns
 from dpsql.plan.cells import Cells, cell_of

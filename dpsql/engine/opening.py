@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import duckdb
 
+from dpsql.accounting.cost import Account
 from dpsql.backends.all_backends import is_file, open_place
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
@@ -31,21 +32,23 @@ from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
 from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
-from dpsql.catalog.model import Budget, Catalog, Policy, Scalar, TablePolicy
-from dpsql.catalog.names import LONGEST, fault_of, normal
+from dpsql.catalog.model import Budget, Catalog, Policy, TablePolicy
+from dpsql.catalog.name_faults import LONGEST, fault_of
+from dpsql.catalog.names import normal
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.public_lists import Values
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
+from dpsql.catalog.tables import Scalar
 from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
 from dpsql.kernel.event_store import EventStore
-from dpsql.kernel.ledger import Account, Failure, Ledger
+from dpsql.kernel.ledger_reports import Failure, ReportingLedger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote, readable
@@ -54,7 +57,7 @@ from dpsql.solvers.usual import USUAL
 
 USUAL_POLICY = "dpsql.toml"
 LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in the time of some statements without it
-MakeStore: TypeAlias = Callable[[Policy, str | Path | None, Budget, Ledger, DataOrigin], bool]
+MakeStore: TypeAlias = Callable[[Policy, str | Path | None, Budget, ReportingLedger, DataOrigin], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +138,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     declared = read_policy(find_policy(database, policy))
     budget = choose_budget(declared, terms.budget)
     analyst = analyst_of(terms.analyst, budget)
-    book = Ledger(*find_ledger(declared, ledger))
+    book = ReportingLedger(*find_ledger(declared, ledger))
     check_promise(declared, budget, book)
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
@@ -154,7 +157,7 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
                    policy=declared.digest, uploads=_uploads_of(declared, database, book, there), notes=(*promised, *notes))
 
 
-def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger,
+def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger,
               make_store: MakeStore | None = None) -> Reader:
     """The data as statements under a budget read them: from a store where one is in force, and otherwise where they are. See
     `open_session` for `make_store` and for what is raised."""
@@ -192,7 +195,7 @@ def _is_large(reader: DuckReader) -> bool:
     return not reader.stored and reader.largest() >= LARGE
 
 
-def store_folder(policy: Policy, ledger: Ledger) -> Path:
+def store_folder(policy: Policy, ledger: ReportingLedger) -> Path:
     """The folder of the prepared stores of a ledger: in the one that the policy names, or beside the ledger. It is dpsql's
     own."""
     named = f"dpsql-store-{ledger.identity[:16]}"
@@ -200,7 +203,8 @@ def store_folder(policy: Policy, ledger: Ledger) -> Path:
     return Path(os.path.realpath(file_named(Path(policy.path).parent / policy.store / named if policy.store else beside)))
 
 
-def _uploads_of(policy: Policy, database: str | Path | None, ledger: Ledger, there: Mapping[str, tuple[Path, ...]]) -> Uploads:
+def _uploads_of(policy: Policy, database: str | Path | None, ledger: ReportingLedger,
+                there: Mapping[str, tuple[Path, ...]]) -> Uploads:
     """The folders from which the policy allows uploads, and its own files, which may not be uploaded."""
     folder = Path(policy.path).parent
     named = [policy.database, policy.ledger, policy.anchor]
@@ -237,7 +241,7 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
         return book.reopen(Account(budget=chosen.name, analyst=name))
 
 
-def noticed(declared: Policy, database: str | Path | None, book: Ledger, budget: str,
+def noticed(declared: Policy, database: str | Path | None, book: ReportingLedger, budget: str,
             there: Mapping[str, tuple[Path, ...]] | None = None, *, places: bool = True) -> tuple[list[str], bool]:
     """Warnings if the data of a policy were served under another ledger or budget, and whether this was not recorded before.
     `there` are the files of its tables, where they were found already; without `places`, the ledgers are not named."""
@@ -293,9 +297,9 @@ def allowed_together(policy: Policy) -> list[str]:
 
 
 def _books(database: str | Path | None, policy: str | Path | None, budget: str | None,
-           ledger: str | Path | None) -> tuple[Budget, Ledger]:
+           ledger: str | Path | None) -> tuple[Budget, ReportingLedger]:
     declared = read_policy(find_policy(database, policy))
-    return choose_budget(declared, budget), Ledger(*find_ledger(declared, ledger))
+    return choose_budget(declared, budget), ReportingLedger(*find_ledger(declared, ledger))
 
 
 def fitted(policy: Policy, budget: str, reader: Reader) -> Catalog:

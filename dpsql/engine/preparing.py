@@ -19,7 +19,7 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
 from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
 from dpsql.errors import OperationalError, OptionError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 
@@ -50,13 +50,13 @@ def prepare(*, policy: str | Path | None = None, database: str | Path | None = N
                           try_="buckets = 16")
     declared = read_policy(find_policy(database, policy))
     chosen = [choose_budget(declared, budget)] if budget is not None else list(declared.budgets.values())
-    book = Ledger(*find_ledger(declared, ledger))
+    book = ReportingLedger(*find_ledger(declared, ledger))
     with contextlib.closing(book), book.alone("prepare"):
         return [_prepared(declared, database, first, book, buckets)
                 for first in {one.entity: one for one in reversed(chosen)}.values()]
 
 
-def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, origin: DataOrigin) -> bool:
+def make_store(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger, origin: DataOrigin) -> bool:
     """Make the store of one budget's entity while its data are opened, which come from `origin`. Returns whether there may be one
     now: where that is impossible, the data are read where they are. Nothing is told: whoever connects may be an analyst, and
     whether data are large, and into how many buckets they go, is decided by private rows."""
@@ -76,7 +76,7 @@ def _fits(folder: Path, sources: Sequence[FileState]) -> bool:
     return shutil.disk_usage(there).free > MARGIN * sum(file.size for file in sources)
 
 
-def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: Ledger, buckets: int | None,
+def _prepared(policy: Policy, database: str | Path | None, budget: Budget, ledger: ReportingLedger, buckets: int | None,
               tell: Callable[[str], None] = tell) -> Prepared:
     facts, folder = FactsBesideLedger(ledger), store_folder(policy, ledger)
     reader = open_reader(policy, database, facts, sealed=False)

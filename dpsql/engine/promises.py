@@ -18,7 +18,8 @@ from dpsql.catalog.model import Budget, Policy, TablePolicy
 from dpsql.catalog.promise import CLOSED, PROTECTED, Change, Promise, changes, extended, left_out, may_be_in, promise_of, replaced
 from dpsql.catalog.sections import locate
 from dpsql.errors import LedgerError, PolicyError
-from dpsql.kernel.ledger import Ledger, Promised
+from dpsql.kernel.ledger import Promised
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 KEYS = {"unlinked": "foreign_keys", "linked": "foreign_keys", "key": "key", "type": "columns", "format": "csv"}
 """The key of a table in the policy that a kind of change is about, if it is not `public`."""
@@ -46,7 +47,7 @@ class Comparison:
 
     policy: Policy
     budget: Budget
-    ledger: Ledger
+    ledger: ReportingLedger
     accepted: Sequence[Difference] = ()
     notes: list[str] = field(default_factory=list)
 
@@ -103,18 +104,18 @@ class Comparison:
             try_=f"the policy as it was; or, if you mean it, dpsql budget --budget {self.budget.name} --accept-change")
 
 
-def check_promise(policy: Policy, budget: Budget, ledger: Ledger) -> None:
+def check_promise(policy: Policy, budget: Budget, ledger: ReportingLedger) -> None:
     """Raise PolicyError where a policy changes what charges promised, and the owner has not accepted that. Records nothing."""
     Comparison(policy=policy, budget=budget, ledger=ledger).due(ledger.promised())
 
 
-def check_promises(policy: Policy, ledger: Ledger) -> None:
+def check_promises(policy: Policy, ledger: ReportingLedger) -> None:
     """Raise PolicyError as `check_promise` does, for any budget of a policy."""
     for budget in policy.budgets.values():
         check_promise(policy, budget, ledger)
 
 
-def check_views(policy: Policy, reads: Callable[[TablePolicy], frozenset[str]], ledger: Ledger) -> None:
+def check_views(policy: Policy, reads: Callable[[TablePolicy], frozenset[str]], ledger: ReportingLedger) -> None:
     """Raise PolicyError where a public view reads a table that charges protected and that the policy does not mention any more.
     `reads` names the tables that a public one reads; it is asked only where there is such a table."""
     missing = [(budget, name, table) for budget, kept in ledger.promised().items()
@@ -131,7 +132,7 @@ def check_views(policy: Policy, reads: Callable[[TablePolicy], frozenset[str]], 
                     try_="a table made from it, if everybody may see all of its rows as they are")
 
 
-def rely_on_promise(policy: Policy, budget: Budget, ledger: Ledger) -> list[str]:
+def rely_on_promise(policy: Policy, budget: Budget, ledger: ReportingLedger) -> list[str]:
     """Have a ledger charge under the promise of a budget, which is recorded where it is new. Returns what there is to tell of it.
     Raises PolicyError as `check_promise` does, and LedgerError."""
     compared = Comparison(policy=policy, budget=budget, ledger=ledger)
@@ -139,18 +140,18 @@ def rely_on_promise(policy: Policy, budget: Budget, ledger: Ledger) -> list[str]
     return compared.notes
 
 
-def not_accepted(policy: Policy, budget: Budget, ledger: Ledger) -> list[Difference]:
+def not_accepted(policy: Policy, budget: Budget, ledger: ReportingLedger) -> list[Difference]:
     """What a policy changes of what charges promised, and the owner has not accepted."""
     found = Comparison(policy=policy, budget=budget, ledger=ledger).differences(ledger.promised())
     return [one for one in found if one.costs]
 
 
-def accept(policy: Policy, budget: Budget, ledger: Ledger, shown: Sequence[Difference]) -> None:
+def accept(policy: Policy, budget: Budget, ledger: ReportingLedger, shown: Sequence[Difference]) -> None:
     """Record that the owner accepts the differences that were shown. Raises PolicyError where there are others by now."""
     ledger.rely_on(budget.name, Comparison(policy=policy, budget=budget, ledger=ledger, accepted=shown).due)
 
 
-def history(ledger: Ledger, budget: str) -> list[str]:
+def history(ledger: ReportingLedger, budget: str) -> list[str]:
     """What the charges of a budget promised, and since when, oldest first: for the owner. Empty where nothing is recorded."""
     kept, found = ledger.promised().get(budget), list[Promised]()
     while kept is not None:
@@ -284,7 +285,7 @@ def _when(kept: Promised) -> str:
     return kept.at[:16].replace("T", " ")
 
 
-def _charged(ledger: Ledger, budget: str) -> int:
+def _charged(ledger: ReportingLedger, budget: str) -> int:
     """How many statements were charged to a budget."""
     return sum(times for _, times in ledger.prices(budget))
 

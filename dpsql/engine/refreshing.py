@@ -28,7 +28,7 @@ from dpsql.engine.opening import (
     told_by,
 )
 from dpsql.errors import LedgerError, OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 
@@ -102,9 +102,9 @@ def password_of(policy: Policy, source: str) -> str | None:
 @contextlib.contextmanager
 def _facts(policy: Policy, ledger: str | Path | None) -> Iterator[RememberedFacts]:
     """What is remembered beside the ledger, so that what was verified is not again; nothing where there is no ledger yet."""
-    book: Ledger | None = None
+    book: ReportingLedger | None = None
     with contextlib.suppress(LedgerError):
-        book = Ledger(*find_ledger(policy, ledger))
+        book = ReportingLedger(*find_ledger(policy, ledger))
     if book is None:
         yield NothingKnown()
         return

@@ -9,12 +9,14 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from dpsql.accounting.convert import limit
+from dpsql.accounting.cost import Account
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.upload_folders import Uploads
 from dpsql.cached import cached_property
-from dpsql.catalog.model import Budget, Catalog, Table
+from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.catalog.tables import Table
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
 from dpsql.sql.binding.domains import Scratch
 from dpsql.stopping import stopped
@@ -31,7 +33,7 @@ class Session:
     budget: Budget
     analyst: str
     kernel: Kernel
-    ledger: Ledger
+    ledger: ReportingLedger
     scratch: Scratch
     price: Price | None = None
     confidence: Fraction = Fraction(19, 20)

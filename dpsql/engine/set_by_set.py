@@ -22,7 +22,7 @@ from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.estimates import joined
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.nodes import Placeholder
 from dpsql.plan.identity import digest

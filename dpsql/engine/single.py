@@ -12,7 +12,7 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
 from dpsql.plan.identity import digest

@@ -17,8 +17,9 @@ from dpsql.accounting.cost import Cost
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE, DescribedColumn, columns_of
 from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
 from dpsql.batch.records import Record, encoded
-from dpsql.catalog.model import Catalog, Table
-from dpsql.catalog.names import fault_of
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.name_faults import fault_of
+from dpsql.catalog.tables import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.kept_measurements import known_marginals
@@ -29,7 +30,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
 from dpsql.kernel.marks import ONLINE
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.models.table_domain import most_numbers
 from dpsql.plan.certificate import stabilities, stability
 from dpsql.plan.identity import digest

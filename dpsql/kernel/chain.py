@@ -69,14 +69,13 @@ import datetime as dt
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.accounting.cost import NOTHING, Account, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
-from dpsql.kernel.account import Account as Account
 from dpsql.kernel.sums import ChainSums
 from dpsql.kernel.waypoint import Head, Waypoint
 
@@ -174,63 +173,33 @@ class Chain:
         self._resumable = 0  # the newest one that states everything
         self._checkpoints, self._skips = 0, tuple[Head, ...]()
         self._between = hashlib.sha256()  # of the links since the newest checkpoint
-        self._sums = ChainSums()
-
-    @property
-    def forgiven(self) -> Set[int]:
-        return self._sums.forgiven
+        self.sums = ChainSums()
 
     @property
     def promised(self) -> Mapping[str, tuple[int, int]]:
         """By budget: the event that changed its promise last, and the one that states it."""
-        return self._sums.promised
-
-    @property
-    def budgets(self) -> list[str]:
-        return sorted({budget for budget, _ in self._sums.spent})
+        return self.sums.promised
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         """What was charged to a budget in total, or by one analyst."""
-        return self._sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
+        return self.sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
 
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven."""
-        lost = [seq for seq in self._sums.pending.get(account.named, ()) if not self._is_running(seq)]
-        return sorted({*self._sums.failed.get(account.named, ()), *lost})
-
-    def all_failed(self, budget: str) -> set[int]:
-        """The charges of a budget that failed and are not forgiven."""
-        accounts = {*self._sums.pending, *self._sums.failed}
-        return {seq for account in accounts if account.budget == budget for seq in self.failed(account)}
-
-    def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
-        """How often each price was charged to a budget; see `reported`."""
-        return tuple(sorted(self._sums.reported.prices.get(budget, Counter()).items(), key=str))
-
-    def last(self, account: Account) -> Charge | None:
-        """The last charge of an account that was not of nothing."""
-        return self._sums.reported.last.get(account.named)
-
-    def listed(self, budget: str, account: Account | None = None) -> int:
-        """How many events of a budget, or of one account, lists of its statements show."""
-        return sum(number for each, number in self._sums.reported.listed.items()
-                   if each.budget == budget and (account is None or each == account.named))
-
-    def late(self, budget: str) -> list[tuple[str, int, int]]:
-        """The analysts of a budget to whom outcomes left late, at which steps, and how many."""
-        return sorted((analyst, step, number) for named, analyst, step, number in self._sums.late_ones() if named == budget)
+        lost = [seq for seq in self.sums.pending.get(account.named, ()) if not self._is_running(seq)]
+        return sorted({*self.sums.failed.get(account.named, ()), *lost})
 
     def first_step(self, account: Account, late: int) -> int:
         """The first step at which outcomes of an account leave now, of which so many may be late."""
-        return min(max(0, self.number_late(account) - late), max(self._sums.late.get(account.named, ()), default=0))
+        return min(max(0, self.number_late(account) - late), max(self.sums.late.get(account.named, ()), default=0))
 
     def number_late(self, account: Account) -> int:
         """How many outcomes of an account left late, and are not forgiven."""
-        return self._sums.late.get(account.named, Counter()).total()
+        return self.sums.late.get(account.named, Counter()).total()
 
     def kept(self, digest: str) -> int | None:
         """The newest charge of this name with which the kernel keeps something."""
-        return self._sums.kept.get(digest)
+        return self.sums.kept.get(digest)
 
     # -- the next event
 
@@ -269,9 +238,9 @@ class Chain:
 
     def checkpoint_due(self) -> Event | None:
         """A checkpoint, if enough events were written since the last one that it costs little beside them."""
-        if self.head[0] - self._resumable < EVERY + self._sums.size:
+        if self.head[0] - self._resumable < EVERY + self.sums.size:
             return None
-        told = {"ledger": self.genesis, **self._waypoint().as_values(), **self._sums.as_values()}
+        told = {"ledger": self.genesis, **self._waypoint().as_values(), **self.sums.as_values()}
         return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
 
     def _waypoint(self) -> Waypoint:
@@ -283,7 +252,7 @@ class Chain:
         failed = self.failed(account)
         if len(failed) >= incidents:
             raise Closed(failed)
-        running = len(self._sums.pending.get(account.named, set()).difference(failed))
+        running = len(self.sums.pending.get(account.named, set()).difference(failed))
         if len(failed) + running >= incidents:
             raise Busy(running)
 
@@ -312,7 +281,7 @@ class Chain:
         """What a checkpoint states beside the sums, in full. Raises Broken where it, or a sum, is not as it is here."""
         (told, sums), own = self._read(checkpoint), self._waypoint()
         same = told == own if told.between is not None else told.before == own.before
-        if not same or not self._sums.agree(sums, checkpoint.seq):
+        if not same or not self.sums.agree(sums, checkpoint.seq):
             raise Broken
         return own if told.between is not None else replace(own, between=None)
 
@@ -321,7 +290,7 @@ class Chain:
         be known. Raises Broken if it is not one of this ledger that states everything."""
         if event.kind != "checkpoint" or event.link(previous) != link:
             raise Broken
-        waypoint, self._sums = self._read(event)
+        waypoint, self.sums = self._read(event)
         if waypoint.between is None:
             raise Broken
         self.head = event.seq, link
@@ -335,7 +304,7 @@ class Chain:
             told = json.loads(checkpoint.body or "")
             if told["ledger"] == self.genesis:
                 waypoint = Waypoint.from_values(told)
-                silent = {"late": self._sums.late_ones(), **self._sums.reported.as_values()} if waypoint.between is None else {}
+                silent = {"late": self.sums.late_ones(), **self.sums.reported.as_values()} if waypoint.between is None else {}
                 return waypoint, ChainSums.from_values(silent | told)
         except (AttributeError, LookupError, TypeError, ValueError):
             pass
@@ -349,7 +318,7 @@ class Chain:
         self._checkpoints, self._skips, self._between = waypoint.number, waypoint.skips_after(self.head), hashlib.sha256()
 
     def _count(self, event: Event) -> None:
-        sums, account = self._sums, event.account.named
+        sums, account = self.sums, event.account.named
         if event.kind in LISTED:
             sums.reported.listed[account] += 1
         self._follow(event, sums.pending[account], sums.failed[account])
@@ -364,7 +333,7 @@ class Chain:
             case "charge", None:
                 pending.add(event.seq)
                 if event.body is not None:
-                    self._sums.kept[event.digest] = event.seq
+                    self.sums.kept[event.digest] = event.seq
             case "answer", int(charged):
                 pending.discard(charged)
             case "incident", int(charged):
@@ -372,16 +341,16 @@ class Chain:
                 failed.add(charged)
             case "promise", None:
                 changed, _ = self.promised.get(event.budget, (event.seq, 0))
-                self._sums.promised[event.budget] = event.seq if event.digest == CHANGED else changed, event.seq
+                self.sums.promised[event.budget] = event.seq if event.digest == CHANGED else changed, event.seq
             case "late", int():
-                self._sums.late[event.account.named][int(event.body or "")] += 1
+                self.sums.late[event.account.named][int(event.body or "")] += 1
             case "late", None:
-                self._sums.late.pop(event.account.named, None)
+                self.sums.late.pop(event.account.named, None)
             case "reopened", None:
                 forgiven = json.loads(event.body or "[]")
                 pending.difference_update(forgiven)
                 failed.difference_update(forgiven)
-                self._sums.forgiven.update(forgiven)
+                self.sums.forgiven.update(forgiven)
             case _:
                 raise Broken
 

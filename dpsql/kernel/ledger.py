@@ -28,8 +28,8 @@ reading all of them. Events before it are verified when one of them is read (`pa
 So damage there is noticed when it matters; what it can do until then is to hide a stored answer, which is paid for again. Sums,
 failures and what is kept with a charge do not depend on what can be found.
 
-Nothing that is asked often reads all events. Reports follow from sums; lists and stored answers are found by an index, verified
-one by one, and a list is whole if it has as many events as the chain counted.
+Nothing that is asked often reads all events. Reports (`ledger_reports`) follow from sums; lists and stored answers are found by
+an index, verified one by one, and a list is whole if it has as many events as the chain counted.
 
 A ledger without a checkpoint that states all that this version needs is read from the beginning, until there is one.
 """
@@ -48,19 +48,18 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from dpsql.accounting.cost import Charge
+from dpsql.accounting.cost import Account, Charge
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.names import normal
 from dpsql.errors import LedgerError, OperationalError
 from dpsql.kernel.anchor import Anchor, Head, Unreadable
 from dpsql.kernel.chain import CHANGED, Broken, Chain, Event, Outdated, genesis
-from dpsql.kernel.chain import Account as Account
 from dpsql.kernel.chain import Busy as Busy
 from dpsql.kernel.chain import Closed as Closed
 from dpsql.kernel.chain import Refused as Refused
-from dpsql.kernel.event_store import LINKED, LISTS, EventStore, StatementLocks, StoreFault
+from dpsql.kernel.event_store import LINKED, EventStore, StatementLocks, StoreFault
 from dpsql.kernel.past import Past
 from dpsql.kernel.sqlite_store import SqliteStore
 from dpsql.kernel.turns import Step, Turns, Waiting
@@ -70,34 +69,6 @@ from dpsql.stopping import go_on
 PATIENCE = 60.0  # seconds a statement waits for others of its account before it gives up
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
 UNWRITABLE = "the right to write it, room on its disk, and no other program that locks it"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One statement that was charged. `body` is its stored answer; None where it failed after the charge, or is running."""
-
-    seq: int
-    at: str
-    account: Account
-    sql: str
-    charge: Charge
-    body: str | None
-    running: bool
-
-    @property
-    def outcome(self) -> str:
-        return "running" if self.running else "failed" if self.body is None else "answered"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A charged statement that failed; `forgiven` where the owner has reopened the account since."""
-
-    seq: int
-    at: str
-    account: Account
-    sql: str
-    forgiven: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +102,7 @@ class Ledger:
         _OPENED.add(self)
 
     @classmethod
-    def create(cls, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None) -> Ledger:
+    def create(cls, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None) -> Self:
         """A new, empty ledger: an explicit act of the owner. Raises LedgerError where one, or its anchor, exists."""
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
         store = store or SqliteStore(path)
@@ -169,12 +140,6 @@ class Ledger:
         """How many events were verified, or are vouched for by a checkpoint that was."""
         with self._reading() as chain:
             return chain.head[0]
-
-    @property
-    def budgets(self) -> list[str]:
-        """The budgets charged so far, up to the newest event this process has verified."""
-        with self._reading() as chain:
-            return chain.budgets
 
     @property
     def salt(self) -> int:
@@ -225,10 +190,6 @@ class Ledger:
         self.refresh()
         return self._promised(self._events)
 
-    def promised_before(self, promise: Promised) -> Promised | None:
-        """What was promised of a budget before, if anything."""
-        return self._promise(self._events, promise.before) if promise.before else None
-
     def _promised(self, events: Callable[..., list[Event]]) -> dict[str, Promised]:
         with self._reading() as chain:
             newest = {budget: seq for budget, (_, seq) in chain.promised.items()}
@@ -247,38 +208,16 @@ class Ledger:
         """Record that a charged statement failed, and when. If that cannot be recorded, it counts as failed all the same."""
         self._follow_up(charged, "incident", None, late)
 
-    def late(self, budget: str) -> list[tuple[str, int, int]]:
-        """The analysts of a budget to whom outcomes left late, at which steps, and how many: for the owner."""
-        self.refresh()
-        with self._reading() as chain:
-            return chain.late(budget)
-
     def first_step(self, account: Account, late: int) -> int:
         """The first step at which the outcome of the statement that this ledger charged last may leave, where so many may be
         late (`chain`)."""
         with self._reading() as chain:
             return chain.first_step(account, late)
 
-    def now(self, account: Account, late: int) -> tuple[Charge, Charge, Charge | None, int]:
-        """What was `spent` in all and by an account, its `last` charge and its `first_step`, as of one moment."""
-        with self._reading() as chain:
-            return (chain.spent(account.budget), chain.spent(account.budget, account.analyst), chain.last(account),
-                    chain.first_step(account, late))
-
     def failed(self, account: Account) -> list[int]:
         """The charges of an account that failed and are not forgiven, up to the newest event this process has verified."""
         with self._reading() as chain:
             return chain.failed(account)
-
-    def failures(self, budget: str) -> list[Failure]:
-        """Every charge of a budget that failed, oldest first: for the owner."""
-        self.refresh()
-        with self._reading() as chain:
-            failed = chain.all_failed(budget)
-            seqs = sorted(failed | chain.forgiven)
-        charged = [event for seq in seqs for event in self._events("seq = $1 AND kind = 'charge' AND budget = $2", seq, budget)]
-        return [Failure(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, forgiven=event.seq not in failed)
-                for event in charged]
 
     def reopen(self, account: Account) -> int:
         """Forgive the failed charges and the late outcomes of an account: an explicit act of the owner. Returns their number."""
@@ -289,13 +228,6 @@ class Ledger:
         """The stored answer to the same statement, on the same data, for the same account; None if there is none."""
         found = self._newest("seq", account, digest, data)
         return found.body if found else None
-
-    def holding(self, account: Account, data: str, mark: str) -> list[str]:
-        """The stored answers of an account, on the same data, whose text contains `mark`, oldest first."""
-        told = mark.replace("'", "''")  # no parameter, which would fit no index
-        whose, contains = self._store.whose("$1", "$2"), self._store.contains("body", f"'{told}'")
-        return self._bodies(f"kind = 'answer' AND {whose} AND data = $3 AND {contains} ORDER BY seq",
-                            account.budget, account.named.analyst, data)
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
         """The newest answered charge of a statement, by its number, and what the kernel keeps with it."""
@@ -314,11 +246,6 @@ class Ledger:
             raise self._damaged(f" at event {seq}")
         answers = self._bodies("kind = 'answer' AND digest = $1 AND answers = $2", digest, seq)
         return kept[0], answers[0] if answers else None
-
-    def answers(self, digest: str) -> list[str]:
-        """The stored answers of all charges of this name, oldest first."""
-        return self._bodies("seq IN (SELECT seq FROM events WHERE kind = 'answer' AND digest = $1) AND digest = $1 ORDER BY seq",
-                            digest)
 
     @contextlib.contextmanager
     def alone(self, name: str, seconds: float = math.inf) -> Iterator[None]:
@@ -344,54 +271,10 @@ class Ledger:
             finally:
                 self._held, self._alone = self._held - 1, self._alone - 1
 
-    def naming(self, account: Account, name: str, seconds: float = math.inf) -> contextlib.AbstractContextManager[None]:
-        """A context in which nobody else gives something of an account this name; see `alone`."""
-        told = f"{account.named.budget}\n{account.named.analyst}\n{name.lower()}"
-        return self.alone(f"name-{hashlib.sha256(told.encode()).hexdigest()}", seconds)
-
-    def spent(self, budget: str, analyst: str | None = None) -> Charge:
-        """What was charged to a budget in total, or by one analyst, up to the newest event this process has verified."""
-        with self._reading() as chain:
-            return chain.spent(budget, analyst)
-
-    def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
-        """How often each price was charged to a budget, up to the newest event this process has verified: a pure epsilon in
-        billionths, or None for charges without one; rounded up where there are many (`kernel.reported`)."""
-        with self._reading() as chain:
-            return chain.prices(budget)
-
-    def last(self, account: Account) -> Charge | None:
-        """The last charge of an account that was not of nothing, up to the newest event this process has verified."""
-        with self._reading() as chain:
-            return chain.last(account)
-
     def refresh(self) -> None:
         """Read what other processes have written."""
         self._ready()
         self._catch_up()
-
-    def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
-        """Every charged statement of a budget, or of one analyst, oldest first."""
-        account = None if analyst is None else Account(budget=budget, analyst=analyst)
-        whose, *names = ("budget = $1",) if account is None else (self._store.whose("$1", "$2"), account.named.analyst)
-        with self._unchanging() as chain:
-            found = self._events(f"{LISTS} AND {whose} ORDER BY seq", budget, *names)
-            if len(found) != chain.listed(budget, account):
-                raise self._damaged()
-            with self._asking():
-                over = {event.answers for event in found if event.kind == "answer"} | chain.all_failed(budget) | chain.forgiven
-        bodies = {event.answers: event.body for event in found if event.kind == "answer"}
-        return [Entry(seq=event.seq, at=event.at, account=event.account.named, sql=event.sql, charge=event.cost,
-                      body=bodies.get(event.seq), running=event.seq not in over) for event in found if event.kind == "charge"]
-
-    def texts(self, account: Account, word: str, most: int) -> list[str]:
-        """The different statements with a word, in letters of either case, that an account was charged for: the newest ones,
-        oldest first."""
-        whose, contains = self._store.whose("$1", "$2"), self._store.contains("upper(sql)", "upper($3)")
-        found = self._events(f"seq IN (SELECT MAX(seq) FROM events WHERE {LISTS} AND kind = 'charge' AND {whose} AND {contains} "
-                             "GROUP BY sql ORDER BY 1 DESC LIMIT $4) ORDER BY seq",
-                             account.budget, account.named.analyst, word, most)
-        return [event.sql for event in found]
 
     # -- the file, its chain and its anchor
 
@@ -691,22 +574,6 @@ class Ledger:
 
     def _bodies(self, where: str, *values: str | int) -> list[str]:
         return [event.body or "" for event in self._events(where, *values)]
-
-    @contextlib.contextmanager
-    def _unchanging(self) -> Iterator[Chain]:
-        """A context in which the store has the events of the chain, and no others."""
-        store = self._ready()
-        with self._shared.lock:
-            self._held += 1
-            try:
-                store.begin_reading()
-                self._catch_up()
-                yield self._chain
-            except StoreFault as fault:
-                raise self._unreadable(fault) from None
-            finally:
-                self._held -= 1
-                store.rollback()
 
     def _events(self, where: str, *values: str | int) -> list[Event]:
         """The events for which a condition holds, in a verified state of the ledger. Before answers are given away, the anchor

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsql.backends.reader import Reader, ReaderFault
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 from dpsql.errors import OperationalError
 from dpsql.kernel.plan_size import check_size
 from dpsql.kernel.shapes import RELATIONS, Columns, Malformed, check_statistics, columns_of, inputs

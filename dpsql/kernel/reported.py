@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.accounting.cost import Charge
-from dpsql.kernel.account import Account
+from dpsql.accounting.cost import Account, Charge
 
 MOST_PRICES = 64  # of a budget, that are told apart
 

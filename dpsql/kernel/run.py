@@ -15,20 +15,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dpsql.accounting.cost import FREE, NOTHING, Cost
+from dpsql.accounting.cost import FREE, NOTHING, Account, Cost
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.reader import Reader
-from dpsql.catalog.model import INCIDENTS, LATE
+from dpsql.catalog.account_limits import INCIDENTS, LATE
 from dpsql.errors import Incident
 from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.kernel.claims import Claims
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.model_progress import SERIES, next_progress, paid_for
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import Script, resumed, taken
-from dpsql.measurements import MEASUREMENTS, ComparisonResult, Comparisons, Opening, Release, Request
+from dpsql.measurements.all_measurements import MEASUREMENTS
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.measurements.reading.content import Content, RememberedAnswers
-from dpsql.measurements.reading.request import Context
+from dpsql.measurements.reading.request import Context, Release, Request
 from dpsql.noise.source import Secure, Source
 from dpsql.plan.certificate import Certificate, Unbounded, certify
 from dpsql.plan.decompose_join import decompose_join

@@ -52,30 +52,9 @@ from dpsql.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 __all__ = [  # classes defined elsewhere for which `checker` has rules
-    "Clip",
-    "Clipped",
-    "Constants",
-    "Contributions",
-    "Distinct",
-    "Filter",
-    "GroupBy",
-    "GroupedSums",
-    "Join",
-    "Lookup",
-    "Node",
-    "Norm",
-    "Norms",
-    "Numbers",
-    "Project",
-    "Ref",
-    "Scan",
-    "SetOperation",
-    "Summand",
-    "Truncate",
-    "TruncateKeys",
-    "Type",
-    "UnionAll",
-    "Window",
+    "Clip", "Clipped", "Constants", "Contributions", "Distinct", "Filter", "GroupBy", "GroupedSums", "Join", "Lookup", "Node",
+    "Norm", "Norms", "Numbers", "Project", "Ref", "Scan", "SetOperation", "Summand", "Truncate", "TruncateKeys", "Type",
+    "UnionAll", "Window",
 ]
 NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 AGGREGATES = ("count", "count_distinct", "sum", "avg", "min", "max")

@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.accounting.cost import Charge
-from dpsql.kernel.account import Account
+from dpsql.accounting.cost import Account, Charge
 from dpsql.kernel.reported import Reported
 
 

@@ -25,10 +25,12 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from dpsql.catalog.model import Domain, Table
+from dpsql.catalog.tables import Domain, Table
 from dpsql.field_types import NumberRange
 from dpsql.kernel.shapes import PARTS, RELATIONS, SUMMARIES
-from dpsql.measurements import MEASUREMENTS, VALUES, Comparisons, Request
+from dpsql.measurements.all_measurements import MEASUREMENTS, VALUES
+from dpsql.measurements.online_comparisons import Comparisons
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.expr.facts import Facts
 from dpsql.types import Interval, Span, Type
 

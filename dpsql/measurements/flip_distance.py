@@ -17,6 +17,7 @@ from dpsql.measurements.several.levels import Level, are_bounded, times
 from dpsql.noise.integer import TOO_WIDE, Noise, drawn, fits_a_word
 from dpsql.plan.cells import Cells, are_cells, cell_of
 from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.disjoint import Known, disjoint, known
 from dpsql.plan.expr.nodes import Expr, conjuncts
 from dpsql.plan.node import Summary
 from dpsql.plan.operators.grouped_sums import SATURATION, GroupedSums
@@ -25,7 +26,6 @@ from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.rules.disjoint import Known, disjoint, known
 
 NEVER = 2**50  # a distance that cannot be reached: more entities than exist
 LISTED = 2**9  # of the largest values of a sum: at any useful price, a greater distance leaves no doubt about the answer

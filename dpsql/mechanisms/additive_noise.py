@@ -10,14 +10,15 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Estimates, Linear, No, Script, Setting, Task, Verdict, Yes
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums
 
 
 class Laplace:
-    """Noise of scale D / epsilon for sums of l1 sensitivity D. Proof: `measurements.DiscreteLaplace`."""
+    """Noise of scale D / epsilon for sums of l1 sensitivity D. Proof: `integer.DiscreteLaplace`."""
 
     name, kind = "laplace", Linear
 
@@ -38,7 +39,7 @@ class Laplace:
 
 
 class Gaussian:
-    """Noise of variance D^2 / (2 rho) for sums of l2 sensitivity D. Proof: `measurements.DiscreteGaussian`."""
+    """Noise of variance D^2 / (2 rho) for sums of l2 sensitivity D. Proof: `integer.DiscreteGaussian`."""
 
     name, kind = "gaussian", Linear
 

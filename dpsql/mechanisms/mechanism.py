@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.cells import Cells
 from dpsql.plan.certificate import Sensitivity
 from dpsql.plan.expr.nodes import Value

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from types import NoneType
 
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 
 IGNORED = {"span", "text", "listings", "combinations"}  # these are of public rows, which the version of the data identifies
 SHOWN = {"Output", "Key", "Fold", "Field", "Merged"}  # whose `name` is for people

@@ -94,13 +94,6 @@ class PublicFacts(Protocol):
         ...
 
 
-class NoPublicFacts:
-    """For plans without public tables: nothing to look up."""
-
-    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        raise LookupError("no public relation is at hand")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printing:
     """What printing needs beside the plan.
@@ -156,10 +149,6 @@ class Node:  # without ABCMeta, which makes `isinstance`, asked hundreds of time
     @abc.abstractmethod
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         """The SELECT statement of this relation over the printed inputs."""
-
-    @abc.abstractmethod
-    def label(self) -> str:
-        """One line for people."""
 
     @cached_property
     def max_frequencies(self) -> Mapping[frozenset[str], int]:
@@ -273,28 +262,3 @@ def fold(plan: Node, visit: Callable[[Node, tuple[Result, ...]], Result]) -> Res
 def bottom_up(plan: Node) -> list[Node]:
     """Every node of a plan, after its inputs; one that stands in several places is there for each."""
     return [*(node for below in plan.inputs for node in bottom_up(below)), plan]
-
-
-Kind = TypeVar("Kind", bound=Node)
-
-
-def updated(node: Kind, **changes: object) -> Kind:
-    """The node with other values in some fields; the same object, with its cached results, if nothing differs."""
-    old = {name: getattr(node, name) for name in changes}
-    same = all(new is old[name] or (not isinstance(new, Node) and new == old[name]) for name, new in changes.items())
-    return node if same else dataclasses.replace(node, **changes)
-
-
-def rebuild(plan: Node, change: Callable[[Node], Node]) -> Node:
-    """The same tree with `change` applied to every node, inputs first. What is not changed stays the same object."""
-    updates: dict[str, object] = {}
-    for item in dataclasses.fields(plan):
-        value = getattr(plan, item.name)
-        if isinstance(value, Node):
-            if (made := rebuild(value, change)) is not value:
-                updates[item.name] = made
-        elif isinstance(value, tuple) and value and all(isinstance(part, Node) for part in value):
-            parts = tuple(rebuild(part, change) for part in value)
-            if any(new is not old for new, old in zip(parts, value, strict=True)):
-                updates[item.name] = parts
-    return change(dataclasses.replace(plan, **updates) if updates else plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.estimates import Estimate
 from dpsql.plan.expr.nodes import Value
 from dpsql.plan.operators.quantizer import Quantizer

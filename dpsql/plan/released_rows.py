@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpsql.cached import cached_property
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.operators.window import Window, WindowFunction, over_facts
-from dpsql.plan.question import AggregateCall
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 NUMBERS = ("sum", "avg")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 from dpsql.plan.expr.printing import quote
 
 OWNER, PLACE = "owner of the row", "place of the row"  # the columns that a bucket has beside those of a table

@@ -31,12 +31,13 @@ from fractions import Fraction
 from itertools import count
 
 from dpsql.mechanisms.truncation.histogram import LearnedLimit
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.expr.nodes import Call, Cast, Expr, real
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Sums
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import Question
 from dpsql.plan.rules.decompose import mean_of
 from dpsql.types import Type
 

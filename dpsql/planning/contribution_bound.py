@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from dpsql.errors import OptionError
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.node import Stability
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import Question
 from dpsql.plan.rules.decompose import DEGREES
 from dpsql.plan.rules.modes import candidates
 from dpsql.plan.rules.squares import POWERS

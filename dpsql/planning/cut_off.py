@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.node import Node, Stability
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
@@ -25,7 +26,7 @@ from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.set_operation import SetOperation
 from dpsql.plan.operators.window import Window
 from dpsql.plan.parts import Matchings
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import Question
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion

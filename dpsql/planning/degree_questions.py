@@ -2,7 +2,7 @@
 
 The outer query reads nothing private but degrees, which are numbers from 1 to a limit. So it is evaluated over these numbers,
 each once, as over a public table; each of its aggregates is then a sum over degrees of the number of entities with that degree,
-times the contribution of one of them (`measurements.DegreeHistogram`).
+times the contribution of one of them (`degree_histogram.DegreeHistogram`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.mechanism import DegreeSums
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME

@@ -19,6 +19,7 @@ from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.plan.certificate import splits, stabilities
+from dpsql.plan.labels import label, summand_label
 from dpsql.plan.node import Node, PublicFacts, SplitBy, Stability
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.summands import GridSum
@@ -181,7 +182,7 @@ def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> l
     here = known[id(node)]
     moved = "public" if here.public else "no limit" if here.rows is None else f"{here.rows} row{'s' if here.rows > 1 else ''}"
     owned = "" if here.public else _owned(here, entity)
-    found = [Step(depth=depth, label=node.label(), stability=moved + owned, because=here.because)]
+    found = [Step(depth=depth, label=label(node), stability=moved + owned, because=here.because)]
     for below in node.inputs:
         found += steps(below, known, depth + 1, entity)
     return found
@@ -206,7 +207,7 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
         if isinstance(node, Truncate):
             found.append(f"truncate: {kept_by(node, entity, unknown)}")
         if isinstance(node, TruncateKeys) and node.first:
-            kept = node.label().removeprefix("Keep ")
+            kept = label(node).removeprefix("Keep ")
             found.append(f"keep first: {kept}, as the statement asks; ties are broken by a keyed hash")
         elif isinstance(node, TruncateKeys):
             key = " and ".join(node.input.names[key] for key in node.keys)
@@ -216,7 +217,7 @@ def _rewrites(program: Program, entity: str, public: PublicFacts) -> list[str]:
             keys = " and ".join(dict.fromkeys(node.right.names[theirs] for _, theirs in node.equated)) or "nothing"
             found.append(f"decorrelate: a subquery that is linked to the row around it becomes a left join with groups by {keys}")
         for below in node.inputs:
-            visit(below, node.label())
+            visit(below, label(node))
 
     visit(program.view, "the view")
     found += [f"decompose: {', '.join(names)} from one measurement" for names in _shared(program) if len(names) > 1]
@@ -258,9 +259,9 @@ def _what(program: Program, i: int) -> str:
     part, names = program.decomposition.parts[i], dict(program.view.names)
     match part:
         case Sums(summand=GridSum(column=column) as summand) if column in _products(program):
-            return f"sums of products of {summand.label(names)} (of deviations from the midpoints of ranges)"
+            return f"sums of products of {summand_label(summand, names)} (of deviations from the midpoints of ranges)"
         case Sums():
-            return f"sums of {part.summand.label(names)}"
+            return f"sums of {summand_label(part.summand, names)}"
         case Distincts():
             return f"distinct {'entities' if part.entities else 'values of ' + names[part.column]}"
         case Modes():

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpsql.cached import cached_property
-from dpsql.catalog.model import Catalog, Domain, OwnerPath, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Domain, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, conjuncts, walk
-from dpsql.plan.expr.printing import show
 from dpsql.plan.node import Field, Node, PublicFacts, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
@@ -28,6 +28,7 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.parts import Distincts
 from dpsql.plan.question import Key, Question
+from dpsql.plan.shown_expressions import show
 from dpsql.planning.frequency_limits import Unknown, with_limits
 from dpsql.planning.groups import too_long
 from dpsql.planning.program import Program, are_listed

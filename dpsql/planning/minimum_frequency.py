@@ -22,8 +22,9 @@ from dataclasses import replace
 
 from dpsql.catalog.model import Entity
 from dpsql.errors import Unsupported
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.node import Stability
-from dpsql.plan.question import AggregateCall, MinimumFrequency, Question
+from dpsql.plan.question import MinimumFrequency, Question
 from dpsql.types import Type
 
 COUNT = "#entities"

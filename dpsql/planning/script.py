@@ -14,7 +14,7 @@ import numpy as np
 from dpsql.accounting.reports import amount
 from dpsql.answers.answer import Single, single
 from dpsql.estimates import Estimate, constant
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.begun import begun
 from dpsql.mechanisms.mechanism import Estimates, Setting
 from dpsql.mechanisms.select.range_search import found_bounds, rows_to_find
@@ -23,14 +23,16 @@ from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
 from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.cells import Cells, sort_key
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.nodes import Value
+from dpsql.plan.labels import summand_label
 from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.contributions import MOST
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
-from dpsql.plan.question import AggregateCall, Scalar
+from dpsql.plan.question import Scalar
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.limit_rows import keep_rows
 from dpsql.plan.rules.squares import POWERS, with_squares
@@ -364,8 +366,9 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
     for summand, limit in limits.items():
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
-        notes.append(f"what each entity adds to {summand.label(dict(view.names))} was scaled down to {size:.6g}, a limit that "
-                     f"was learned privately{uncovered(program)}")
+        added = summand_label(summand, dict(view.names))
+        notes.append(f"what each entity adds to {added} was scaled down to {size:.6g}, a limit that was learned privately"
+                     f"{uncovered(program)}")
     return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, {
         i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
 

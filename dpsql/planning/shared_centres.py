@@ -24,7 +24,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.mechanism import Setting, SharedRanks
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.threshold_search import ThresholdSearch

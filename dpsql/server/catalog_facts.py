@@ -11,7 +11,8 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from dpsql.answers.listings import described_column, limit_of_rows
-from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Table
 from dpsql.sql.text.border import PUBLIC
 from dpsql.types import Type
 

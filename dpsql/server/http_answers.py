@@ -20,7 +20,8 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.confirming import takes_much
 from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
 from dpsql.answers.spending import ALL, BudgetLine, Spending, share_of_rest
-from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Table
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
 from dpsql.engine.stored_models import models

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from dpsql.catalog import names
+from dpsql.catalog import name_faults
 from dpsql.catalog.model import LONGEST_PACE
 
 Cell = bool | int | float | str | None
@@ -24,7 +24,7 @@ class AskedBody(BaseModel):
 
 
 class Credentials(AskedBody):
-    name: StrictStr = Field(max_length=names.LONGEST_GIVEN)
+    name: StrictStr = Field(max_length=name_faults.LONGEST_GIVEN)
     password: StrictStr = Field(max_length=1000)
 
 

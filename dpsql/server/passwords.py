@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.backends.manifests import put_in_place
-from dpsql.catalog import names
+from dpsql.catalog import name_faults, names
 from dpsql.catalog.sections import suggest
 from dpsql.errors import OperationalError, OptionError
 from dpsql.extras import extra
@@ -163,7 +163,7 @@ def _user_of(name: str, entry: Mapping[str, Any]) -> User:
     price, budget, role = entry.get("price", {}), entry.get("budget"), entry.get("role", ROLES[0])
     if role not in ROLES:
         raise ValueError("no role")
-    if names.fault_of(name) is not None or not isinstance(budget, str | None):
+    if name_faults.fault_of(name) is not None or not isinstance(budget, str | None):
         raise ValueError("no user")
     if not price.keys() <= {"epsilon", "delta", "rho"} or not all(isinstance(amount, str) for amount in price.values()):
         raise ValueError("no price")
@@ -196,7 +196,7 @@ def set_password(path: Path, name: str, new: Verifier) -> None:
 def account_name(name: str) -> str:
     """The normal form of a name. Raises OptionError where it can be nobody's."""
     normal = names.normal(name)
-    if (fault := names.fault_of(normal)) is not None:
+    if (fault := name_faults.fault_of(normal)) is not None:
         raise OptionError(f"the name of a user {fault}", code="user", subject="name", try_="letters, digits and . _ @ -")
     return normal
 

@@ -28,10 +28,10 @@ from typing import Any, TypeAlias
 
 from dpsql.accounting.cost import Cost
 from dpsql.catalog.days import Days
-from dpsql.catalog.model import Column, Domain, Table
+from dpsql.catalog.tables import Column, Domain, Table
 from dpsql.kernel.taken import FIELDS, MADE
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 
 MOST_BYTES = 2**28  # of a message

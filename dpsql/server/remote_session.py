@@ -13,15 +13,15 @@ import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from dpsql.accounting.cost import Charge, Cost
+from dpsql.accounting.cost import Account, Charge, Cost
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.scratch import DuckScratch
-from dpsql.catalog.model import Table
+from dpsql.catalog.tables import Table
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.kernel.ledger import Account, Entry, Ledger
+from dpsql.kernel.ledger_reports import Entry, ReportingLedger
 from dpsql.kernel.run import AnsweredBefore, Kernel
-from dpsql.measurements import ComparisonResult, Comparisons
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.plan.node import Node
 from dpsql.server.plain_values import encoded
 from dpsql.server.vault_calls import (
@@ -340,6 +340,6 @@ def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
     """The session of an account in the vault, as `engine` knows sessions."""
     ledger = RemoteLedger(channel)
     return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
-                   kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(Ledger, ledger),
+                   kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(ReportingLedger, ledger),
                    scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,
                    notes=opening.notes)

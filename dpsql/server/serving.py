@@ -35,7 +35,7 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger, noticed
 from dpsql.engine.promises import check_promises
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.server.doorkeeper import Doorkeeper
 from dpsql.server.front_process import control_sockets, serve_control, start_front
 from dpsql.server.front_users import user_of_front
@@ -178,7 +178,7 @@ def _copy_log(lines: IO[bytes]) -> None:
 
 def _check_ledger(declared: Policy) -> None:
     """Open the ledger, and log what is noticed of it: what is wrong would first be noticed by an analyst otherwise."""
-    with contextlib.closing(Ledger(*find_ledger(declared))) as ledger:
+    with contextlib.closing(ReportingLedger(*find_ledger(declared))) as ledger:
         check_promises(declared, ledger)
         for note in {text: None for budget in declared.budgets for text in noticed(declared, None, ledger, budget)[0]}:
             LOG.warning("%s", note)

@@ -25,11 +25,12 @@ from fractions import Fraction
 from itertools import count
 from typing import Any, TypeAlias
 
-from dpsql.accounting.cost import NOTHING, Cost
-from dpsql.catalog.model import LONGEST_PACE, Column, Table
+from dpsql.accounting.cost import NOTHING, Account, Cost
+from dpsql.catalog.model import LONGEST_PACE
+from dpsql.catalog.tables import Column, Table
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
-from dpsql.kernel.ledger import Account, Entry
+from dpsql.kernel.ledger_reports import Entry
 from dpsql.kernel.marks import MARKS
 from dpsql.kernel.model_progress import SERIES
 from dpsql.kernel.run import AnsweredBefore

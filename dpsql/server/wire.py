@@ -51,7 +51,7 @@ from pygwire.messages import (
     Terminate,
 )
 
-from dpsql.catalog import names
+from dpsql.catalog import name_faults, names
 from dpsql.server import logins, types_on_wire
 from dpsql.server.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire, Seat
 from dpsql.server.copying import CopyingSeat
@@ -168,8 +168,8 @@ class Client:
             raise RefusedOnWire("connections are encrypted here", sqlstate="28000", severity="FATAL", hint="sslmode=require")
         if not given.get("user"):
             raise RefusedOnWire("no user is named", sqlstate="28000", severity="FATAL")
-        if len(given["user"]) > names.LONGEST_GIVEN:  # the normal form of a stranger's text may take long, and much memory
-            raise RefusedOnWire(f"names have {names.LONGEST} characters at most", sqlstate="28000", severity="FATAL")
+        if len(given["user"]) > name_faults.LONGEST_GIVEN:  # the normal form of a stranger's text may take long, and much memory
+            raise RefusedOnWire(f"names have {name_faults.LONGEST} characters at most", sqlstate="28000", severity="FATAL")
         if given.get("replication", "false").lower() not in ("", "0", "false", "off", "no"):
             raise RefusedOnWire("replication is not served", sqlstate="0A000", severity="FATAL")
         name, database = names.normal(given["user"]), given.get("database") or given["user"]

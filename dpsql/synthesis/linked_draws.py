@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.catalog.model import ForeignKey
-from dpsql.measurements import Request
+from dpsql.catalog.tables import ForeignKey
+from dpsql.measurements.reading.request import Request
 from dpsql.models.conditional_draws import Allowed
 from dpsql.models.sampling import Places
 from dpsql.plan.expr.nodes import Value

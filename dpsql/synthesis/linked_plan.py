@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.plan.expr.nodes import Value

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from dpsql.accounting.cost import Cost
 from dpsql.cached import cached_property
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain

@@ -26,7 +26,11 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.cached import cached_property
-from dpsql.measurements import Axis, Farthest, FarthestMarginal, MeasuredSums, Noise, NoisySums, Request
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
+from dpsql.noise.integer import Noise
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable

@@ -19,10 +19,12 @@ from dpsql.answers.described_columns import OF_ONLINE_MODEL
 from dpsql.answers.listing import Listing
 from dpsql.cached import cached_property
 from dpsql.estimates import margin
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, Noise, Opening, Request, spread_of
+from dpsql.measurements.online_comparisons import Opening
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, SynthesisTask

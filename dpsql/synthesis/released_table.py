@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.catalog.model import ForeignKey
+from dpsql.catalog.tables import ForeignKey
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.plan.expr.nodes import Value
 from dpsql.stopping import go_on

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements import FarthestCount, FarthestMarginal, NoisySums, Request
+from dpsql.measurements.farthest_count import FarthestCount
+from dpsql.measurements.farthest_marginal import FarthestMarginal
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain

@@ -13,7 +13,8 @@ from dpsql.accounting.reports import amount
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements import MOST_TESTS, Request
+from dpsql.measurements.flip_distance import MOST_TESTS
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.node import PublicFacts
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of

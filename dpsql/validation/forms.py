@@ -9,7 +9,7 @@ An aggregate lies strictly between l and r where two sums over the rows of its g
 
 All are integers, so that "positive" is "1 or more". A row moves each by a known amount: `NoisyFlipDistance` has the rest. The
 number of different values is no such sum, but how many rows must go until it has fallen is known too:
-`measurements.DistinctWithin`. The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never
+`flip_distance.DistinctWithin`. The ends of AVG are moved inwards to a grid of 2^30 steps across the bounds, so "within" is never
 said of an average outside.
 """
 
@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import Unsupported
-from dpsql.measurements import DistinctWithin, ExtensionWithin, Form, Test, Within
-from dpsql.measurements.flip_distance import FARTHEST_END
+from dpsql.measurements.flip_distance import FARTHEST_END, DistinctWithin, ExtensionWithin, Form, Test, Within
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.cells import Cells
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.multiplicities import Multiplicities
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Summand
 from dpsql.plan.parts import Distincts
-from dpsql.plan.question import AggregateCall
 from dpsql.planning.tasks import clip_of, distinct_values
 from dpsql.types import Type
 from dpsql.validation.ranges import Range

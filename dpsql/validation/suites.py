@@ -16,8 +16,9 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.cached import cached_property
-from dpsql.measurements import AboveThresholdOfTests, Failed, FlipDistances, NoisyFlipDistance, Request, Test, Within, splits
-from dpsql.measurements.flip_distance import touched
+from dpsql.measurements.above_threshold import AboveThresholdOfTests, Failed, splits
+from dpsql.measurements.flip_distance import FlipDistances, NoisyFlipDistance, Test, Within, touched
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.plan.certificate import Certificate, stability
 from dpsql.plan.expr.nodes import Expr
@@ -119,7 +120,7 @@ WIDER = 3  # how often noise is doubled, to tell clear failures for a part of th
 
 @dataclass(frozen=True, kw_only=True)
 class Sparse:
-    """How a sparse suite compares slacks; see `measurements.AboveThresholdOfTests`.
+    """How a sparse suite compares slacks; see `above_threshold.AboveThresholdOfTests`.
 
     A check with a slack s is told as a failure where n - z >= s - limit, n and z being the noise of the check and of the limit.
     So the ends of n - z, beyond which it is with a chance of `rare` each, say how far from the border decisions are reliable;

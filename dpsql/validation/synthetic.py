@@ -16,7 +16,8 @@ from sqlglot import exp
 from dpsql.backends.upload_folders import Uploads
 from dpsql.backends.uploaded_tables import Upload, open_uploads
 from dpsql.catalog.days import kept_by_ends
-from dpsql.catalog.model import Catalog, Column, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Column, Table
 from dpsql.catalog.writing import key
 from dpsql.errors import OptionError, SqlError
 from dpsql.kernel.publics import Publics

@@ -59,13 +59,20 @@ def integer_blocks(blocks: Iterable[Block]) -> tuple[IntegerBlock, ...]:
 
 
 def _integers(block: Block, known: dict[int, tuple[Factor, Matrix]]) -> IntegerBlock:
-    if not 0 < block.scale < math.inf:
-        raise ValueError("every block has noise")
     for factor in block.factors:
         if id(factor) not in known:
             known[id(factor)] = factor, factor.matrix_of()
     matrices = tuple(known[id(factor)][1] for factor in block.factors)
-    return IntegerBlock(axes=block.axes, matrices=matrices, scale=float(block.scale))
+    return IntegerBlock(axes=block.axes, matrices=matrices, scale=_scale(block.scale))
+
+
+def _scale(scale: object) -> float:
+    if type(scale) not in (float, int, np.float64) or not 0 < scale < math.inf:  # type: ignore[operator]
+        raise ValueError("every block has noise")
+    try:
+        return float(scale)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError("every block has noise") from None
 
 
 def with_factors(block: IntegerBlock) -> Block:
@@ -93,10 +100,10 @@ def factor_of(matrix: Matrix) -> Factor:
 def check_blocks(blocks: Iterable[Block], sizes: Sequence[int]) -> None:
     """Raises ValueError where blocks cannot be measured over cells of these sizes."""
     for block in blocks:
-        if any(type(axis) is not int or axis < 0 for axis in block.axes) or len(block.axes) != len(block.factors):
+        if type(block.axes) is not tuple or any(type(axis) is not int or axis < 0 for axis in block.axes):
             raise ValueError("a block does not fit the cells")
     for made in integer_blocks(blocks):
-        if len({*made.axes}) != len(made.axes) or not made.fits(sizes):
+        if not len({*made.axes}) == len(made.axes) == len(made.matrices) or not made.fits(sizes):
             raise ValueError("a block does not fit the cells")
 
 

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 
 from dpsql.accounting import convert, cost, privacy_filter
 from dpsql.accounting.convert import FOR_FAILURES, FOR_ORDERS, FOR_RHO, limit, renyi_limit
-from dpsql.accounting.cost import ATTO, NANO, NOTHING, ORDERS, Charge, Cost, concentrated, pure
+from dpsql.accounting.cost import ATTO, NANO, NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.price import Price
-from dpsql.kernel.ledger import Account, Ledger, Refused
+from dpsql.kernel.ledger import Refused
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 mpmath = pytest.importorskip("mpmath", reason="the oracle of these tests, which comes with dp-accounting")
 
@@ -452,7 +453,7 @@ def test_limits_without_orders_are_not_widened_by_charges_that_have_some() -> No
 ADA, EVE = Account(budget="main", analyst="ada"), Account(budget="main", analyst="eve")
 
 
-def charged(ledger: Ledger, account: Account, charge: Charge, mine: Price | None = None) -> bool:
+def charged(ledger: ReportingLedger, account: Account, charge: Charge, mine: Price | None = None) -> bool:
     allows = {None: limit(TWENTY)} | ({account.analyst: limit(mine)} if mine is not None else {})
     try:
         ledger.charge(account, charge, digest="d", data="v", sql="SELECT 1", allows=allows)
@@ -463,12 +464,12 @@ def charged(ledger: Ledger, account: Account, charge: Charge, mine: Price | None
 
 def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Its file has epsilon, rho and delta of each charge, as ever; costs at orders follow from them when it is opened."""
-    ledger = Ledger.create(tmp_path / "old.ledger")
+    ledger = ReportingLedger.create(tmp_path / "old.ledger")
     for charge in (ONE, LITTLE, *[ONE] * 17):
         assert charged(ledger, ADA, charge)
     before = ledger.spent("main")
     ledger.close()
-    again = Ledger(tmp_path / "old.ledger")
+    again = ReportingLedger(tmp_path / "old.ledger")
     assert again.spent("main") == before and again.spent("main").renyi == before.renyi == sum([ONE] * 18, LITTLE).renyi
     assert charged(again, ADA, ONE) and not charged(again, ADA, ONE)
     assert again.spent("main").renyi == sum([ONE] * 19, LITTLE).renyi, "what is refused is not counted"
@@ -476,7 +477,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_ledger_whose_failures_took_half_of_delta_is_full_not_broken(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "old.ledger")
+    ledger = ReportingLedger.create(tmp_path / "old.ledger")
     ledger.charge(ADA, pure(Fraction(1), MILLIONTH / 2).rounded(), digest="d", data="v", sql="SELECT 1",
                   allows={None: Limit(epsilon=20 * NANO, rho=4634275775, delta=5 * 10**11)})
     assert not charged(ledger, ADA, ONE) and not charged(ledger, ADA, LITTLE)
@@ -485,7 +486,7 @@ def test_a_ledger_whose_failures_took_half_of_delta_is_full_not_broken(tmp_path:
 
 
 def test_two_analysts_share_the_total_and_have_limits_of_their_own(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "two.ledger")
+    ledger = ReportingLedger.create(tmp_path / "two.ledger")
     mine = Price(epsilon=Fraction(12), delta=MILLIONTH)
     assert charged(ledger, ADA, LITTLE, mine) and charged(ledger, EVE, LITTLE, mine)
     counts = [0, 0]
@@ -495,7 +496,7 @@ def test_two_analysts_share_the_total_and_have_limits_of_their_own(tmp_path: Pat
     assert sum(counts) == 19 and abs(counts[0] - counts[1]) <= 1
     assert ledger.spent("main").renyi == tuple(map(add, ledger.spent("main", "ada").renyi, ledger.spent("main", "eve").renyi))
     ledger.close()
-    ledger = Ledger.create(tmp_path / "one.ledger")
+    ledger = ReportingLedger.create(tmp_path / "one.ledger")
     assert charged(ledger, ADA, LITTLE, mine) and sum(charged(ledger, ADA, ONE, mine) for _ in range(30)) == 11
     assert sum(charged(ledger, EVE, ONE, mine) for _ in range(30)) == 8
     ledger.close()

@@ -11,12 +11,12 @@ import pytest
 from support.html_pages import rows_of, texts_of
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import pure
+from dpsql.accounting.cost import Account, pure
 from dpsql.answers.listings import slowed_in_words
 from dpsql.audit.owner_page import book_of, owner_page
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 HOSTILE = "SELECT '</td><script>alert(1)</script>'"
 BUDGET = Budget(name="main", entity="person", total=Price(epsilon=Fraction(10)), per_analyst=Price(epsilon=Fraction(2)),
@@ -24,9 +24,9 @@ BUDGET = Budget(name="main", entity="person", total=Price(epsilon=Fraction(10)),
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> ReportingLedger:
     """ada was answered and failed once, bea failed twice, cy spent all; dan has not asked; eve is not listed any more."""
-    made = Ledger.create(tmp_path / "ledger")
+    made = ReportingLedger.create(tmp_path / "ledger")
     for analyst, epsilon, answered in (("ada", 1, True), ("ada", 1, False), ("bea", 1, False), ("bea", 1, False),
                                        ("cy", Fraction(1, 4), True), ("eve", 2, True)):
         account = Account(budget="main", analyst=analyst)
@@ -39,11 +39,11 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def page_of(ledger: Ledger, budget: Budget = BUDGET) -> str:
+def page_of(ledger: ReportingLedger, budget: Budget = BUDGET) -> str:
     return owner_page([book_of(budget, ledger)], policy="dpsql.toml", events=ledger.events, at=dt.datetime.now(dt.UTC))
 
 
-def test_every_account_is_told_with_its_state(ledger: Ledger) -> None:
+def test_every_account_is_told_with_its_state(ledger: ReportingLedger) -> None:
     rows = {row[0]: row[1:6] for row in rows_of(page_of(ledger)) if len(row) == 7}
     assert rows == {
         "analyst": ["state", "statements", "failed", "spent of the whole", "left of their own"],
@@ -52,7 +52,7 @@ def test_every_account_is_told_with_its_state(ledger: Ledger) -> None:
         "eve": ["not listed any more", "1", "0", "20 %", "0 %"]}
 
 
-def test_who_is_slowed_down_is_told_in_the_words_of_the_shell(ledger: Ledger) -> None:
+def test_who_is_slowed_down_is_told_in_the_words_of_the_shell(ledger: ReportingLedger) -> None:
     account = Account(budget="main", analyst="dan")
     for number in range(3):
         charged = ledger.charge(account, pure(Fraction(1, 100)).rounded(), digest=f"dan{number}", data="d", sql="SELECT 1",
@@ -64,7 +64,7 @@ def test_who_is_slowed_down_is_told_in_the_words_of_the_shell(ledger: Ledger) ->
     assert slowed_in_words(2, 1) == "leaves after 4 times the pace or later, as more than 1 were late"
 
 
-def test_every_statement_and_failure_is_on_it_and_does_nothing(ledger: Ledger) -> None:
+def test_every_statement_and_failure_is_on_it_and_does_nothing(ledger: ReportingLedger) -> None:
     page = page_of(ledger)
     told = texts_of(page)
     assert told.count(HOSTILE) == 6 + 3 and "<script" not in page
@@ -73,7 +73,7 @@ def test_every_statement_and_failure_is_on_it_and_does_nothing(ledger: Ledger) -
     assert "% of the whole budget by time (UTC) and spent by" in told and page.count("<svg") == 2
 
 
-def test_a_failure_that_was_forgiven_does_not_close(ledger: Ledger) -> None:
+def test_a_failure_that_was_forgiven_does_not_close(ledger: ReportingLedger) -> None:
     ledger.reopen(Account(budget="main", analyst="bea"))
     rows = {row[0]: row[1] for row in rows_of(page_of(ledger)) if len(row) == 7}
     assert rows["bea"] == "has spent all"
@@ -81,7 +81,7 @@ def test_a_failure_that_was_forgiven_does_not_close(ledger: Ledger) -> None:
 
 
 def test_an_empty_ledger_and_many_analysts_have_a_page(tmp_path: Path) -> None:
-    made = Ledger.create(tmp_path / "ledger")
+    made = ReportingLedger.create(tmp_path / "ledger")
     assert "Nothing was charged so far." in texts_of(page_of(made)) and "No statement failed" in texts_of(page_of(made))
     for i in range(12):
         charged = made.charge(Account(budget="main", analyst=f"analyst{i}"), pure(Fraction(1, 100)).rounded(), digest=str(i),

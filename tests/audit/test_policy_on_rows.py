@@ -16,7 +16,7 @@ from dpsql import cli
 from dpsql.audit.policy_on_rows import PolicyOnRows, policy_on_rows
 from dpsql.catalog.policy import read_policy
 from dpsql.demo import folder as demo
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 POLICY = """
 version = 1
@@ -279,7 +279,7 @@ def test_a_file_that_a_connection_refuses_is_counted(tmp_path: Path, state: Path
 @pytest.mark.parametrize("files", ["", "parquet"])
 def test_nothing_of_it_is_kept(files: str, tmp_path: Path, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = built(tmp_path / "study", files=files, spoil="UPDATE people SET health = 'canary' WHERE id < 30")
-    Ledger.create(policy.with_suffix(".ledger")).close()
+    ReportingLedger.create(policy.with_suffix(".ledger")).close()
     before = kept(tmp_path)
     assert run(capsys, "check", "--rows", "--policy", policy)[0] == 1
     assert kept(tmp_path) == before and not state.exists()
@@ -304,7 +304,7 @@ def test_wrong_options_are_refused(more: list[str], reason: str, tmp_path: Path,
 def test_no_statement_reaches_it(tmp_path: Path, state: Path) -> None:
     """`lint-imports` holds `dbapi`, `engine` and `audit` apart; and there is no word of SQL for it."""
     policy = built(tmp_path / "study")
-    Ledger.create(policy.with_suffix(".ledger")).close()
+    ReportingLedger.create(policy.with_suffix(".ledger")).close()
     with dpsql.connect(policy=policy, epsilon=0.1, analyst="ada") as connection:
         for text in ("SHOW ROWS", "CHECK ROWS", "CHECK people", "DESCRIBE ROWS people", "SHOW CHECK", "EXPLAIN CHECK ROWS"):
             with pytest.raises(dpsql.Error):

@@ -14,13 +14,13 @@ from dpsql import cli
 from dpsql.audit.rows_read import TableRead, TablesRead, reading
 from dpsql.catalog.policy import read_policy
 from dpsql.errors import LedgerError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 
 def served(folder: Path, files: str = "", spoil: str = "") -> Path:
     """A project with a ledger."""
     policy = built(folder, files=files, spoil=spoil)
-    Ledger.create(folder / "dpsql.ledger").close()
+    ReportingLedger.create(folder / "dpsql.ledger").close()
     return policy
 
 
@@ -61,7 +61,7 @@ def test_the_shell_shows_it_to_the_owner_who_asks(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out.removeprefix(alone).startswith("PRIVATE: reads 500 rows of visits, where they are")
     cli.main([*ask, "--rows", "--json"])
     assert json.loads(capsys.readouterr().out)["private"]["tables"][0]["rows"] == 500
-    with contextlib.closing(Ledger(tmp_path / "dpsql.ledger")) as book:
+    with contextlib.closing(ReportingLedger(tmp_path / "dpsql.ledger")) as book:
         assert not book.entries("main")
 
 

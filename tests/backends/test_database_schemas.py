@@ -11,7 +11,7 @@ from support.snapshots import in_sqlite
 import dpsql
 from dpsql import cli
 from dpsql.backends.database_schemas import database_schema
-from dpsql.catalog.model import ForeignKey
+from dpsql.catalog.tables import ForeignKey
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import Ledger
 

@@ -44,7 +44,7 @@ from dpsql.cli import main
 from dpsql.engine.opening import open_reader
 from dpsql.engine.opening_spark import alone_in_spark, read_by_spark
 from dpsql.errors import IntegrityError, OperationalError, PolicyError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
@@ -52,7 +52,7 @@ BEGAN = time.time()
 WORLD = world(seed=3, people=60, most_visits=9)
 
 
-def exact(reader: Any, ledger: Ledger, text: str = MANY, *, budget: str = "person", analyst: str = "ada", policy: str = worlds.POLICY) -> list[Any]:
+def exact(reader: Any, ledger: ReportingLedger, text: str = MANY, *, budget: str = "person", analyst: str = "ada", policy: str = worlds.POLICY) -> list[Any]:
     session = session_of(ledger.path.parent, reader=reader, noise=Exact(), ledger=ledger, budget=budget, analyst=analyst, policy=policy,
                          at={"epsilon": 100, "delta": 1e-3})
     return released(text, session)[0].rows
@@ -68,20 +68,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ledger(place: Path) -> Iterator[Ledger]:
+def ledger(place: Path) -> Iterator[ReportingLedger]:
     with closing(open_ledger(place)) as ledger:
         yield ledger
 
 
 @pytest.fixture(scope="module")
-def reader(place: Path, ledger: Ledger) -> Iterator[DuckReader]:
+def reader(place: Path, ledger: ReportingLedger) -> Iterator[DuckReader]:
     found = read_again(place / "world.duckdb", ledger, place)
     yield found
     found.close()
 
 
 @pytest.fixture
-def own_reader(place: Path, ledger: Ledger) -> DuckReader:
+def own_reader(place: Path, ledger: ReportingLedger) -> DuckReader:
     """One that a test may change."""
     return read_again(place / "world.duckdb", ledger, place)
 
@@ -126,7 +126,7 @@ def kept_files(digest: str) -> list[Path]:
 
 
 @needs_spark
-def test_a_statement_is_read_by_spark(reader: DuckReader, ledger: Ledger, place: Path) -> None:
+def test_a_statement_is_read_by_spark(reader: DuckReader, ledger: ReportingLedger, place: Path) -> None:
     assert isinstance(reader.far, SparkBuckets)
     local = open_files([], database=place / "world.duckdb")
     assert exact(reader, ledger) == exact(local, ledger, analyst="eve")
@@ -186,7 +186,7 @@ def test_nothing_is_left_where_it_was_made(place: Path) -> None:
 
 
 @needs_spark
-def test_executors_keep_the_files_of_buckets(own_reader: DuckReader, ledger: Ledger) -> None:
+def test_executors_keep_the_files_of_buckets(own_reader: DuckReader, ledger: ReportingLedger) -> None:
     """One that keeps none reads them again."""
     assert isinstance(own_reader.far, SparkBuckets)
     first = exact(own_reader, ledger)
@@ -216,7 +216,7 @@ def test_many_groups_are_combined_by_spark(own_reader: DuckReader) -> None:
 
 @needs_spark
 @pytest.mark.parametrize("text", [MANY, "SELECT clinic, MEDIAN(cost) FROM visits GROUP BY clinic"])
-def test_answers_are_equal_where_groups_are_combined(text: str, reader: DuckReader, ledger: Ledger, place: Path,
+def test_answers_are_equal_where_groups_are_combined(text: str, reader: DuckReader, ledger: ReportingLedger, place: Path,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.backends.spark.MANY", 0)
     combined, done = SparkBuckets._combined, list[int]()
@@ -313,7 +313,7 @@ def test_a_fault_in_a_bucket_says_nothing_of_rows(reader: DuckReader, capfd: pyt
 
 
 @needs_spark
-def test_rows_for_which_there_is_no_room_are_a_fault_that_says_nothing(reader: DuckReader, ledger: Ledger,
+def test_rows_for_which_there_is_no_room_are_a_fault_that_says_nothing(reader: DuckReader, ledger: ReportingLedger,
                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, more: bool) -> int:
         raise duckdb.OutOfMemoryException("no room for the visits of person 7")
@@ -354,13 +354,13 @@ def pieces_of(rows: list[tuple[int, int, bool]]) -> list[Piece]:
 
 
 @needs_spark
-def test_a_store_of_another_version_of_the_data_is_not_used(place: Path, tmp_path: Path, ledger: Ledger) -> None:
+def test_a_store_of_another_version_of_the_data_is_not_used(place: Path, tmp_path: Path, ledger: ReportingLedger) -> None:
     other = world(seed=4).save(tmp_path / "world.duckdb")
     assert not read_again(other, ledger, place).stored
 
 
 @needs_spark
-def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: Ledger, tmp_path: Path) -> None:
+def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: ReportingLedger, tmp_path: Path) -> None:
     shutil.copytree(place / "store", tmp_path / "store")
     told = json.loads(manifest(tmp_path).read_text())
     told["tables"]["visits"]["most"] = 1  # so that no limit would be enforced
@@ -369,7 +369,7 @@ def test_a_manifest_that_was_altered_is_not_used(place: Path, ledger: Ledger, tm
 
 
 @needs_spark
-def test_a_store_is_that_of_its_entity_and_of_its_origin(place: Path, ledger: Ledger, tmp_path: Path) -> None:
+def test_a_store_is_that_of_its_entity_and_of_its_origin(place: Path, ledger: ReportingLedger, tmp_path: Path) -> None:
     facts, told = FactsBesideLedger(ledger), json.loads(manifest(place).read_text())
     shutil.copytree(place / "store", tmp_path / "store")
     manifest(tmp_path).rename(manifest(tmp_path, "household"))
@@ -514,11 +514,11 @@ def in_spark(folder: Path, policy: str = worlds.POLICY, here: World | None = WOR
             policy = policy.replace(f"\n[tables.{table}]\n", f'\n[tables.{table}]\nsource = "spark:file://{folder}/{table}"\n')
     written = folder / "dpsql.toml"
     written.write_text(spark_policy(folder, policy))
-    Ledger.create(folder / "dpsql.ledger").close()
+    ReportingLedger.create(folder / "dpsql.ledger").close()
     return written
 
 
-def reader_in_spark(policy: Path, ledger: Ledger, budget: str) -> DuckReader:
+def reader_in_spark(policy: Path, ledger: ReportingLedger, budget: str) -> DuckReader:
     declared, facts = parse_policy(policy.read_text(), path=str(policy)), FactsBesideLedger(ledger)
     folder, entity = policy.with_name("dpsql.ledger.store"), declared.budgets[budget].entity
     alone = alone_in_spark(declared, folder, entity, facts)
@@ -546,7 +546,7 @@ def test_spark_prepares_its_own_tables(tmp_path: Path) -> None:
     policy = in_spark(tmp_path)
     made = dpsql.prepare(policy=policy, buckets=2)
     assert [(one.entity, one.buckets) for one in made] == [("household", 2), ("person", 2)]
-    with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
+    with closing(ReportingLedger(tmp_path / "dpsql.ledger")) as ledger:
         for budget in ("person", "household"):
             reader, local = reader_in_spark(policy, ledger, budget), open_files([], database=tmp_path / "world.duckdb")
             assert len(reader.version) > len(local.version)
@@ -556,7 +556,7 @@ def test_spark_prepares_its_own_tables(tmp_path: Path) -> None:
         assert len(connection.execute(MANY).fetchall()) == 5
 
 
-def same_rows(policy: Path, budget: str, ledger: Ledger) -> dict[str, int]:
+def same_rows(policy: Path, budget: str, ledger: ReportingLedger) -> dict[str, int]:
     """The number of rows of each table of a store, which are the same where Spark makes it and where it is made here, with their
     owners and places."""
     dpsql.prepare(policy=policy, budget=budget, buckets=5)
@@ -572,7 +572,7 @@ def same_rows(policy: Path, budget: str, ledger: Ledger) -> dict[str, int]:
 @needs_spark
 def test_a_store_that_spark_makes_is_the_one_that_is_made_here(tmp_path: Path) -> None:
     policy = in_spark(tmp_path, here=KINDS["orphans"](7))
-    with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
+    with closing(ReportingLedger(tmp_path / "dpsql.ledger")) as ledger:
         assert min(same_rows(policy, "household", ledger).values()) > 0
 
 
@@ -618,7 +618,7 @@ def test_texts_are_names_as_they_are_spelled(tmp_path: Path) -> None:
                            "FROM cards AS c, range(3) AS t(i)")
         connection.execute("INSERT INTO payments VALUES (NULL, '2020-01-01', 1), (0, NULL, 1), (99, '2020-01-01', 1)")
     policy = in_spark(tmp_path, TEXTS, None)
-    with closing(Ledger(tmp_path / "dpsql.ledger")) as ledger:
+    with closing(ReportingLedger(tmp_path / "dpsql.ledger")) as ledger:
         assert same_rows(policy, "person", ledger) == {"people": 8, "cards": 9, "payments": 27}
 
 
@@ -716,7 +716,7 @@ def sent(folder: Path) -> Path:
     WORLD.save(folder / "world.duckdb")
     policy = folder / "dpsql.toml"
     policy.write_text(spark_policy(folder, worlds.POLICY.replace("version = 1\n", 'version = 1\ndatabase = "world.duckdb"\n')))
-    Ledger.create(folder / "dpsql.ledger").close()
+    ReportingLedger.create(folder / "dpsql.ledger").close()
     return policy
 
 

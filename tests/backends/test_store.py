@@ -33,7 +33,8 @@ from dpsql.kernel.claims import Claims
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 from dpsql.plan.node import Printing
-from dpsql.plan.operators.ranking import Ranking, row_order
+from dpsql.plan.operators.ranking import Ranking
+from dpsql.plan.row_orders import row_order
 from dpsql.plan.stored import bucket_name
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"

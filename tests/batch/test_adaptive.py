@@ -22,7 +22,8 @@ from dpsql.dbapi import Connection
 from dpsql.engine.session import Session
 from dpsql.engine.together import batched
 from dpsql.errors import OptionError
-from dpsql.measurements import Buckets, Leaves
+from dpsql.measurements.boxes import Leaves
+from dpsql.measurements.buckets import Buckets
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total

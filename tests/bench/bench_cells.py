@@ -10,7 +10,7 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.batch.group import Group, Told
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.noise.source import Secure
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Node

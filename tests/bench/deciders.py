@@ -167,7 +167,7 @@ def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
 
     from dpsql.accounting.cost import pure
     from dpsql.audit.prepared import Batched
-    from dpsql.measurements import AboveThresholdOfTests
+    from dpsql.measurements.above_threshold import AboveThresholdOfTests
     from dpsql.noise.sparse_vector import small
     from dpsql.validation.suites import WIDER, Sparse
 

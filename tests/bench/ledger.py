@@ -29,8 +29,9 @@ from pathlib import Path
 
 from bench_clock import milliseconds, table, timed
 
-from dpsql.accounting.cost import pure
-from dpsql.kernel.ledger import Account, Ledger, anchor_beside
+from dpsql.accounting.cost import Account, pure
+from dpsql.kernel.ledger import anchor_beside
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.marks import MEASURED
 
 COST = pure(Fraction(1, 1000)).rounded()
@@ -58,7 +59,7 @@ def syncs_counted() -> Iterator[Counter[str]]:
         os.fsync, sqlite3.connect = fsync, connect
 
 
-def statements(ledger: Ledger, account: Account, many: int) -> None:
+def statements(ledger: ReportingLedger, account: Account, many: int) -> None:
     for number in range(many):
         told = f"{account.analyst} {number}"
         if ledger.stored(account, told, "data") is None:
@@ -69,9 +70,9 @@ def statements(ledger: Ledger, account: Account, many: int) -> None:
 def together(folder: Path, threads: int, many: int) -> list[str]:
     """A line: `many` statements by so many threads."""
     path = folder / f"threads-{threads}"
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     with syncs_counted() as syncs:
-        ledgers = [Ledger(path) for _ in range(threads)]
+        ledgers = [ReportingLedger(path) for _ in range(threads)]
         running = [threading.Thread(target=statements, args=(ledger, Account(budget="b", analyst=f"analyst {i}"), many // threads))
                    for i, ledger in enumerate(ledgers)]
         syncs.clear()
@@ -95,7 +96,7 @@ def place_in(server: str | None, path: Path) -> Place:
     return path, None, None if server is None else f"{server}?options=-csearch_path%3Dbench_{path.name.replace('-', '_')}"
 
 
-def _opened(place: Place, opening: Callable[..., Ledger] = Ledger) -> Ledger:
+def _opened(place: Place, opening: Callable[..., ReportingLedger] = ReportingLedger) -> ReportingLedger:
     path, anchor, uri = place
     if uri is None:
         return opening(path, anchor)
@@ -144,7 +145,7 @@ def told(child: Connection) -> float:
 def apart(folder: Path, server: str | None, processes: int, many: int) -> list[str]:
     """A line: `many` statements by so many processes."""
     place, spawn = place_in(server, folder / f"processes-{processes}{'' if server is None else '-there'}"), multiprocessing.get_context("spawn")
-    _opened(place, Ledger.create).close()
+    _opened(place, ReportingLedger.create).close()
     with removed_after(place):
         children = []
         for i in range(processes):
@@ -166,7 +167,7 @@ def copied(path: Path, place: Place) -> None:
     """Put the events of a file into a database, whose ledger is then the same one."""
     import psycopg
 
-    _opened(place, Ledger.create).close()
+    _opened(place, ReportingLedger.create).close()
     assert place[2] is not None
     with closing(sqlite3.connect(path)) as file, psycopg.connect(place[2]) as connection, connection.cursor() as cursor:
         cursor.execute("DELETE FROM meta")
@@ -181,12 +182,12 @@ def copied(path: Path, place: Place) -> None:
 
 def fill(path: Path, events: int) -> None:
     """A ledger with so many events of a hundred analysts, written in a few transactions."""
-    with closing(Ledger.create(path)) as ledger:
+    with closing(ReportingLedger.create(path)) as ledger:
         while ledger.events < events:
             ledger._take(lambda leader: some(leader, min(events - leader.events, 50_000)))
 
 
-def some(ledger: Ledger, events: int) -> int:
+def some(ledger: ReportingLedger, events: int) -> int:
     for number in range(events // 2):
         ledger._write_checkpoint()
         account = Account(budget="b", analyst=f"analyst {number % 100}")
@@ -216,7 +217,7 @@ def opened(place: Place, events: int, early: tuple[Account, str, str], middle: t
         found.append(timed(lambda: (ledger.refresh(), ledger.spent("b"), ledger.prices("b"), ledger.last(early[0]))))
         found += [timed(lambda: ledger.entries("b", early[0].analyst)) for _ in range(2)]
         found.append(timed(lambda: ledger.holding(early[0], "data", MEASURED)))
-    whole = timed(lambda: _opened(place, partial(Ledger, whole=True)).close())
+    whole = timed(lambda: _opened(place, partial(ReportingLedger, whole=True)).close())
     return [f"{events:,}", *(milliseconds(each.wall) for each in (opening, *found, whole))]
 
 

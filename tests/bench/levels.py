@@ -40,8 +40,8 @@ from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.extensions.owned import Owned, owned
 from dpsql.extensions.removal_distance import RemovalDistances, Sets, sets_of
-from dpsql.measurements import ExtensionSums
 from dpsql.measurements.several import balanced_levels, race, removal_levels
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.mechanism import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop

@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, Places, counts_of
 
 from dpsql.accounting.cost import concentrated
-from dpsql.measurements import FarthestCount, NoisySums
+from dpsql.measurements.farthest_count import FarthestCount
+from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import marginals_of

@@ -13,7 +13,7 @@ flip, clip at most       the same at the largest synthetic value
 
 Those that look at synthetic values are private, but wrong however small the noise is where the private tail is another one: no
 decider that is never wrong in the limit, and no more often than flip_distance at the border, is better than that on any table
-(`measurements.NoisyFlipDistance`). So they are not in the engine.
+(`flip_distance.NoisyFlipDistance`). So they are not in the engine.
 """
 
 from __future__ import annotations

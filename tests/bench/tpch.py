@@ -38,7 +38,7 @@ from dpsql.engine.answering import answer
 from dpsql.engine.opening import fitted
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
 from dpsql.measurements.several import balanced_levels, race, sets
 from dpsql.solvers.usual import USUAL
@@ -197,7 +197,7 @@ def made(folder: Path, into: Path) -> Path:
 def session(reader: DuckReader, policy: str, budget: str, epsilon: float, *, remembering: bool) -> Session:
     """A session with a ledger of its own; one that remembers what it read, for many answers."""
     declared = parse_policy(policy)
-    ledger = Ledger.create(Path(tempfile.mkdtemp(prefix="dpsql-bench-")) / "bench.ledger")
+    ledger = ReportingLedger.create(Path(tempfile.mkdtemp(prefix="dpsql-bench-")) / "bench.ledger")
     kernel = Kernel(Remembering(reader) if remembering else reader, ledger, Batched() if remembering else None, solvers=USUAL)
     return Session(catalog=fitted(declared, budget, reader), budget=declared.budgets[budget], analyst="bench", kernel=kernel,
                    ledger=ledger, scratch=DuckScratch(), price=price(epsilon=epsilon))

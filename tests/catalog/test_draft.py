@@ -13,9 +13,10 @@ from support.worlds import world
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.draft import draft
-from dpsql.catalog.model import Catalog, Domain, Entity, ForeignKey, TableSchema
+from dpsql.catalog.model import Catalog, Entity
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.catalog.tables import Domain, ForeignKey, TableSchema
 from dpsql.errors import OperationalError, PolicyError
 
 

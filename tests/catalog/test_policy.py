@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.worlds import POLICY as WORLD
 
-from dpsql.catalog.model import ForeignKey
 from dpsql.catalog.policy import parse_policy, read_policy, written_reference
 from dpsql.catalog.sections import locate
+from dpsql.catalog.tables import ForeignKey
 from dpsql.catalog.writing import value
 from dpsql.errors import PolicyError
 

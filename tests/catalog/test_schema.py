@@ -14,9 +14,10 @@ import pytest
 from support.worlds import POLICY, SCHEMA, world
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.model import Catalog, Domain, ForeignKey, OwnerStep, TableSchema
+from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import carried_as, fit
+from dpsql.catalog.tables import Domain, ForeignKey, OwnerStep, TableSchema
 from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
 from dpsql.types import Interval, Type

@@ -15,8 +15,8 @@ import dpsql
 from dpsql import cli
 from dpsql.catalog.column_guesses import ColumnValues, column_guess, rounded_out
 from dpsql.catalog.guesses import references_of
-from dpsql.catalog.model import ForeignKey, TableSchema
 from dpsql.catalog.policy import read_policy
+from dpsql.catalog.tables import ForeignKey, TableSchema
 
 ROOT = str(Path(dpsql.__file__).parents[1])
 

@@ -19,7 +19,8 @@ from dpsql.extensions import bounded_degrees
 from dpsql.extensions.ask_solvers import Solvers
 from dpsql.extensions.bounded_degrees import ArcList, projected
 from dpsql.extensions.linear_program import Network
-from dpsql.measurements import DegreeHistogram, DiscreteLaplace
+from dpsql.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.solvers.usual import USUAL
 

@@ -13,8 +13,8 @@ from support.extensions.given import Given
 
 from dpsql.extensions import cuts
 from dpsql.extensions.ask_solvers import Solvers
-from dpsql.measurements import Balance, score_range
 from dpsql.measurements.several import sets
+from dpsql.measurements.several.balanced_levels import Balance, score_range
 from dpsql.measurements.several.many_sets import Listed, Streamed
 from dpsql.measurements.several.sets import read
 from dpsql.noise.choice import choice_cost

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from forging.tables import SMALL, STATEMENTS
 from oracle.replay import Family, Recorder
 
 from dpsql.engine.answering import answer
+from dpsql.measurements.block_sums import Blocks
+from dpsql.workload.blocks import IntegerBlock
+from dpsql.workload.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 
 Path = tuple[str | int, ...]
 TOGETHER = ("levels", "noises", "penalties", "log_priors", "marginals", "expected", "weights", "candidates", "offsets", "tests", "steps")
@@ -85,7 +89,19 @@ def recorded() -> Corpus:
             kinds[kind] = kinds.get(kind, 0) + 1
             if kinds[kind] <= 2:
                 made.add(Base(thinned(asked.request), texts[0]))
+    blocks = next(base for base in made.bases if isinstance(base.request, Blocks) and base.request.axes and not base.request.line)
+    made.add(replace(blocks, request=with_all_matrices(blocks.request)))
     return made
+
+
+def with_all_matrices(request: Blocks) -> Blocks:
+    """A request that asks for every kind of matrix over its first axis: no strategy of the statements has them all."""
+    n = request.axes[0].size
+    first, after, entries = (np.array(numbers, dtype=np.int64).tobytes() for numbers in ([0, n - 1], [n, n], [1, -2, *[3] * (n - 2)][:n]))
+    row = Written(1, n, entries)
+    wide = {Root(n): 2.0**30, Centre(n): 8.0 * n}
+    return replace(request, blocks=tuple(IntegerBlock(axes=(0,), matrices=(matrix,), scale=wide.get(matrix, 8.0)) for matrix in (
+        Unit(n), Sum(n), Prefixes(n), AllStretches(n), Stretches(n, first, after), row, Stacked(entries, row), Halves(n, 2), Centre(n), Root(n))))
 
 
 def thinned(request: Any) -> Any:

@@ -22,7 +22,7 @@ from forging.corpus import Base, Corpus, Path, Slot
 
 from dpsql.accounting.cost import FREE
 from dpsql.kernel.shapes import RELATIONS, SUMMARIES
-from dpsql.measurements import MEASUREMENTS
+from dpsql.measurements.all_measurements import MEASUREMENTS
 from dpsql.plan.expr.nodes import Call, Literal
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
@@ -206,8 +206,8 @@ class Forger:
                 return self._list(value, slot, dice)
             case Type():
                 return dice.choice([*Type]), "another type"
-            case np.ndarray():
-                return _array(value, dice)
+            case bytes():
+                return _words(value, dice)
         if dataclasses.is_dataclass(value):
             return self._value(value, slot, dice)
         return dice.choice(STRANGE)(), "something strange"
@@ -358,10 +358,14 @@ def _impostor(value: Any, dice: random.Random) -> Any:
                         lambda: made_of(type(value), dict(list(fields.items())[1:]))])()
 
 
-def _array(value: np.ndarray[Any, Any], dice: random.Random) -> tuple[Any, str]:
-    return dice.choice([lambda: (value * 2, "doubled"), lambda: (value.astype(float) * 1.5, "floats"), lambda: (value[:-1], "shorter"),
-                        lambda: (value.astype(object), "objects"), lambda: (value.T, "turned"), lambda: (np.zeros_like(value), "zeros"),
-                        lambda: (value.ravel(), "flat"), lambda: (value.astype(np.int8), "of few bits")])()
+def _words(value: bytes, dice: random.Random) -> tuple[Any, str]:
+    numbers = np.frombuffer(value, dtype=np.int64)
+    return dice.choice([lambda: ((numbers * 2).tobytes(), "doubled"), lambda: ((-numbers).tobytes(), "negated"), lambda: (value[:-8], "shorter"),
+                        lambda: (value[:-1], "half a word"), lambda: (value + value, "twice"), lambda: (bytes(len(value)), "zeros"),
+                        lambda: (b"\xff" * len(value), "all ones"), lambda: (numbers[::-1].tobytes(), "in reverse"), lambda: (b"", "nothing"),
+                        lambda: (bytearray(value), "bytes that change"), lambda: (tuple(numbers.tolist()), "numbers"),
+                        lambda: (numbers.copy(), "an array"), lambda: (numbers.astype(float).tobytes(), "floats"),
+                        lambda: (memoryview(value), "a view")])()
 
 
 def _tangled(request: Any, dice: random.Random) -> tuple[Any, str]:

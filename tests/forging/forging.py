@@ -17,11 +17,11 @@ from forging.forger import Forger, Forgery
 from forging.judge import Found, judged, judged_comparisons
 from oracle.replay import Book, Loud, Recorder
 
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import Account, Cost
 from dpsql.errors import Error, Incident, InternalError
 from dpsql.kernel.claims import Disagreement
-from dpsql.kernel.ledger import Account
-from dpsql.measurements import Comparisons, NoisySums, Opening
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.measurements.online_comparisons import Comparisons, Opening
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.decompose_join import NotDecomposable
 from dpsql.plan.node import InvalidPlan

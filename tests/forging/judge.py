@@ -18,23 +18,17 @@ from oracle.replay import Family
 
 from dpsql.accounting.cost import Cost
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import (
-    Balance,
-    Comparisons,
-    DegreeHistogram,
-    GaussianThreshold,
-    Keys,
-    NoisyFlipDistance,
-    Opening,
-    Partition,
-    RecursiveSums,
-    Removed,
-    Segment,
-    Select,
-    SmoothSum,
-    Tree,
-)
-from dpsql.measurements.online_comparisons import Opened
+from dpsql.measurements.boxes import Tree
+from dpsql.measurements.buckets import Partition
+from dpsql.measurements.flip_distance import NoisyFlipDistance
+from dpsql.measurements.frequent_keys import Keys
+from dpsql.measurements.online_comparisons import Comparisons, Opened, Opening
+from dpsql.measurements.select import Segment, Select
+from dpsql.measurements.several.balanced_levels import Balance
+from dpsql.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.noise.key_selection import GaussianThreshold
 from dpsql.plan.cells import cell_of
 from dpsql.plan.certificate import Certificate
 

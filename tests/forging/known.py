@@ -10,7 +10,11 @@ from typing import Any
 from forging.corpus import Base, Corpus
 from forging.forger import Forgery, fields_of, made_of
 
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, DistinctWithin, Numbered, Target, Tree
+from dpsql.measurements.boxes import Tree
+from dpsql.measurements.buckets import Numbered
+from dpsql.measurements.flip_distance import DistinctWithin
+from dpsql.measurements.select import Target
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import HELD
 from dpsql.plan.expr.nodes import TRUE, Call, Case, Cast, Literal, Placeholder, predicate, whole

@@ -16,7 +16,10 @@ from forging.wire import Wire
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.kernel.shapes import RELATIONS, SUMMARIES
-from dpsql.measurements import MEASUREMENTS, VALUES, Comparisons, Select, Target, Vote
+from dpsql.measurements.all_measurements import MEASUREMENTS, VALUES
+from dpsql.measurements.online_comparisons import Comparisons
+from dpsql.measurements.select import Select, Target
+from dpsql.measurements.vote import Vote
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.largest import Largest

@@ -23,7 +23,7 @@ import dpsql
 from dpsql.answers.answer import of_json as answer_of
 from dpsql.batch.workload_answers import of_json as answers_of
 from dpsql.demo.folder import export
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.synthesis.online_model import model_of_json
 from dpsql.synthesis.released_database import database_of_json
 from dpsql.synthesis.synthetic_table import of_json as table_of
@@ -70,7 +70,7 @@ def _ask(folder: Path) -> None:
 
 def told(folder: Path) -> dict[str, Any]:
     """What the files of a folder say, read by the code that is there now."""
-    with contextlib.closing(Ledger(folder / "dpsql.ledger", folder / "dpsql.ledger.anchor")) as ledger:
+    with contextlib.closing(ReportingLedger(folder / "dpsql.ledger", folder / "dpsql.ledger.anchor")) as ledger:
         entries = [[entry.seq, entry.at, entry.account.analyst, entry.charge.epsilon, entry.charge.rho, entry.charge.delta, entry.outcome, entry.sql]
                    for entry in ledger.entries(BUDGET)]
         spent = ledger.spent(BUDGET)
@@ -86,7 +86,7 @@ def bodies(ledger: Path) -> Iterator[str]:
 
 def shown(body: str) -> list[Any]:
     """A stored answer as rows, and its kind."""
-    begins = ((f'{{"synthetic tables": ', database_of_json), ('{"synthetic table": ', table_of), ('{"online model": ', model_of_json))
+    begins = (('{"synthetic tables": ', database_of_json), ('{"synthetic table": ', table_of), ('{"online model": ', model_of_json))
     for mark, read in begins:
         if body.startswith(mark):
             made = read(body)

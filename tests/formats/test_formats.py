@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from formats.make import BUDGET, HERE, STATEMENTS, bodies, shown, told
 
+from dpsql.accounting.cost import Account
 from dpsql.backends.store import Store
 from dpsql.catalog.policy import read_policy
-from dpsql.kernel.account import Account
 from dpsql.kernel.ledger import Ledger
 from dpsql.server.passwords import read_users
 

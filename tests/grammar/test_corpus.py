@@ -12,6 +12,7 @@ from support.grammar_sentences import accepted, grammar, refused, values
 from dpsql.engine.decide import clearer
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.certificate import stability
+from dpsql.plan.labels import label
 from dpsql.plan.node import fold
 from dpsql.plan.rules.decompose import decompose
 from dpsql.planning.bounded_view import limited_view
@@ -62,12 +63,12 @@ def test_accepted_statements_are_sentences_and_are_bound(a_bench: Bench, text: s
         around = a_bench.around(text, values(query.parameters))
         if around is None:
             raise
-        assert all(name for name, _ in around.rows.shown) and fold(around.rows.node, lambda node, below: node.label())
+        assert all(name for name, _ in around.rows.shown) and fold(around.rows.node, lambda node, below: label(node))
         return
     names = [output.name for output in question.outputs]
     stars = any(is_star(inner_of(item)) for item in query.tree.selects)
     assert (len(names) > 0 if stars else len(names) == len(query.tree.selects)) and all(names)
-    assert fold(question.view, lambda node, below: node.label())
+    assert fold(question.view, lambda node, below: label(node))
 
 
 def planned(a_bench: Bench, text: str) -> None:

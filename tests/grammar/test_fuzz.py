@@ -22,6 +22,7 @@ from support.binding import Bench, bench, printed
 from support.grammar_sentences import KINDS, Sentences, accepted, grammar, refused, strategy, values, without_accuracy
 
 from dpsql.errors import Error
+from dpsql.plan.labels import label
 from dpsql.plan.node import fold
 from dpsql.plan.question import Question
 from dpsql.plan.rules.substitute import has_placeholders, substitute
@@ -66,7 +67,7 @@ def check(a_bench: Bench, question: Question, text: str) -> None:
     """A bound view can be shown, and runs, whatever value is put where one is awaited."""
     for part in (question, *(found.question for found in question.scalars)):
         values = {name: 3 if found.type is Type.BIGINT else None for name, found in has_placeholders(part.view).items()}
-        assert fold(part.view, lambda node, below: node.label()), text
+        assert fold(part.view, lambda node, below: label(node)), text
         assert a_bench.plain.execute(printed(substitute(part.view, values))).fetchall() is not None
 
 

@@ -133,10 +133,10 @@ class Toy:
 
     def release(self, context, certificate):
         return sums_in(context.reader.columns(*context.query(self.plan)), 0, ((),))[0][0] + drawn(self.noise, context.noise)
-''', catalogue="measurements/__init__.py", imports="from dpsql.measurements.toy import Toy",
+''', catalogue="measurements/all_measurements.py", imports="from dpsql.measurements.toy import Toy",
     line=("frozenset({\n", "frozenset({\n    Toy,\n"), use=OPENED + """
 from dpsql.accounting.cost import pure
-from dpsql.measurements import DiscreteLaplace
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.measurements.toy import Toy
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
@@ -177,16 +177,14 @@ class Toy(Node):
 
     def render(self, below, printing):
         return below[0]
-
-    def label(self):
-        return "Toy"
 ''', catalogue="kernel/shapes.py", imports="from dpsql.plan.operators.toy import Toy",
     line=("Project, Distinct, GroupBy,", "Project, Distinct, Toy, GroupBy,"),
     checked=(("kernel/shapes.py", "case Distinct():", "case Distinct() | Toy():"),
              ("kernel/checker.py", "shapes.Numbers: _numbers,", "shapes.Numbers: _numbers, shapes.Toy: lambda _, columns, below: below,")),
     use=OPENED + """
 from dpsql.accounting.cost import pure
-from dpsql.measurements import DiscreteLaplace, NoisySums
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count

@@ -24,15 +24,17 @@ from support.laws.faults import FAULTS as PLANTED
 from support.laws.random_plans import Builder
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import pure
-from dpsql.catalog.model import Table
+from dpsql.accounting.cost import Account, pure
 from dpsql.catalog.price import price
+from dpsql.catalog.tables import Table
 from dpsql.errors import Incident
 from dpsql.kernel import checker, claims, shapes
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import BalancedLevel, DiscreteLaplace, NoisySums
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.measurements.several.balanced_levels import BalancedLevel
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan import certificate as certificates
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
 from dpsql.plan.expr import printing
@@ -412,8 +414,8 @@ def asked(request: Any) -> Generator[Any, Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
-    made = Ledger.create(tmp_path_factory.mktemp("claims") / "ledger")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReportingLedger]:
+    made = ReportingLedger.create(tmp_path_factory.mktemp("claims") / "ledger")
     yield made
     made.close()
 
@@ -424,7 +426,7 @@ def run(request: Any, kernel: Kernel) -> Any:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what.replace(" ", "-"))
-def test_a_planted_fault_is_stopped_before_a_row_is_read(fault: Fault, family: Family, ledger: Ledger,
+def test_a_planted_fault_is_stopped_before_a_row_is_read(fault: Fault, family: Family, ledger: ReportingLedger,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "settled", only_numbers)
     with contextlib.suppress(Unbounded):
@@ -603,7 +605,7 @@ class Counted:
         return as_columns(self.rows(sql))
 
 
-def test_a_later_plan_is_checked_before_it_is_read(family: Family, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_plan_is_checked_before_it_is_read(family: Family, ledger: ReportingLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = next(fault for fault in FAULTS if fault.text == SELF)
     reader = Counted(family)
 
@@ -622,7 +624,7 @@ def test_a_later_plan_is_checked_before_it_is_read(family: Family, ledger: Ledge
     assert script.read == reader.read > 0, "nothing was read for the second request"  # type: ignore[attr-defined]
 
 
-def test_a_view_that_is_known_is_checked_before_the_charge(family: Family, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_that_is_known_is_checked_before_the_charge(family: Family, ledger: ReportingLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = next(fault for fault in FAULTS if fault.text == SELF)
     view = view_of(question_of(SELF, "person", family))
     started: list[bool] = []
@@ -641,7 +643,7 @@ def test_a_view_that_is_known_is_checked_before_the_charge(family: Family, ledge
 
 
 @pytest.mark.parametrize("end", [None, "the answer", ValueError("of the script")])
-def test_a_script_that_asks_nothing_is_served_and_one_that_fails_is_not_charged(end: Any, family: Family, ledger: Ledger) -> None:
+def test_a_script_that_asks_nothing_is_served_and_one_that_fails_is_not_charged(end: Any, family: Family, ledger: ReportingLedger) -> None:
     def script() -> Generator[Any, Any, Any]:
         if isinstance(end, Exception):
             raise end

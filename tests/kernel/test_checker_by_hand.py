@@ -22,9 +22,12 @@ from dpsql.kernel.checker import Checked, Known
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
 from dpsql.kernel.split_by_entity import split_by_entity
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.certificate import Certificate, Sensitivity, certify
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Placeholder, Ref
-from dpsql.plan.node import Node, NoPublicFacts, Norm, Printing, SplitBy, Stability
+from dpsql.plan.labels import label
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Node, Norm, Printing, SplitBy, Stability
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.contributions import Contributions
@@ -47,7 +50,6 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Frame, Window, WindowFunction
-from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 
 P, V, T = people("p", "age"), visits(), towns("t", "size")
@@ -76,7 +78,7 @@ def test_what_reads_public_tables_alone_is_public_and_does_not_move() -> None:
     for node in (every, constants, Filter(input=every, condition=TRUE), GroupBy(input=every, keys=("t_land",), folds=()),
                  Join(left=every, right=constants, condition=TRUE), UnionAll(parts=(constants, constants), columns=(("x", "x"),))):
         found = derived(node)[id(node)]
-        assert (found.public, found.rows, found.owners, found.norm) == (True, 0, frozenset(), None), node.label()
+        assert (found.public, found.rows, found.owners, found.norm) == (True, 0, frozenset(), None), label(node)
     for node in (P, Join(left=every, right=P, condition=TRUE), Join(left=V, right=constants, condition=TRUE, keep_left=True)):
         assert not derived(node)[id(node)].public
 
@@ -1033,7 +1035,7 @@ def test_what_is_above_a_relation_that_is_not_split_by_entity_is_not_either() ->
     towns_of_all = Distinct(input=Project(input=V, columns=(("c", "c", V.field("v_town").ref),)))
     for node, split in ((V, True), (scan(replace(VISITS, owners=(*VISITS.owners, *PEOPLE.owners)), "v"), False), (Filter(input=V, condition=TRUE), True), (towns_of_all, False),
                         (Filter(input=towns_of_all, condition=TRUE), False), (T, False), (Filter(input=T, condition=TRUE), False)):
-        assert split_by_entity(node, derived(node)) is split, node.label()
+        assert split_by_entity(node, derived(node)) is split, label(node)
 
 
 def test_rows_that_show_no_owner_are_split_where_each_is_made_of_one_private_row() -> None:
@@ -1052,7 +1054,7 @@ def test_rows_that_show_no_owner_are_split_where_each_is_made_of_one_private_row
             (replace(looked, listed=Project(input=V, columns=(("t_town", "c", town),))), False),
             (UnionAll(parts=(private, private), columns=(("c", "u"),)), True), (UnionAll(parts=(private, public), columns=(("c", "u"),)), False),
             (GroupBy(input=private, keys=("c",), folds=()), False), (GroupBy(input=V, keys=("v_person",), folds=()), True)):
-        assert split_by_entity(node, derived(node)) is split, node.label()
+        assert split_by_entity(node, derived(node)) is split, label(node)
 
 
 def test_a_relation_that_only_claims_to_be_split_by_entity_is_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:

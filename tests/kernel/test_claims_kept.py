@@ -18,7 +18,8 @@ from dpsql.kernel.checker import Known
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.kernel.shapes import Columns
 from dpsql.plan.certificate import certify
-from dpsql.plan.node import Node, NoPublicFacts, Printing
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Node, Printing
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan

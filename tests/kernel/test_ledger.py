@@ -21,12 +21,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, Charge, Cost, concentrated, pure
+from dpsql.accounting.cost import NOTHING, Account, Charge, Cost, concentrated, pure
 from dpsql.accounting.privacy_filter import Limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel.anchor import Anchor
-from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
+from dpsql.kernel.ledger import Refused, anchor_beside
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 TENTH = pure(Fraction(1, 10)).rounded()
@@ -38,14 +39,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spent.ledger"
 
 
-def charge(ledger: Ledger, account: Account = ADA, cost: Charge = TENTH, *, digest: str = "d", data: str = "v1",
+def charge(ledger: ReportingLedger, account: Account = ADA, cost: Charge = TENTH, *, digest: str = "d", data: str = "v1",
            sql: str = "SELECT 1", allows: dict[str | None, Limit] | None = None) -> int:
     return ledger.charge(account, cost, digest=digest, data=data, sql=sql, allows=WIDE if allows is None else allows)
 
 
 def filled(path: Path, statements: int = 6) -> None:
     """A closed ledger with charges of two analysts, answers and an incident."""
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     for i in range(statements):
         seq = charge(ledger, ADA if i % 2 else BOB, pure(Fraction(1, i + 3)).rounded(), digest=f"digest {i}",
                      sql=f"SELECT COUNT(*) FROM statement{i}")
@@ -53,14 +54,14 @@ def filled(path: Path, statements: int = 6) -> None:
     ledger.close()
 
 
-def state(ledger: Ledger) -> object:
+def state(ledger: ReportingLedger) -> object:
     """All that can be seen of a ledger, but for what runs, which is seen while its process does."""
     return (ledger.salt, [replace(entry, running=False) for entry in ledger.entries("main")], ledger.spent("main"), ledger.spent("main", "ada"), ledger.spent("main", "bob"),
             [ledger.stored(account, f"digest {i}", "v1") for account in (ADA, BOB) for i in range(20)])
 
 
 def state_of(path: Path) -> object:
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     try:
         return state(ledger)
     finally:
@@ -69,7 +70,7 @@ def state_of(path: Path) -> object:
 
 def refuses(path: Path) -> LedgerError:
     with pytest.raises(LedgerError) as caught:
-        Ledger(path)
+        ReportingLedger(path)
     return caught.value
 
 
@@ -85,33 +86,33 @@ def edit(path: Path, sql: str, *values: object) -> None:
 
 @BOTH
 def test_a_new_ledger_is_empty_and_opens_again(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     salt = ledger.salt
     assert ledger.spent("main") == NOTHING and ledger.entries("main") == []
     assert salt == int(ledger._store.meta()["salt"], 16), "in every version, as it decides which rows are used"
     ledger.close()
-    assert Ledger(path).salt == salt
-    assert Ledger.create(path.with_name("other")).salt != salt
+    assert ReportingLedger(path).salt == salt
+    assert ReportingLedger.create(path.with_name("other")).salt != salt
 
 
 def test_only_the_owner_can_read_it(path: Path) -> None:
-    Ledger.create(path)
+    ReportingLedger.create(path)
     for file in (path, anchor_beside(path)):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_folders_are_made_and_the_anchor_may_live_elsewhere(tmp_path: Path) -> None:
     path, anchor = tmp_path / "a" / "b" / "ledger", tmp_path / "far" / "away" / "anchor"
-    charge(Ledger.create(path, anchor))
+    charge(ReportingLedger.create(path, anchor))
     assert not anchor_beside(path).exists()
-    assert len(Ledger(path, anchor).entries("main")) == 1
+    assert len(ReportingLedger(path, anchor).entries("main")) == 1
     assert refuses(path).code == "ledger-anchor"
 
 
 @pytest.mark.parametrize("odd", ["with space", "a?b=c", "hash#tag", "per%20cent", "ünïcode"])
 def test_any_file_name_will_do(tmp_path: Path, odd: str) -> None:
-    charge(Ledger.create(tmp_path / odd))
-    assert Ledger(tmp_path / odd).spent("main") == TENTH
+    charge(ReportingLedger.create(tmp_path / odd))
+    assert ReportingLedger(tmp_path / odd).spent("main") == TENTH
 
 
 @BOTH
@@ -119,7 +120,7 @@ def test_a_ledger_is_never_overwritten(path: Path) -> None:
     filled(path)
     before = state_of(path)
     with pytest.raises(LedgerError) as caught:
-        Ledger.create(path)
+        ReportingLedger.create(path)
     assert caught.value.code == "ledger-exists" and state_of(path) == before
 
 
@@ -127,7 +128,7 @@ def test_a_ledger_is_not_made_beside_the_anchor_of_another(path: Path) -> None:
     filled(path)
     path.unlink()
     with pytest.raises(LedgerError) as caught:
-        Ledger.create(path)
+        ReportingLedger.create(path)
     assert caught.value.code == "ledger-exists" and not path.exists()
 
 
@@ -139,7 +140,7 @@ def test_a_missing_ledger_is_not_made_by_opening_it(path: Path) -> None:
 
 @BOTH
 def test_a_closed_ledger_serves_nothing(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     seq = charge(ledger)
     ledger.close()
     for use in (lambda: charge(ledger), lambda: ledger.answer(seq, "x"), lambda: ledger.stored(ADA, "d", "v1"),
@@ -153,7 +154,7 @@ def test_a_closed_ledger_serves_nothing(path: Path) -> None:
 
 
 def test_sums_are_exact_over_many_small_charges(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     tiny = Charge(epsilon=1, rho=3, delta=7)
     for i in range(300):
         charge(ledger, ADA if i % 3 else BOB, tiny, allows={})
@@ -164,7 +165,7 @@ def test_sums_are_exact_over_many_small_charges(path: Path) -> None:
 
 @BOTH
 def test_ten_tenths_fit_and_an_eleventh_does_not(path: Path) -> None:
-    ledger, one = Ledger.create(path), {None: limit(price(epsilon=1))}
+    ledger, one = ReportingLedger.create(path), {None: limit(price(epsilon=1))}
     for _ in range(10):
         charge(ledger, allows=one)
     with pytest.raises(Refused) as caught:
@@ -175,7 +176,7 @@ def test_ten_tenths_fit_and_an_eleventh_does_not(path: Path) -> None:
 
 @BOTH
 def test_a_refused_charge_leaves_no_trace(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     before, anchored = state(ledger), anchor_beside(path).read_bytes()
     for _ in range(3):
@@ -188,7 +189,7 @@ def test_a_refused_charge_leaves_no_trace(path: Path) -> None:
 
 @BOTH
 def test_each_limit_binds_its_own_analyst(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     total, each = limit(price(epsilon=Fraction(3, 10))), limit(price(epsilon=Fraction(2, 10)))
     charge(ledger, ADA, allows={None: total, "ada": each})
     charge(ledger, ADA, allows={None: total, "ada": each})
@@ -203,7 +204,7 @@ def test_each_limit_binds_its_own_analyst(path: Path) -> None:
 
 @BOTH
 def test_budgets_do_not_share(path: Path) -> None:
-    ledger, one = Ledger.create(path), {None: limit(price(epsilon=Fraction(1, 10)))}
+    ledger, one = ReportingLedger.create(path), {None: limit(price(epsilon=Fraction(1, 10)))}
     charge(ledger, Account(budget="first", analyst="ada"), allows=one)
     charge(ledger, Account(budget="second", analyst="ada"), allows=one)
     with pytest.raises(Refused):
@@ -212,7 +213,7 @@ def test_budgets_do_not_share(path: Path) -> None:
 
 @BOTH
 def test_a_charge_without_pure_epsilon_ends_the_pure_account(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     charge(ledger, cost=concentrated(Fraction(1, 8), Fraction(1, 10**6)).rounded(), allows={})
     assert ledger.spent("main") == Charge(epsilon=None, rho=5 * 10**6 + 125 * 10**6, delta=10**12)
@@ -222,7 +223,7 @@ def test_a_charge_without_pure_epsilon_ends_the_pure_account(path: Path) -> None
 
 @BOTH
 def test_a_negative_charge_cannot_be_recorded(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     for bad in (Charge(epsilon=-1, rho=0, delta=0), Charge(epsilon=0, rho=-1, delta=0), Charge(epsilon=0, rho=0, delta=-1)):
         with pytest.raises(LedgerError):
             charge(ledger, cost=bad)
@@ -233,7 +234,7 @@ def test_a_negative_charge_cannot_be_recorded(path: Path) -> None:
 
 @BOTH
 def test_an_answer_is_found_only_by_the_same_question_of_the_same_account_on_the_same_data(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.answer(charge(ledger, ADA, digest="q", data="v1"), '{"n": 1}')
     assert ledger.stored(ADA, "q", "v1") == '{"n": 1}'
     assert ledger.stored(BOB, "q", "v1") is None
@@ -244,7 +245,7 @@ def test_an_answer_is_found_only_by_the_same_question_of_the_same_account_on_the
 
 
 def test_what_failed_has_no_answer_but_keeps_its_charge(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.incident(charge(ledger, ADA, digest="q"))
     unanswered = charge(ledger, BOB, digest="q")
     assert ledger.stored(ADA, "q", "v1") is None
@@ -260,17 +261,17 @@ def test_what_failed_has_no_answer_but_keeps_its_charge(path: Path) -> None:
 @pytest.mark.parametrize("text", [
     "", "'; DROP TABLE events; --", "ünïcödé 🦆", "line\nbreak\ttab\x00nul", "\"quotes\"", "x" * 100_000])
 def test_any_text_comes_back_as_it_was(path: Path, text: str) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.answer(charge(ledger, sql=text, digest=text or "d"), text)
     ledger.close()
-    again = Ledger(path)
+    again = ReportingLedger(path)
     assert again.entries("main")[0].sql == again.entries("main")[0].body == again.stored(ADA, text or "d", "v1") == text
 
 
 @BOTH
 def test_two_open_ledgers_see_each_other(path: Path) -> None:
-    first = Ledger.create(path)
-    second, two = Ledger(path), {None: limit(price(epsilon=Fraction(2, 10)))}
+    first = ReportingLedger.create(path)
+    second, two = ReportingLedger(path), {None: limit(price(epsilon=Fraction(2, 10)))}
     charge(first, allows=two)
     second.answer(charge(second, digest="q", allows=two), "here")
     with pytest.raises(Refused):
@@ -279,16 +280,16 @@ def test_two_open_ledgers_see_each_other(path: Path) -> None:
 
 
 def test_ledgers_that_are_opened_together_share_what_was_verified(path: Path) -> None:
-    first = Ledger.create(path)
-    second = Ledger(path)
+    first = ReportingLedger.create(path)
+    second = ReportingLedger(path)
     charge(first)
-    third = Ledger(path)
+    third = ReportingLedger(path)
     assert first._shared is second._shared is third._shared
 
 
 @BOTH
 def test_others_wait_to_be_alone_or_give_up(path: Path) -> None:
-    first, second = Ledger.create(path), Ledger(path)
+    first, second = ReportingLedger.create(path), ReportingLedger(path)
     with first.alone("model"):
         with pytest.raises(TimeoutError):
             second.alone("model", 0).__enter__()
@@ -353,7 +354,7 @@ def test_the_identity_the_salt_and_the_version_are_part_of_the_chain(path: Path,
 
 
 def test_the_chain_of_an_empty_ledger_is_checked_too(path: Path) -> None:
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     edit(path, "UPDATE meta SET value = '0123456789abcdef' WHERE key = 'salt'")
     assert refuses(path).code == "ledger-rolled-back"
 
@@ -410,7 +411,7 @@ def restore(path: Path, saved: dict[Path, bytes]) -> None:
 def test_an_older_copy_is_refused(path: Path) -> None:
     filled(path)
     older = copies(path)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger)
     ledger.close()
     restore(path, older)
@@ -418,7 +419,7 @@ def test_an_older_copy_is_refused(path: Path) -> None:
 
 
 def test_an_older_copy_with_its_log_is_refused(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     older = copies(path)
     assert len(older) == 2, "the events are in the log"
@@ -429,7 +430,7 @@ def test_an_older_copy_with_its_log_is_refused(path: Path) -> None:
 
 
 def test_a_copy_without_its_log_is_refused(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     part = {path: copies(path)[path]}
     ledger.close()
@@ -440,7 +441,7 @@ def test_a_copy_without_its_log_is_refused(path: Path) -> None:
 def test_an_older_file_under_a_newer_log_is_refused_or_whole(path: Path) -> None:
     filled(path)
     older = path.read_bytes()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     for i in range(5):
         charge(ledger, digest=f"late {i}")
     whole, newer = state(ledger), copies(path)
@@ -453,7 +454,7 @@ def test_an_older_file_under_a_newer_log_is_refused_or_whole(path: Path) -> None
 def test_an_older_file_put_under_an_open_ledger_loses_no_charge(path: Path) -> None:
     filled(path)
     older = path.read_bytes()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger)
     with path.open("r+b") as file:  # the same file, so that the swap cannot be seen by its identity
         file.write(older)
@@ -463,8 +464,8 @@ def test_an_older_file_put_under_an_open_ledger_loses_no_charge(path: Path) -> N
         assert before == 7
         charge(ledger)
         ledger.close()
-        if can(lambda: Ledger(path)):
-            assert len(Ledger(path).entries("main")) == 8
+        if can(lambda: ReportingLedger(path)):
+            assert len(ReportingLedger(path).entries("main")) == 8
 
 
 def can(attempt: Callable[[], object]) -> bool:
@@ -476,10 +477,10 @@ def can(attempt: Callable[[], object]) -> bool:
 
 
 def test_a_ledger_replaced_while_open_serves_nothing(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     fresh = path.with_name("fresh")
-    Ledger.create(fresh).close()
+    ReportingLedger.create(fresh).close()
     os.replace(fresh, path)
     for use in (lambda: charge(ledger), ledger.refresh, lambda: ledger.stored(ADA, "d", "v1"), lambda: ledger.entries("main")):
         with pytest.raises(LedgerError) as caught:
@@ -488,7 +489,7 @@ def test_a_ledger_replaced_while_open_serves_nothing(path: Path) -> None:
 
 
 def test_a_ledger_removed_while_open_serves_nothing(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     path.unlink()
     with pytest.raises(LedgerError):
         charge(ledger)
@@ -496,7 +497,7 @@ def test_a_ledger_removed_while_open_serves_nothing(path: Path) -> None:
 
 
 def test_rows_deleted_while_open_are_noticed(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     for _ in range(3):
         charge(ledger)
     edit(path, "DELETE FROM events WHERE seq = 3")
@@ -506,7 +507,7 @@ def test_rows_deleted_while_open_are_noticed(path: Path) -> None:
 
 
 def test_a_head_changed_while_open_is_noticed(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     edit(path, "UPDATE events SET hash = ? WHERE seq = 1", "0" * 64)
     with pytest.raises(LedgerError):
@@ -517,7 +518,7 @@ FORGED = "INSERT INTO events SELECT 2, 'answer', at, budget, analyst, digest, da
 
 
 def test_a_forged_event_is_noticed_by_those_who_have_it_open(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     edit(path, FORGED)
     with pytest.raises(LedgerError):
@@ -526,7 +527,7 @@ def test_a_forged_event_is_noticed_by_those_who_have_it_open(path: Path) -> None
 
 
 def test_an_event_that_is_forged_while_another_is_looked_for_is_noticed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     rows = ledger._store.rows
     monkeypatch.setattr(ledger._store, "rows", lambda *asked: (edit(path, FORGED), rows(*asked))[1])
@@ -536,7 +537,7 @@ def test_an_event_that_is_forged_while_another_is_looked_for_is_noticed(path: Pa
 
 def test_what_is_kept_with_a_charge_that_was_deleted_is_missed(path: Path) -> None:
     """While the ledger is open: who opens it anew is refused."""
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.charge(ADA, TENTH, digest="kept", data="v1", sql="SELECT 1", allows=WIDE, body="what is kept")
     charge(ledger)
     assert ledger.newest("kept") == ("what is kept", None)
@@ -596,26 +597,26 @@ def test_a_record_that_a_crash_cut_off_is_passed_over(path: Path) -> None:
     for length in range(len(record)):
         anchor_beside(path).write_bytes(whole + b"\n" + record[:length])
         assert state_of(path) == before
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger)  # the next record starts on a line of its own
     ledger.close()
-    Ledger(path).close()
+    ReportingLedger(path).close()
 
 
 def test_an_anchor_that_lags_behind_is_accepted(path: Path) -> None:
     """A crash between the commit of a charge and its record in the anchor loses nothing."""
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     lagging = anchor_beside(path).read_bytes()
     charge(ledger)
     ledger.close()
     anchor_beside(path).write_bytes(lagging)
-    assert Ledger(path).spent("main") == TENTH + TENTH
+    assert ReportingLedger(path).spent("main") == TENTH + TENTH
 
 
 @pytest.mark.parametrize("there", ["nothing", "a folder"])
 def test_nothing_is_charged_or_forgiven_where_the_anchor_cannot_be_written(there: str, path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.incident(charge(ledger))
     anchor_beside(path).unlink()
     if there == "a folder":  # which can be opened, to read it
@@ -628,7 +629,7 @@ def test_nothing_is_charged_or_forgiven_where_the_anchor_cannot_be_written(there
 
 
 def test_a_charge_stays_where_the_anchor_cannot_be_written_any_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     charge(ledger)
     monkeypatch.setattr(Anchor, "_append", full_disk)
     with pytest.raises(LedgerError) as caught:
@@ -646,9 +647,9 @@ def test_half_a_ledger_does_not_stand_in_the_way_of_another_attempt(path: Path, 
     with monkeypatch.context() as patched:
         patched.setattr(Anchor, "_append", full_disk)
         with pytest.raises(LedgerError) as caught:
-            Ledger.create(path)
+            ReportingLedger.create(path)
     assert caught.value.code == "ledger-access" and list(path.parent.iterdir()) == []
-    charge(Ledger.create(path))
+    charge(ReportingLedger.create(path))
 
 
 def test_what_may_not_be_opened_is_not_said_to_be_damaged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -673,20 +674,20 @@ def faulty(name: str) -> None:
 def test_a_new_anchor_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written, fsync = list[bytes](), os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), written.append(anchor_beside(path).read_bytes())))
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     assert written[0] == anchor_beside(path).read_bytes() and written[0].startswith(b"\n0 ")
 
 
 def test_every_charge_and_answer_is_on_disk_before_it_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that loses its power keeps them: SQLite waits for the disk at each commit, and before anything is shown of a
     statement, the anchor has its charge on disk."""
-    ledger, written, fsync = Ledger.create(path), list[int](), os.fsync
+    ledger, written, fsync = ReportingLedger.create(path), list[int](), os.fsync
 
     def watched(handle: int) -> None:
         fsync(handle)
         written.append(os.fstat(handle).st_ino)
 
-    for opened in (ledger, Ledger(path)):
+    for opened in (ledger, ReportingLedger(path)):
         assert opened._store.connection is not None
         assert opened._store.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert opened._store.connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: WAL alone would lose the last commits"
@@ -721,7 +722,7 @@ class Bookkeeping(RuleBasedStateMachine):
     def create(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.path = self.folder / "ledger"
-        self.handles = [Ledger.create(self.path), Ledger(self.path)]
+        self.handles = [ReportingLedger.create(self.path), ReportingLedger(self.path)]
         self.costs: list[tuple[str, str, Cost]] = []
         self.bodies: dict[tuple[str, str, str], str] = {}
         self.seq = 0
@@ -781,7 +782,7 @@ class Bookkeeping(RuleBasedStateMachine):
     @rule(handle=st.integers(0, 1))
     def reopen(self, handle: int) -> None:
         self.handles[handle].close()
-        self.handles[handle] = Ledger(self.path)
+        self.handles[handle] = ReportingLedger(self.path)
 
     @invariant()
     def agrees(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import ORDERS, Charge, concentrated, pure
+from dpsql.accounting.cost import ORDERS, Account, Charge, concentrated, pure
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
 from dpsql.kernel import chain as rules
@@ -24,7 +24,8 @@ from dpsql.kernel import sqlite_store
 from dpsql.kernel.anchor import TAIL
 from dpsql.kernel.chain import Chain, Event, genesis
 from dpsql.kernel.event_store import COLUMNS
-from dpsql.kernel.ledger import Account, Ledger, Refused, anchor_beside
+from dpsql.kernel.ledger import Refused, anchor_beside
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.marks import MARKS, MEASURED, ONLINE, SYNTHETIC
 from dpsql.kernel.reported import MOST_PRICES, Reported
 from dpsql.kernel.sqlite_store import SqliteStore
@@ -48,14 +49,14 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChainSums, "size", 0)
 
 
-def charge(ledger: Ledger, account: Account = ADA, cost: Charge = PRICES[0], digest: str = "d", body: str | None = None,
+def charge(ledger: ReportingLedger, account: Account = ADA, cost: Charge = PRICES[0], digest: str = "d", body: str | None = None,
            allows: dict[str | None, module.Limit] | None = None) -> int:
     return ledger.charge(account, cost, digest=digest, data="v1", sql=f"SELECT {digest}", allows=allows or {}, body=body)
 
 
-def filled(path: Path, statements: int = 40, close: bool = True, reopen: bool = True) -> Ledger:
+def filled(path: Path, statements: int = 40, close: bool = True, reopen: bool = True) -> ReportingLedger:
     """A ledger with everything in it that can be: answers, incidents, charges left alone, what is kept, what was forgiven."""
-    ledger, draw = Ledger.create(path), random.Random(4)
+    ledger, draw = ReportingLedger.create(path), random.Random(4)
     for i in range(statements):
         account = draw.choice((ADA, BOB, EVE))
         seq = charge(ledger, account, draw.choice(PRICES), f"digest {i % 15}", body=f"kept {i}" if i % 4 == 0 else None)
@@ -71,7 +72,7 @@ def filled(path: Path, statements: int = 40, close: bool = True, reopen: bool = 
     return ledger
 
 
-def state(ledger: Ledger) -> object:
+def state(ledger: ReportingLedger) -> object:
     """All that can be seen of a ledger."""
     accounts = (ADA, BOB, EVE)
     return ([(spent, spent.renyi) for whose in (None, "ada", "bob", "eve") for spent in (ledger.spent("main", whose), ledger.spent("other", whose))],
@@ -85,7 +86,7 @@ def state(ledger: Ledger) -> object:
 
 
 def opened(path: Path, whole: bool = False) -> object:
-    ledger = Ledger(path, whole=whole)
+    ledger = ReportingLedger(path, whole=whole)
     try:
         return state(ledger)
     finally:
@@ -94,7 +95,7 @@ def opened(path: Path, whole: bool = False) -> object:
 
 def refuses(path: Path, whole: bool = False) -> str:
     with pytest.raises(LedgerError) as caught:
-        Ledger(path, whole=whole)
+        ReportingLedger(path, whole=whole)
     return str(caught.value.code)
 
 
@@ -155,34 +156,34 @@ def test_only_what_comes_after_the_checkpoint_is_read(path: Path, monkeypatch: p
     filled(path)
     newest, accepted, accept = checkpoints(path)[-1].seq, list[int](), Chain.accept
     monkeypatch.setattr(Chain, "accept", lambda self, event, link: accepted.append(event.seq) or accept(self, event, link))
-    Ledger(path).close()
+    ReportingLedger(path).close()
     assert accepted == list(range(newest + 1, len(rows(path)) + 1))
     accepted.clear()
-    Ledger(path, whole=True).close()
+    ReportingLedger(path, whole=True).close()
     assert accepted == list(range(1, len(rows(path)) + 1))
 
 
 def test_limits_bind_across_a_checkpoint(path: Path) -> None:
     one: dict[str | None, module.Limit] = {None: limit(price(epsilon=2))}
     for _ in range(20):  # each from a ledger opened anew
-        ledger = Ledger(path) if path.exists() else Ledger.create(path)
+        ledger = ReportingLedger(path) if path.exists() else ReportingLedger.create(path)
         ledger.answer(charge(ledger, allows=one), "body")
         ledger.close()
     assert len(checkpoints(path)) > 2
     with pytest.raises(Refused):
-        charge(Ledger(path), allows=one)
+        charge(ReportingLedger(path), allows=one)
 
 
 def test_others_that_have_it_open_follow_over_checkpoints(path: Path) -> None:
-    ledger = Ledger.create(path)
-    watching = Ledger(path)
+    ledger = ReportingLedger.create(path)
+    watching = ReportingLedger(path)
     for i in range(40):
         ledger.answer(charge(ledger, digest=f"{i}"), f"body {i}")
     watching.refresh()
     assert watching.spent("main") == ledger.spent("main") and watching.stored(ADA, "3", "v1") == "body 3"
     watching.answer(charge(watching), "body")
     ledger.refresh()
-    assert ledger.spent("main") == Ledger(path).spent("main")
+    assert ledger.spent("main") == ReportingLedger(path).spent("main")
 
 
 def test_orders_that_another_machine_rounds_otherwise_are_the_same_sums() -> None:
@@ -195,7 +196,7 @@ def test_orders_that_another_machine_rounds_otherwise_are_the_same_sums() -> Non
 
 
 def test_sums_come_back_from_their_values(path: Path) -> None:
-    sums = filled(path, close=False)._chain._sums
+    sums = filled(path, close=False)._chain.sums
     again = ChainSums.from_values(json.loads(json.dumps(sums.as_values())))
     assert again.as_values() == sums.as_values() and again.agree(sums, 0)
 
@@ -256,8 +257,8 @@ def test_a_checkpoint_that_the_anchor_has_not_seen_is_not_believed(name: str, pa
 def test_a_checkpoint_of_another_ledger_is_refused(path: Path) -> None:
     filled(path)
     other = path.with_name("other")
-    Ledger.create(other).close()
-    own = Ledger(other)
+    ReportingLedger.create(other).close()
+    own = ReportingLedger(other)
     for i in range(8):
         own.answer(charge(own, digest=f"{i}"), "body")
     own.close()
@@ -284,7 +285,7 @@ def test_older_copies_and_lost_rows_are_refused(path: Path) -> None:
     ledger = filled(path, 40, close=False)
     ledger.close()
     older = path.read_bytes()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger)
     ledger.close()
     newer = path.read_bytes()
@@ -327,7 +328,7 @@ def test_an_edited_event_of_the_past_is_not_shown(column: str, value: object, ag
         if rows(path) == before:
             continue
         anchor_beside(path).write_text(newest)
-        ledger = Ledger(path)
+        ledger = ReportingLedger(path)
         with pytest.raises(LedgerError) as caught:
             ledger._events("seq = $1", seq)  # and no other, which might be damage as well
         assert caught.value.code == "ledger-damaged"
@@ -350,7 +351,7 @@ def test_an_edited_hash_of_the_past_is_damage(path: Path) -> None:
                 connection.execute("UPDATE events SET hash = ? WHERE seq = ?", (hashes[seq][1:], seq + 1))
         connection.close()
         anchor_beside(path).write_text(f"\n{len(before)} {hashes[-1]}\n")
-        ledger = Ledger(path)
+        ledger = ReportingLedger(path)
         for each in (seq, seq + 1):
             with pytest.raises(LedgerError):
                 ledger._events("seq = $1", each)
@@ -364,7 +365,7 @@ def test_a_forged_checkpoint_of_the_past_vouches_for_nothing(path: Path) -> None
     marks = checkpoints(path)
     seq, end = marks[1].seq - 2, marks[1].seq
     anchor_beside(path).write_text(anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1])  # it vouches for all before it
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert [ledger._events("seq = $1", mark.seq) for mark in marks] == [[mark] for mark in marks]
     ledger.close()
     del ledger
@@ -373,7 +374,7 @@ def test_a_forged_checkpoint_of_the_past_vouches_for_nothing(path: Path) -> None
     told = json.loads(marks[1].body or "") | {"between": hashlib.sha256(between.encode()).hexdigest()}
     rewritten(path, edited(end, body=json.dumps(told)), until=1)
     with pytest.raises(LedgerError) as caught:
-        Ledger(path)._events("seq = $1", seq)
+        ReportingLedger(path)._events("seq = $1", seq)
     assert caught.value.code == "ledger-damaged"
 
 
@@ -386,7 +387,7 @@ def test_an_index_that_leads_to_another_answer_is_damage(path: Path) -> None:
         connection.execute("UPDATE sqlite_master SET sql = replace(sql, '(digest, budget, analyst, data)', '(digest, budget, data, analyst)') "
                            "WHERE name = 'asked'")
     connection.close()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     for i in range(15):
         for account in (ADA, BOB, EVE):
             found = ledger.stored(account, f"digest {i}", "v1")
@@ -398,7 +399,7 @@ def test_flipped_bits_never_change_what_is_shown_of_the_past(path: Path, effort:
     """An answer may not be found any more, and is paid for again. Sums, failures and what is kept stay what they were."""
     filled(path, 120)
     whole, draw = path.read_bytes(), random.Random(8)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     spent, failed = ledger.spent("main"), ledger.failed(BOB)
     known = [{ledger.stored(account, f"digest {i}", "v1"), *ledger.answers(f"digest {i}"), None} for account in (ADA,) for i in range(15)]
     kept = [ledger.newest(f"digest {i}")[0] for i in range(15)]
@@ -409,7 +410,7 @@ def test_flipped_bits_never_change_what_is_shown_of_the_past(path: Path, effort:
         for beside in ("-wal", "-shm"):
             path.with_name(path.name + beside).unlink(missing_ok=True)
         try:
-            ledger = Ledger(path)
+            ledger = ReportingLedger(path)
         except LedgerError:
             continue
         try:
@@ -432,7 +433,7 @@ def test_checkpoints_are_found_in_few_steps(path: Path, monkeypatch: pytest.Monk
     marks = {event.seq for event in checkpoints(path)}
     assert len(marks) > 200
     for seq in (1, 2, 40, 700, 1500, 2300):
-        ledger = Ledger(path)
+        ledger = ReportingLedger(path)
         with monkeypatch.context() as patch:
             patch.setattr(Waypoint, "from_values", lambda told: read.append(told["number"]) or from_values(told))
             assert [event.seq for event in ledger._events("seq = $1", seq)] == [seq]
@@ -473,7 +474,7 @@ def test_a_list_that_an_index_cuts_short_is_damage(path: Path) -> None:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("UPDATE sqlite_master SET sql = replace(sql, '(budget, analyst)', '(analyst, budget)') WHERE name = 'listed'")
     connection.close()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     with pytest.raises(LedgerError):
         ledger.entries("main", "ada")
 
@@ -548,12 +549,12 @@ def test_a_ledger_with_checkpoints_from_before_goes_on(path: Path, monkeypatch: 
                                                                              "forgiven", "kept"}
     before = opened(path)
     assert before == opened(path, whole=True) and rows(path) == older
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger, digest="new")
     ledger.close()
     assert rows(path)[:len(older)] == older and json.loads(checkpoints(path)[-1].body or "")["number"] == many + 1
     assert {name for name, in sqlite3.connect(path).execute("SELECT name FROM sqlite_master WHERE type = 'index'")} >= set(sqlite_store.INDEXES)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert ledger._chain.checkpoint[0] > len(older) and state(ledger) == opened(path, whole=True)
 
 
@@ -565,32 +566,32 @@ def test_others_of_an_earlier_version_may_write_too(path: Path, monkeypatch: pyt
     number = json.loads(checkpoints(path)[-1].body or "")["number"]
     with monkeypatch.context() as patch:
         earlier(patch)
-        ledger = Ledger(path, whole=True)
+        ledger = ReportingLedger(path, whole=True)
         for i in range(20):
             ledger.answer(charge(ledger, BOB, digest=f"digest {i}"), "body")
         ledger.close()
     assert any("between" not in json.loads(event.body or "") for event in checkpoints(path))
     before = opened(path)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     for i in range(20):
         ledger.answer(charge(ledger, EVE, digest=f"other {i}"), "body")
     ledger.close()
     assert json.loads(checkpoints(path)[-1].body or "")["number"] == len(checkpoints(path)) > number + 2
     assert opened(path) == opened(path, whole=True) != before
-    assert ("ada", 3, 1) in late and Ledger(path).late("main") == late == Ledger(path, whole=True).late("main")
+    assert ("ada", 3, 1) in late and ReportingLedger(path).late("main") == late == ReportingLedger(path, whole=True).late("main")
 
 
 def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         earlier(patch)
         filled(path)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger, digest="new")
     ledger.close()
     del ledger
     whole, (end, later) = path.read_bytes(), (mark.seq for mark in checkpoints(path)[:2])
     anchor_beside(path).write_text(anchor_beside(path).read_text().rstrip().rsplit("\n", 1)[1])  # it vouches for all before it
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert ledger._events("seq <= $1 ORDER BY seq", later) == rows(path)[:later], "without a change they are right"
     ledger.close()
     del ledger
@@ -598,7 +599,7 @@ def test_an_edited_event_before_checkpoints_of_an_earlier_version_is_not_shown(p
         for event in rows(path)[:end - 1]:
             path.write_bytes(whole)
             rewritten(path, edited(event.seq, at="2020"), until=end - 1 if again else 1)
-            ledger = Ledger(path)
+            ledger = ReportingLedger(path)
             with pytest.raises(LedgerError):
                 ledger._events("seq = $1", event.seq)
             ledger.close()
@@ -619,7 +620,7 @@ def test_a_ledger_from_before_is_given_room_for_late_outcomes(schema: str, path:
         without_late(patch)
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert ledger.late("main") == []
     ledger.answer(charge(ledger, digest="new"), "body", 3)
     assert ledger.late("main") == [("ada", 3, 1)] and rows(path)[:len(older)] == older and opened(path) != before
@@ -634,22 +635,22 @@ def test_a_ledger_from_before_is_given_room_for_promises(path: Path, monkeypatch
         without(patch, "promised")
         filled(path, reopen=False)
     older = rows(path)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert ledger.promised() == {} and opened(path) == opened(path, whole=True)
     ledger.rely_on("main", lambda found: {"main": ("people", True)})
     assert rows(path)[:len(older)] == older and opened(path) == opened(path, whole=True)
-    for again in (Ledger(path), Ledger(path, whole=True)):
+    for again in (ReportingLedger(path), ReportingLedger(path, whole=True)):
         assert {name: kept.text for name, kept in again.promised().items()} == {"main": "people"}
         again.close()
 
 
 def test_promises_are_found_whichever_checkpoint_a_ledger_is_opened_at(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     for i in range(30):
         due = {f"{i % 3}": (f"{i}", i % 2 == 0)}
         ledger.rely_on(f"{i % 3}", lambda found, due=due: due)
         ledger.answer(charge(ledger, digest=f"{i}"), "body")
-        for again in (Ledger(path), Ledger(path, whole=True)):
+        for again in (ReportingLedger(path), ReportingLedger(path, whole=True)):
             told = again.promised()
             assert {name: kept.text for name, kept in told.items()} == {f"{j % 3}": f"{j}" for j in range(max(0, i - 2), i + 1)}
             texts, kept = [], told[f"{i % 3}"]
@@ -664,7 +665,7 @@ def test_promises_are_found_whichever_checkpoint_a_ledger_is_opened_at(path: Pat
 
 
 def test_late_outcomes_are_counted_whichever_checkpoint_a_ledger_is_opened_at(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     for i in range(30):
         account = (ADA, BOB, EVE)[i % 3]
         seq = charge(ledger, account, digest=f"{i}")
@@ -675,13 +676,13 @@ def test_late_outcomes_are_counted_whichever_checkpoint_a_ledger_is_opened_at(pa
     assert len(ledger.entries("main")) == 20 and len(checkpoints(path)) > 3
     ledger.close()
     for whole in (False, True):
-        again = Ledger(path, whole=whole)
+        again = ReportingLedger(path, whole=whole)
         assert again.late("main") == found
         again.close()
 
 
 def test_a_late_outcome_is_told_before_it(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     seq = charge(ledger)
     ledger.answer(seq, "body", 2)
     assert [(event.kind, event.answers, event.body) for event in rows(path)[1:]] == [("late", seq, "2"), ("answer", seq, "body")]
@@ -695,7 +696,7 @@ def test_a_ledger_from_before_is_given_room_for_checkpoints(path: Path, monkeypa
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
     assert not checkpoints(path)
-    watching, ledger = Ledger(path), Ledger(path)
+    watching, ledger = ReportingLedger(path), ReportingLedger(path)
     ledger.answer(charge(ledger, EVE, digest="new"), "body")
     assert len(checkpoints(path)) == 1 and rows(path)[:len(older)] == older
     watching.refresh()
@@ -709,7 +710,7 @@ def test_a_conversion_that_fails_leaves_everything_as_it_was(path: Path, monkeyp
         patch.setattr(rules, "EVERY", 10**6)
         filled(path, reopen=False)
     before, older = opened(path), rows(path)
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     for step in range(1, len(sqlite_store.MAKE_ROOM) + 1):
         with monkeypatch.context() as patch:
             patch.setattr(sqlite_store, "MAKE_ROOM", (*sqlite_store.MAKE_ROOM[:step], "no SQL"))
@@ -721,7 +722,7 @@ def test_a_conversion_that_fails_leaves_everything_as_it_was(path: Path, monkeyp
 
 
 def test_the_end_of_a_long_anchor_is_enough(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     for i in range(30):
         ledger.answer(charge(ledger, digest=f"{i}"), f"body {i}")
     anchor = anchor_beside(path)
@@ -730,10 +731,10 @@ def test_the_end_of_a_long_anchor_is_enough(path: Path) -> None:
     assert anchor.stat().st_size > 2 * TAIL
     ledger.close()
     older = path.read_bytes()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     charge(ledger)
     ledger.close()
-    assert Ledger(path).stored(ADA, "3", "v1") == "body 3"
+    assert ReportingLedger(path).stored(ADA, "3", "v1") == "body 3"
     path.write_bytes(older)
     assert refuses(path) == "ledger-rolled-back"
 
@@ -742,19 +743,19 @@ def test_what_lies_far_back_in_an_anchor_is_verified_on_request(path: Path) -> N
     filled(path)
     anchor = anchor_beside(path)
     anchor.write_bytes(b"\n1 " + b"0" * 64 + b"\n" + anchor.read_bytes() * (2 * TAIL // anchor.stat().st_size + 1))
-    Ledger(path).close()
+    ReportingLedger(path).close()
     assert refuses(path, whole=True) == "ledger-rolled-back"
 
 
 def test_opening_brings_the_anchor_up_to_date(path: Path) -> None:
     """After a crash the anchor may be behind: whoever opens the ledger then has it vouch for all that was found."""
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.answer(charge(ledger, digest="q"), "body")
     behind = anchor_beside(path).read_bytes()
     ledger.answer(charge(ledger, digest="r"), "body")
     ledger.close()
     anchor_beside(path).write_bytes(behind)
     older = path.read_bytes()
-    Ledger(path).close()
+    ReportingLedger(path).close()
     assert anchor_beside(path).read_text().split("\n")[-2].startswith("4 ")
     assert path.read_bytes() == older

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from support.ledgers import BOTH
 
-from dpsql.accounting.cost import pure
+from dpsql.accounting.cost import Account, pure
 from dpsql.kernel import chain as rules
 from dpsql.kernel.chain import Chain, Event
-from dpsql.kernel.ledger import Account, Busy, Ledger
+from dpsql.kernel.ledger import Busy
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 SMALL = pure(Fraction(1, 1000)).rounded()
@@ -26,18 +27,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spent.ledger"
 
 
-def charge(ledger: Ledger, account: Account = ADA, incidents: int | None = 3) -> int:
+def charge(ledger: ReportingLedger, account: Account = ADA, incidents: int | None = 3) -> int:
     return ledger.charge(account, SMALL, digest="d", data="v", sql="SELECT 1", allows={}, incidents=incidents)
 
 
-def leave(ledger: Ledger, *steps: int, account: Account = ADA) -> None:
+def leave(ledger: ReportingLedger, *steps: int, account: Account = ADA) -> None:
     for step in steps:
         ledger.answer(charge(ledger, account), "body", step)
 
 
 @BOTH
 def test_after_so_many_each_late_outcome_doubles_the_time_of_all_later_ones(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     firsts = []
     for step in (5, 1, 1, 0, 2, 1, 3, 1):
         leave(ledger, step)
@@ -48,13 +49,13 @@ def test_after_so_many_each_late_outcome_doubles_the_time_of_all_later_ones(path
     assert [ledger.first_step(ADA, late) for late in (0, 2, 6, 7, 100)] == [5, 5, 1, 0, 0], "never beyond the largest"
     ledger.incident(charge(ledger), 7)
     assert ledger.first_step(ADA, 3) == 5, "failures count, too"
-    other = Ledger(path)
+    other = ReportingLedger(path)
     assert other.first_step(ADA, 3) == 5
 
 
 @BOTH
 def test_the_owner_forgives_them(path: Path) -> None:
-    ledger, other = Ledger.create(path), Ledger(path)
+    ledger, other = ReportingLedger.create(path), ReportingLedger(path)
     leave(ledger, 2, 3, 3)
     leave(ledger, 1, account=BOB)
     ledger.incident(charge(ledger))
@@ -64,13 +65,13 @@ def test_the_owner_forgives_them(path: Path) -> None:
     leave(ledger, 4)
     assert ledger.late("main") == [("ada", 4, 1), ("bob", 1, 1)] and ledger.first_step(ADA, 0) == 1
     assert other.reopen(ADA) == 1, "without an incident, too"
-    assert Ledger(path, whole=True).late("main") == [("bob", 1, 1)]
+    assert ReportingLedger(path, whole=True).late("main") == [("bob", 1, 1)]
 
 
 def test_what_is_forgiven_is_so_from_every_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "EVERY", 4)
     monkeypatch.setattr(rules.ChainSums, "size", 0)
-    ledger, draw = Ledger.create(path), random.Random(4)
+    ledger, draw = ReportingLedger.create(path), random.Random(4)
     for i in range(60):
         account = draw.choice((ADA, BOB))
         leave(ledger, draw.randrange(4), account=account)
@@ -79,7 +80,7 @@ def test_what_is_forgiven_is_so_from_every_checkpoint(path: Path, monkeypatch: p
     told = ledger.late("main"), [ledger.first_step(account, late) for account in (ADA, BOB) for late in range(12)]
     ledger.close()
     for whole in (False, True):
-        again = Ledger(path, whole=whole)
+        again = ReportingLedger(path, whole=whole)
         assert (again.late("main"), [again.first_step(account, late) for account in (ADA, BOB) for late in range(12)]) == told
         again.close()
 
@@ -156,11 +157,11 @@ def test_who_runs_as_many_as_possible_and_is_late_by_one_step_comes_near_the_bou
 @BOTH
 def test_connections_that_race_are_late_no_more_often(path: Path) -> None:
     late, incidents, longest = 2, 3, 3
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     counts = []
 
     def race(seed: int) -> None:
-        ledger, draw, count = Ledger(path), random.Random(seed), 0
+        ledger, draw, count = ReportingLedger(path), random.Random(seed), 0
         for _ in range(12):
             try:
                 seq = charge(ledger, incidents=incidents)
@@ -179,7 +180,7 @@ def test_connections_that_race_are_late_no_more_often(path: Path) -> None:
         thread.start()
     for thread in racing:
         thread.join()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     told = ledger.late("main")
     assert sum(counts) == sum(number for _, _, number in told) and len(counts) == 8
     assert late + longest <= sum(counts) < late + incidents * (longest + 1)

@@ -14,10 +14,10 @@ import pytest
 from support.ledgers import BOTH
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Charge, pure
+from dpsql.accounting.cost import Account, Charge, pure
 from dpsql.catalog.price import price
 from dpsql.kernel import ledger as module
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 ROOT = Path(module.__file__).parents[2]
 COMMON = """
@@ -27,7 +27,9 @@ from fractions import Fraction
 from dpsql.accounting.cost import pure
 from dpsql.accounting.convert import limit
 from dpsql.catalog.price import price
-from dpsql.kernel.ledger import Account, Ledger, Refused
+from dpsql.accounting.cost import Account
+from dpsql.kernel.ledger import Refused
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 ledgers.in_programs()
 path, name = sys.argv[1], sys.argv[2]
@@ -56,7 +58,7 @@ def finish(*processes: subprocess.Popen[str]) -> list[str]:
 
 
 RACE = """
-ledger, granted = Ledger(path), 0
+ledger, granted = ReportingLedger(path), 0
 print("ready", flush=True)
 wait_for(path + ".go")
 while True:
@@ -73,14 +75,14 @@ print(granted)
 @pytest.mark.slow
 def test_exactly_as_many_are_granted_as_fit(tmp_path: Path, effort: float) -> None:
     path, grants = tmp_path / "ledger", round(150 * effort)
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     racers = [start(RACE % grants, path, f"racer {i}") for i in range(16)]
     for racer in racers:
         assert racer.stdout is not None and racer.stdout.readline() == "ready\n"
     path.with_name("ledger.go").touch()
     granted = [int(found) for found in finish(*racers)]
     assert sum(granted) == grants
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert ledger.spent("main") == Charge(epsilon=HUNDREDTH.epsilon * grants, rho=HUNDREDTH.rho * grants, delta=0)
     assert [entry.seq for entry in ledger.entries("main")] == list(range(1, grants + 1))
     for i, mine in enumerate(granted):
@@ -93,7 +95,7 @@ from dpsql.kernel import chain
 chain.EVERY, chain.ChainSums.size, threads = %s
 
 def work(thread):
-    ledger, i = Ledger(path), 0
+    ledger, i = ReportingLedger(path), 0
     while True:
         i += 1
         seq = charge(ledger, digest=f"{name} {thread} {i}")
@@ -113,7 +115,7 @@ work(0)
 def test_what_was_heard_was_paid_for_whenever_the_process_dies(pace: str, tmp_path: Path, effort: float) -> None:
     """Also if a checkpoint is written in nearly every turn, or several threads share one."""
     path, draw, heard = tmp_path / "ledger", random.Random(11), set()
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     charged, rounds = 0, max(2, round(10 * effort))
     for round_ in range(rounds):
         clients = [start(ANSWERS % pace, path, f"client {round_}.{i}") for i in range(3)]
@@ -125,8 +127,8 @@ def test_what_was_heard_was_paid_for_whenever_the_process_dies(pace: str, tmp_pa
             time.sleep(draw.choice([0, 0.01]))
         told = [first, *(client.communicate()[0] for client in clients)]
         heard |= {line for text in told for line in text.split("\n")[:-1]}
-        Ledger(path, whole=True).close()  # which verifies every event, and that the anchor has seen no other
-        ledger = Ledger(path)
+        ReportingLedger(path, whole=True).close()  # which verifies every event, and that the anchor has seen no other
+        ledger = ReportingLedger(path)
         entries = ledger.entries("main")
         assert heard <= {entry.body for entry in entries}
         assert len(entries) > charged, "the ledger works again after each death"
@@ -143,7 +145,7 @@ def test_what_was_heard_was_paid_for_whenever_the_process_dies(pace: str, tmp_pa
 OPENS = """
 wait_for(path + ".go")
 for _ in range(%d):
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     ledger.stored(me, "d", "v")
     ledger.close()
 print("fine")
@@ -151,7 +153,7 @@ print("fine")
 WRITES = """
 wait_for(path + ".go")
 for _ in range(%d):
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     ledger.answer(charge(ledger), "body")
     ledger.close()
 print("fine")
@@ -161,15 +163,15 @@ print("fine")
 @pytest.mark.slow
 def test_opening_closing_and_writing_do_not_disturb_each_other(tmp_path: Path, effort: float) -> None:
     path, times = tmp_path / "ledger", round(80 * effort)
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     running = [start(script % times, path, f"client {i}") for i, script in enumerate([OPENS, OPENS, WRITES, WRITES, WRITES])]
     path.with_name("ledger.go").touch()
     assert finish(*running) == ["fine\n"] * 5
-    assert len(Ledger(path).entries("main")) == 3 * times
+    assert len(ReportingLedger(path).entries("main")) == 3 * times
 
 
 FORKS = """
-ledger, other = Ledger(path), Ledger(path)
+ledger, other = ReportingLedger(path), ReportingLedger(path)
 charge(ledger)
 other.refresh()
 readable, writable = os.pipe()
@@ -196,14 +198,14 @@ print(os.waitpid(child, 0)[1])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_fork_loses_no_charge_when_its_parent_closes(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
-    watching = Ledger.create(path)
+    watching = ReportingLedger.create(path)
     watching.close()
     assert finish(start(FORKS, path, "forker")) == ["0\n"]
-    assert len(Ledger(path).entries("main")) == 14
+    assert len(ReportingLedger(path).entries("main")) == 14
 
 
 ORPHANS = """
-ledger = Ledger(path)
+ledger = ReportingLedger(path)
 charge(ledger)
 child = os.fork()
 if child == 0:
@@ -218,9 +220,9 @@ os._exit(0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_fork_goes_on_when_its_parent_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
     finish(start(ORPHANS, path, "forker"))
     deadline = time.monotonic() + 30
-    while len(Ledger(path).entries("main")) < 2 and time.monotonic() < deadline:
+    while len(ReportingLedger(path).entries("main")) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(Ledger(path).entries("main")) == 2
+    assert len(ReportingLedger(path).entries("main")) == 2

@@ -13,11 +13,12 @@ import pytest
 from support import ledgers
 from support.ledgers import BOTH, IN_POSTGRES
 
-from dpsql.accounting.cost import pure
+from dpsql.accounting.cost import Account, pure
 from dpsql.errors import LedgerError, OperationalError
 from dpsql.kernel.chain import Event, genesis
 from dpsql.kernel.event_store import COLUMNS
-from dpsql.kernel.ledger import Account, Ledger, Promised, anchor_beside
+from dpsql.kernel.ledger import Promised, anchor_beside
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.postgres_store import PostgresStore
 
 ADA = Account(budget="main", analyst="ada")
@@ -30,21 +31,21 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spent.ledger"
 
 
-def charge(ledger: Ledger, account: Account = ADA, digest: str = "d", body: str | None = None) -> int:
+def charge(ledger: ReportingLedger, account: Account = ADA, digest: str = "d", body: str | None = None) -> int:
     return ledger.charge(account, SMALL, digest=digest, data="v", sql="SELECT 1", allows={}, incidents=3, body=body)
 
 
-def answered(ledger: Ledger, account: Account = ADA) -> None:
+def answered(ledger: ReportingLedger, account: Account = ADA) -> None:
     ledger.answer(charge(ledger, account), "body")
 
 
-def told(ledger: Ledger) -> dict[str, str]:
+def told(ledger: ReportingLedger) -> dict[str, str]:
     return {name: kept.text for name, kept in ledger.promised().items()}
 
 
 @BOTH
 def test_a_promise_is_recorded_and_costs_nothing(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     assert told(ledger) == {}
     ledger.rely_on("main", lambda found: PEOPLE)
     assert told(ledger) == {"main": "people"} and ledger.events == 1 and ledger.budgets == [] and ledger.entries("main") == []
@@ -53,7 +54,7 @@ def test_a_promise_is_recorded_and_costs_nothing(path: Path) -> None:
     assert ledger.events == 3 and ledger.failed(Account(budget="main", analyst="")) == []
     ledger.rely_on("other", lambda found: {"other": ("clinics", True)})
     ledger.rely_on("main", lambda found: {"main": ("people, visits", False)})
-    for again in (Ledger(path), Ledger(path, whole=True)):
+    for again in (ReportingLedger(path), ReportingLedger(path, whole=True)):
         assert told(again) == {"main": "people, visits", "other": "clinics"}
         newest = again.promised()["main"]
         before = again.promised_before(newest)
@@ -63,7 +64,7 @@ def test_a_promise_is_recorded_and_costs_nothing(path: Path) -> None:
 
 @BOTH
 def test_whoever_relies_on_an_earlier_promise_cannot_charge(path: Path) -> None:
-    first, second = Ledger.create(path), Ledger(path)
+    first, second = ReportingLedger.create(path), ReportingLedger(path)
     first.rely_on("main", lambda found: PEOPLE)
     second.rely_on("main", lambda found: {})
     second.rely_on("main", lambda found: {"main": ("people, visits", False)})
@@ -83,7 +84,7 @@ def test_whoever_relies_on_an_earlier_promise_cannot_charge(path: Path) -> None:
 
 @BOTH
 def test_a_running_statement_ends_under_the_promise_that_it_was_charged_under(path: Path) -> None:
-    first, second = Ledger.create(path), Ledger(path)
+    first, second = ReportingLedger.create(path), ReportingLedger(path)
     first.rely_on("main", lambda found: PEOPLE)
     seq = charge(first)
     second.rely_on("main", lambda found: HOUSES)
@@ -93,7 +94,7 @@ def test_a_running_statement_ends_under_the_promise_that_it_was_charged_under(pa
 
 @BOTH
 def test_a_refusal_records_nothing(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.rely_on("main", lambda found: PEOPLE)
 
     def refused(found: Mapping[str, Promised]) -> Mapping[str, tuple[str, bool]]:
@@ -101,7 +102,7 @@ def test_a_refusal_records_nothing(path: Path) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Ledger(path).rely_on("main", refused)
+        ReportingLedger(path).rely_on("main", refused)
     assert ledger.events == 1
     answered(ledger)
 
@@ -109,10 +110,10 @@ def test_a_refusal_records_nothing(path: Path) -> None:
 @BOTH
 def test_what_is_decided_is_decided_on_the_newest_promise(path: Path) -> None:
     """Many at once: each sees what the one before it has recorded, so all are there, in one line."""
-    Ledger.create(path).close()
+    ReportingLedger.create(path).close()
 
     def rely() -> None:
-        ledger = Ledger(path)
+        ledger = ReportingLedger(path)
         ledger.rely_on("main", lambda found: {"main": (f"{found['main'].text if found else ''}+", not found)})
         answered(ledger)
         ledger.close()
@@ -122,14 +123,14 @@ def test_what_is_decided_is_decided_on_the_newest_promise(path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     assert told(ledger) == {"main": "+" * 8} and len(ledger.entries("main")) == 8
     assert ledger._chain.promised["main"][0] < ledger._chain.promised["main"][1], "the first one changed it, no other"
 
 
 @BOTH
 def test_a_change_between_reading_and_relying_is_noticed(path: Path) -> None:
-    first, second = Ledger.create(path), Ledger(path)
+    first, second = ReportingLedger.create(path), ReportingLedger(path)
     first.rely_on("main", lambda found: PEOPLE)
     met = []
 
@@ -147,11 +148,11 @@ def test_a_change_between_reading_and_relying_is_noticed(path: Path) -> None:
 
 def test_no_charge_is_taken_for_a_promise(path: Path) -> None:
     """A hostile front chooses the names of statements, and the kernel may keep a text with their charges."""
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.rely_on("main", lambda found: PEOPLE)
     for name in ("changed", "extended", "promise", "main", "promise main"):
         ledger.answer(charge(ledger, digest=name, body="houses"), "houses")
-    assert told(ledger) == {"main": "people"} and told(Ledger(path, whole=True)) == {"main": "people"}
+    assert told(ledger) == {"main": "people"} and told(ReportingLedger(path, whole=True)) == {"main": "people"}
 
 
 # -- by whoever can write the file
@@ -159,7 +160,7 @@ def test_no_charge_is_taken_for_a_promise(path: Path) -> None:
 
 def filled(path: Path) -> None:
     """People were promised (event 1), houses accepted (event 4), and a statement was charged under each."""
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.rely_on("main", lambda found: PEOPLE)
     answered(ledger)
     ledger.rely_on("main", lambda found: HOUSES)
@@ -205,29 +206,29 @@ def test_a_promise_that_was_tampered_with_is_refused(attack: str, chained: bool,
             connection.execute(f"INSERT INTO events VALUES ({', '.join('?' * 14)})", (*event, link))
     connection.close()
     if chained and attack == "replayed":  # whoever has the file can add events as well as dpsql can: to the end alone
-        assert told(Ledger(path)) == {"main": "people"}
+        assert told(ReportingLedger(path)) == {"main": "people"}
         return
     with pytest.raises(LedgerError) as caught:
-        Ledger(path)
+        ReportingLedger(path)
     assert caught.value.code in ("ledger-damaged", "ledger-rolled-back")
 
 
 def test_an_older_copy_without_the_accepted_change_is_refused(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     ledger.rely_on("main", lambda found: PEOPLE)
     ledger.close()
     older = path.read_bytes()
-    ledger = Ledger(path)
+    ledger = ReportingLedger(path)
     ledger.rely_on("main", lambda found: HOUSES)
     ledger.close()
     path.write_bytes(older)
     with pytest.raises(LedgerError) as caught:
-        Ledger(path)
+        ReportingLedger(path)
     assert caught.value.code == "ledger-rolled-back"
 
 
 def test_nothing_is_recorded_where_the_anchor_cannot_be(path: Path) -> None:
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     anchor_beside(path).unlink()
     with pytest.raises(LedgerError) as caught:
         ledger.rely_on("main", lambda found: PEOPLE)
@@ -250,23 +251,23 @@ def say(uri: str, *statements: str) -> None:
 @IN_POSTGRES
 def test_tables_from_before_are_given_room(path: Path) -> None:
     uri = ledgers.uri_of(path, ledgers.database())
-    ledger = Ledger.create(path)
+    ledger = ReportingLedger.create(path)
     answered(ledger)
     say(uri, WITHOUT)
     ledger.rely_on("main", lambda found: PEOPLE)
     answered(ledger)
-    assert told(Ledger(path, whole=True)) == {"main": "people"}
+    assert told(ReportingLedger(path, whole=True)) == {"main": "people"}
 
 
 @IN_POSTGRES
 def test_who_may_not_give_room_is_told_who_has_to(path: Path) -> None:
     """A server needs no right to change tables. It goes on charging until the owner has opened the ledger once."""
     uri, schema = ledgers.uri_of(path, ledgers.database()), ledgers.uri_of(path, "").split("%3D")[1]
-    owner = Ledger.create(path)
+    owner = ReportingLedger.create(path)
     say(uri, WITHOUT, "DROP ROLE IF EXISTS serving", "CREATE ROLE serving LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO serving",
         "GRANT SELECT ON meta, events TO serving", "GRANT INSERT ON events TO serving")
     try:
-        served = Ledger(path, None, PostgresStore(uri + "%20-crole%3Dserving"))
+        served = ReportingLedger(path, None, PostgresStore(uri + "%20-crole%3Dserving"))
         with pytest.raises(LedgerError) as caught:
             served.rely_on("main", lambda found: PEOPLE)
         assert caught.value.code == "ledger-version" and "owner" in caught.value.try_

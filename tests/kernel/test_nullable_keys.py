@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.model import Table
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
+from dpsql.catalog.tables import Table
 from dpsql.kernel import checker
 from dpsql.plan.node import Printing
 from dpsql.plan.operators.scan import Scan

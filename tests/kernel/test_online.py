@@ -17,14 +17,17 @@ import pytest
 from support.coded_tables import Coded
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, pure
+from dpsql.accounting.cost import NOTHING, Account, pure
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
-from dpsql.kernel.ledger import Account, Closed, Ledger
+from dpsql.kernel.ledger import Closed
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.model_progress import SERIES
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Axis, Comparisons, DiscreteLaplace, Opening
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.online_comparisons import Comparisons, Opening
 from dpsql.models.table_domain import TableDomain
+from dpsql.noise.integer import DiscreteLaplace
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 WIDE = {None: limit(price(epsilon=1000))}
@@ -36,9 +39,9 @@ class World:
 
     def __init__(self, path: Path, rows: int = 1) -> None:
         if not path.exists():
-            Ledger.create(path).close()
+            ReportingLedger.create(path).close()
         coded = Coded(TableDomain(("a", "b"), (3, 3)), PLACES, rows=rows)
-        self.view, self.ledger = coded.table.view, Ledger(path)
+        self.view, self.ledger = coded.table.view, ReportingLedger(path)
         self.kernel = Kernel(coded.kernel._reader, self.ledger)
 
     def opening(self, **given: Any) -> Opening:
@@ -93,7 +96,7 @@ def test_only_what_was_opened_can_be_asked(world: World) -> None:
 
 
 def test_a_statement_that_measures_opens_nothing(world: World) -> None:
-    from dpsql.measurements import NoisySums
+    from dpsql.measurements.noisy_sums import NoisySums
     from dpsql.plan.operators.grouped_sums import GroupedSums
     from dpsql.plan.operators.summands import Count
 

@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 import pytest
 from support.columns_read import as_columns
 
-from dpsql.accounting.cost import Cost, pure
-from dpsql.catalog.model import LATE, Column, OwnerPath, Table
+from dpsql.accounting.cost import Account, Cost, pure
+from dpsql.catalog.account_limits import LATE
+from dpsql.catalog.tables import Column, OwnerPath, Table
 from dpsql.errors import OperationalError
 from dpsql.kernel import run as kernel_run
-from dpsql.kernel.ledger import Account
 from dpsql.kernel.run import Kernel, Leave
 from dpsql.kernel.taken import taken
-from dpsql.measurements import DiscreteLaplace, NoisySums
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.certificate import Unbounded
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.largest import Largest

@@ -18,6 +18,7 @@ from dpsql.kernel import plan_size
 from dpsql.kernel.plan_size import MOST_EQUATED, ExprSize, _relation, check_size
 from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Case, Expr, Ref, predicate, whole
+from dpsql.plan.labels import label
 from dpsql.plan.node import Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
@@ -135,7 +136,7 @@ def test_conditions_add_up_and_columns_count_as_what_they_stand_for() -> None:
             (SetOperation(kind="except", all=True, left=left, right=right, columns=(("u", "u"),)), 7, 2, 1,
              {"u": ExprSize(parts=8, conjuncts=2, equated=1)})):
         found = _relation(node, {})
-        assert (found.relations, found.conjuncts, found.equated, found.columns) == (relations, conjuncts, equated, columns), node.label()
+        assert (found.relations, found.conjuncts, found.equated, found.columns) == (relations, conjuncts, equated, columns), label(node)
 
 
 @pytest.mark.parametrize("name, plan, size", [

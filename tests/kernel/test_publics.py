@@ -14,7 +14,7 @@ from support.sessions import session_of
 from support.small_tables import literal, scan, towns
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.model import Column, Table
+from dpsql.catalog.tables import Column, Table
 from dpsql.errors import OperationalError
 from dpsql.kernel import plan_size
 from dpsql.kernel.publics import Publics, reads_public_tables

@@ -15,56 +15,35 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dpsql.accounting.cost import Cost, pure
-from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.accounting.cost import Account, Cost, pure
+from dpsql.catalog.tables import Column, OwnerPath, Table
 from dpsql.field_types import NumberRange
 from dpsql.kernel import shapes
-from dpsql.kernel.ledger import Account
 from dpsql.kernel.run import Kernel
 from dpsql.kernel.taken import HANDED, MADE, forms_of, taken
-from dpsql.measurements import (
-    MEASUREMENTS,
-    VALUES,
-    AboveThresholdOfCounts,
-    AboveThresholdOfSums,
-    AboveThresholdOfTests,
-    Axis,
-    Balance,
-    BalancedLevel,
-    Blocks,
-    ConvexInformation,
-    DegreeHistogram,
-    DependentParents,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DistinctWithin,
-    ExtensionWithin,
-    FarthestCount,
-    FarthestMarginal,
-    Form,
-    GaussianThreshold,
-    Keys,
-    NoisyFlipDistance,
-    NoisySums,
-    Numbered,
-    Opening,
-    Partition,
-    ProductDistance,
-    Race,
-    RecursiveSums,
-    Removed,
-    Rising,
-    Segment,
-    Select,
-    Smooth,
-    SmoothSum,
-    Student,
-    Target,
-    Tree,
-    TruncatedGeometric,
-    Vote,
-    Within,
-)
+from dpsql.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
+from dpsql.measurements.all_measurements import MEASUREMENTS, VALUES
+from dpsql.measurements.block_sums import Axis, Blocks
+from dpsql.measurements.boxes import Tree
+from dpsql.measurements.buckets import Numbered, Partition
+from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
+from dpsql.measurements.farthest_count import FarthestCount
+from dpsql.measurements.farthest_marginal import FarthestMarginal
+from dpsql.measurements.flip_distance import DistinctWithin, ExtensionWithin, Form, NoisyFlipDistance, Within
+from dpsql.measurements.frequent_keys import Keys
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.measurements.online_comparisons import Opening
+from dpsql.measurements.select import Segment, Select, Target
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.measurements.several.race import Race
+from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.measurements.smooth_quantile import Smooth
+from dpsql.measurements.vote import Vote
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
+from dpsql.noise.smooth import Student
 from dpsql.plan.cells import Grid
 from dpsql.plan.expr.nodes import Literal, Value
 from dpsql.plan.operators.arcs import Arcs
@@ -81,7 +60,7 @@ from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.types import Type
 from dpsql.workload.blocks import IntegerBlock
-from dpsql.workload.matrices import Unit
+from dpsql.workload.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 
 GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
 TABLE = Table(name="people", public=False, columns={"a": Column(name="a", type=Type.BIGINT, sql_type="BIGINT")},
@@ -101,6 +80,12 @@ HALF, TARGET = Fraction(1, 2), Target(fraction=Fraction(1, 2), offset=1)
 TESTS = (Within(plan=replace(TALLY, summands=TALLY.summands[:2]), cells=((1,),), forms=(Form(at=0, sign=1, constants=(3,)),)),
          DistinctWithin(plan=Multiplicities(input=VIEW, keys=(), column="a"), cells=((),), first=(1,), last=(4,)),
          ExtensionWithin(plan=SHARES, level=2, first=0, last=9))
+
+
+def words(*numbers: int) -> bytes:
+    return np.array(numbers, dtype=np.int64).tobytes()
+
+
 LEVELS: dict[str, Any] = {"plan": SHARES, "levels": (1, 2), "noises": (LAPLACE, GAUSSIAN)}
 HONEST: dict[str, Any] = {type(made).__name__: made for made in (
     NoisySums(plan=TALLY, cells=((1,), (None,)), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
@@ -131,6 +116,11 @@ HONEST: dict[str, Any] = {type(made).__name__: made for made in (
 )} | {"Parents by information": DependentParents(
     view=VIEW, axes=(Axis(column="a", values=(0, 1)),), candidates=((0,),), offsets=(3,), scale=2.0, score=ConvexInformation(kinks=(0, 1))),
     "Sums over a grid": NoisySums(plan=replace(TALLY, keys=("a", "o")), cells=Grid(((1, None), ("x",))), noises=(LAPLACE, GAUSSIAN, LAPLACE)),
+    "Blocks of all matrices": Blocks(
+        view=VIEW, axes=(Axis(column="a", values=(0, 1, None)),), summand=Count(), noise="laplace",
+        blocks=tuple(IntegerBlock(axes=(0,), matrices=(matrix,), scale=2.0) for matrix in (
+            Unit(3), Sum(3), Prefixes(3), AllStretches(3), Stretches(3, words(0, 1), words(2, 3)), Written(1, 3, words(1, -2, 3)),
+            Written(1, 3, (2**70, 0, 1)), Stacked(words(1, 2, 3), Written(1, 3, words(0, 1, 1))), Halves(3, 2), Centre(3), Root(3)))),
     "Keys by a threshold": Keys(plan=ONCE, rule=GaussianThreshold(sigma=2.0, threshold=9))}
 
 
@@ -168,6 +158,11 @@ class Listed(tuple[Any, ...]):
         return iter(())
 
 
+class Bytes(bytes):
+    def __len__(self) -> int:
+        return 24
+
+
 class Ratio(Fraction):
     def __add__(self, other: Any) -> Any:
         return Fraction(0)
@@ -186,6 +181,8 @@ def impostors(value: Any) -> list[Any]:
             return [Real(value), np.array(value), lambda: value]
         case str():
             return [Text(value), [value]]
+        case bytes():
+            return [Bytes(value), bytearray(value), memoryview(value), [*value]]
         case Fraction():
             zero = Fraction(value)
             zero._numerator = Whole(0)  # type: ignore[attr-defined]

@@ -32,7 +32,7 @@ from dpsql.catalog.schema import fit
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, Incident, InternalError, PolicyError
 from dpsql.kernel import run
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.plan.operators import owner_sets
 
 SCHEMA = """
@@ -173,7 +173,7 @@ def database(folder: Path, gone: Sequence[str]) -> Path:
         for table, found in rows.items():
             connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(found[0]))})", found)
     (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
-    Ledger.create(folder / "dpsql.ledger").close()
+    ReportingLedger.create(folder / "dpsql.ledger").close()
     return folder
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from support.coded_tables import Coded
 
-from dpsql import measurements
 from dpsql.audit.exact import Exact
-from dpsql.measurements import Axis
+from dpsql.measurements import all_measurements as measurements
+from dpsql.measurements.block_sums import Axis
 from dpsql.models.table_domain import TableDomain
 
 SIZES = (2, 3, 2)

@@ -14,7 +14,7 @@ from oracle.replay import Family
 from oracle.statements import Asked
 from oracle.worlds import Hangs, Row, Table, World
 
-from dpsql.catalog.model import OwnerPath
+from dpsql.catalog.tables import OwnerPath
 from dpsql.kernel import shapes
 from dpsql.types import Type
 

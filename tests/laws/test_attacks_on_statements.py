@@ -28,7 +28,8 @@ from dpsql.errors import Error, Incident, InternalError, OperationalError
 from dpsql.kernel.claims import Claims, Disagreement
 from dpsql.plan.certificate import certify
 from dpsql.plan.expr.nodes import Literal
-from dpsql.plan.node import NoPublicFacts, Printing
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Printing
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
@@ -369,9 +370,9 @@ def test_a_plan_takes_little_time(text: str, family: list[Session]) -> None:
 def test_an_incident_of_one_analyst_closes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worlds.world().save(tmp_path / "people.duckdb")
     (tmp_path / "dpsql.toml").write_text(worlds.POLICY, encoding="utf-8")
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
-    Ledger.create(tmp_path / "dpsql.ledger").close()
+    ReportingLedger.create(tmp_path / "dpsql.ledger").close()
     eve, ada = (dpsql.connect(tmp_path / "people.duckdb", budget="pure", analyst=name, epsilon=1) for name in ("eve", "ada"))
     with monkeypatch.context() as patch:
         patch.setattr(DuckReader, "columns", lambda *args: (_ for _ in ()).throw(MemoryError("secret")))

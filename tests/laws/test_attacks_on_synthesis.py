@@ -21,15 +21,17 @@ from support.coded_tables import Coded
 
 import dpsql
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import pure
+from dpsql.accounting.cost import Account, pure
 from dpsql.audit.exact import Exact
 from dpsql.catalog.price import price
 from dpsql.engine.decide import decide
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Axis, ComparisonResult, Comparisons, DiscreteLaplace, Opening
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
 from dpsql.models.table_domain import TableDomain
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.sql.text.parse import parse
 
 ADA = Account(budget="main", analyst="ada")
@@ -46,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "x.toml").write_text(
         'version = 1\ndatabase = "x.duckdb"\n[entities.e]\ntable = "t"\nkey = "id"\n[tables.t]\nkey = "id"\n[tables.t.columns]\nid = {}\n'
         'k = { values = [0, 1, 2] }\n[budgets.b]\nentity = "e"\nepsilon = 100\n', encoding="utf-8")
-    Ledger.create(tmp_path / "x.ledger", None).close()
+    ReportingLedger.create(tmp_path / "x.ledger", None).close()
     return tmp_path
 
 
@@ -140,10 +142,10 @@ class Asked:
     """A kernel with a ledger over a table of one column, and a model that is open in it."""
 
     def __init__(self, path: Path, counts: Sequence[int], noise: Any = None, rows: int = 1, **given: Any) -> None:
-        Ledger.create(path).close()
+        ReportingLedger.create(path).close()
         places = np.repeat(np.arange(len(counts)), counts).reshape(-1, 1)
         coded = Coded(TableDomain(("a",), (len(counts),)), places, rows=rows)
-        self.view, self.size, self.ledger = coded.table.view, len(counts), Ledger(path)
+        self.view, self.size, self.ledger = coded.table.view, len(counts), ReportingLedger(path)
         self.kernel = Kernel(coded.kernel._reader, self.ledger, noise)
         self.opening = Opening(view=self.view, **{"updates": 2, "scale_limit": 2.0, "scale_query": 3.0, "noise": DiscreteLaplace(scale=2.0), **given})
 
@@ -292,7 +294,7 @@ def test_the_kernel_does_what_was_computed(tmp_path: Path) -> None:
         with closing(asked.ledger):
             strategy, seen = strategy_of(seed, 3, 6, (-1, 2, 4, 6)), Seen()
             while (question := strategy(seen)) is not None:
-                asked.kernel = Kernel(asked.kernel._reader, Ledger(asked.ledger.path), source)
+                asked.kernel = Kernel(asked.kernel._reader, ReportingLedger(asked.ledger.path), source)
                 result = asked.ask(question)
                 asked.kernel._ledger.close()
                 if result is None:

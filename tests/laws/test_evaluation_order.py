@@ -19,8 +19,8 @@ from support.laws import extremes
 from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
-from dpsql.catalog.model import Column, Table
 from dpsql.catalog.schema import carried_exactly
+from dpsql.catalog.tables import Column, Table
 from dpsql.engine.session import Session
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import HELD

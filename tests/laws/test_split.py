@@ -24,6 +24,7 @@ from dpsql.measurements.reading import content
 from dpsql.measurements.reading.content import printed
 from dpsql.measurements.reading.request import Context
 from dpsql.plan.certificate import splits, stabilities
+from dpsql.plan.labels import label
 from dpsql.plan.node import Node, Printing, SplitBy, Summary
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
@@ -85,11 +86,11 @@ def test_what_is_split_by_entity_is_put_together_of_its_buckets(sessions: list[t
             for node in nodes(plan.input):
                 here = found[id(node)]
                 seen[here] += 1
-                assert split_by_entity(node, derived) >= (here is SplitBy.ENTITIES), f"seed {seed}, {name}: {node.label()}"
+                assert split_by_entity(node, derived) >= (here is SplitBy.ENTITIES), f"seed {seed}, {name}: {label(node)}"
                 if here is SplitBy.ENTITIES:
                     texts, whole = texts_of(node, context)
                     put_together = context.reader.rows(f"SELECT * FROM {PARTS}", [Parts(statements=tuple(texts))])
-                    assert as_text(put_together) == as_text(context.reader.rows(whole)), f"seed {seed}, {name}: {node.label()}"
+                    assert as_text(put_together) == as_text(context.reader.rows(whole)), f"seed {seed}, {name}: {label(node)}"
                     held[type(node).__name__] += 1
             query = context.query(plan)
             assert bool(query[1]) == (found[id(plan.input)] is SplitBy.ENTITIES)
@@ -102,7 +103,7 @@ def test_what_is_split_by_entity_is_put_together_of_its_buckets(sessions: list[t
             merged, whole_rows = context.reader.rows(*query), context.reader.rows(printed(plan, context.content.learned(plan), context.printing))
             if type(plan).__name__ == "Ranks":
                 merged, whole_rows = counted(merged), counted(whole_rows)
-            assert as_text(merged) == as_text(whole_rows), f"seed {seed}, {name}: {plan.label()}"
+            assert as_text(merged) == as_text(whole_rows), f"seed {seed}, {name}: {label(plan)}"
             held[type(plan).__name__] += 1
     assert held.keys() >= {"Scan", "Filter", "Project", "Join", "Lookup", "UnionAll", "Distinct", "GroupBy", "Truncate", "TruncateKeys",
                            "SetOperation", "Window", "Contributions", "Clip", "Norms", "GroupedSums", "Ranks"}

@@ -29,6 +29,7 @@ from dpsql.kernel.run import Kernel
 from dpsql.plan.certificate import stabilities
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
+from dpsql.plan.labels import label
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -99,11 +100,11 @@ class Pair:
             before, after = (Counter(connection.execute(printed(node)).fetchall()) for connection in self.connections)
             claimed, ids = known[id(node)], [found.id for found in node.fields]
             if claimed.rows is not None:
-                assert (before - after).total() + (after - before).total() <= claimed.rows, node.label()
+                assert (before - after).total() + (after - before).total() <= claimed.rows, label(node)
             if claimed.owners:
                 at = [ids.index(owner) for owner in claimed.owners]
                 stays = Counter({row: n for row, n in before.items() if self.gone not in [row[i] for i in at]})
-                assert after == stays, node.label()
+                assert after == stays, label(node)
 
 
 TEXTS = (

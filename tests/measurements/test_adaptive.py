@@ -21,9 +21,11 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.kernel.taken import taken
-from dpsql.measurements import Buckets, DiscreteGaussian, DiscreteLaplace, Leaves, Numbered, Partition, Tree, buckets
-from dpsql.measurements.buckets import height
+from dpsql.measurements import buckets
+from dpsql.measurements.boxes import Leaves, Tree
+from dpsql.measurements.buckets import Buckets, Numbered, Partition, height
 from dpsql.noise import partition as noise_partition
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.noise.source import Secure
 from dpsql.noise.tree import rise
 from dpsql.plan.certificate import Certificate, Sensitivity

@@ -24,7 +24,8 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.taken import taken
-from dpsql.measurements import Axis, Blocks, block_sums
+from dpsql.measurements import block_sums
+from dpsql.measurements.block_sums import Axis, Blocks
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.occupied_cells import NOWHERE, Filled, coded, numbered, read
 from dpsql.measurements.reading.request import Context

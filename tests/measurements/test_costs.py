@@ -17,39 +17,34 @@ from support.requests import cost_of
 from support.worlds import POLICY, world
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.accounting.cost import FREE, Account, Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.field_types import WIDEST
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
 from dpsql.kernel.taken import taken
-from dpsql.measurements import (
-    ROUNDING,
+from dpsql.measurements.above_threshold import (
     SUM_GRAIN,
-    WIDEST,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
     AboveThresholdOfTests,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Form,
-    GaussianThreshold,
-    Keys,
-    NoisySums,
     Rising,
-    Segment,
-    Select,
-    Smooth,
-    Target,
-    TruncatedGeometric,
-    Within,
 )
+from dpsql.measurements.flip_distance import Form, Within
+from dpsql.measurements.frequent_keys import Keys
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.measurements.select import ROUNDING, Segment, Select, Target
+from dpsql.measurements.smooth_quantile import Smooth
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
 from dpsql.plan.certificate import Certificate, Sensitivity, Unbounded, certify
-from dpsql.plan.node import Node, NoPublicFacts, Stability
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Node, Stability
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
@@ -468,7 +463,7 @@ def served(tmp_path: Path, reader: DuckReader, request: Any, cost: Cost, charged
     def script() -> Generator[Any, Any, Any]:
         return (yield request)
 
-    ledger = Ledger.create(tmp_path / "ledger")
+    ledger = ReportingLedger.create(tmp_path / "ledger")
     account = Account(budget="person", analyst="eve")
     try:
         return Kernel(reader, ledger).run(

@@ -14,7 +14,8 @@ from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements import Axis, ConvexInformation, DependentParents, ProductDistance
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
 from dpsql.measurements.reading.request import Last
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability

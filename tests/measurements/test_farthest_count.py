@@ -16,9 +16,10 @@ from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements import BLOCK_ROUNDING, Axis, FarthestCount
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.farthest_count import FarthestCount
 from dpsql.measurements.reading.request import Last
-from dpsql.noise.choice import ONE_STEP
+from dpsql.noise.choice import BLOCK_ROUNDING, ONE_STEP
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
 

@@ -15,8 +15,8 @@ from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements import Axis, FarthestMarginal
-from dpsql.measurements.farthest_marginal import distance
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.farthest_marginal import FarthestMarginal, distance
 from dpsql.measurements.reading.request import Last
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability

@@ -14,24 +14,16 @@ from bench.bench_cells import VIEW
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.field_types import WIDEST
 from dpsql.kernel.taken import taken
-from dpsql.measurements import (
-    BLOCK_ROUNDING,
-    AboveThresholdOfCounts,
-    Axis,
-    Blocks,
-    ConvexInformation,
-    DependentParents,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    FarthestCount,
-    FarthestMarginal,
-    NoisySums,
-    Numbered,
-    Partition,
-    ProductDistance,
-    Tree,
-)
-from dpsql.measurements.buckets import height
+from dpsql.measurements.above_threshold import AboveThresholdOfCounts
+from dpsql.measurements.block_sums import Axis, Blocks
+from dpsql.measurements.boxes import Tree
+from dpsql.measurements.buckets import Numbered, Partition, height
+from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
+from dpsql.measurements.farthest_count import FarthestCount
+from dpsql.measurements.farthest_marginal import FarthestMarginal
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.noise.choice import BLOCK_ROUNDING
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.cells import Grid
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.expr.facts import Facts
@@ -295,7 +287,7 @@ def test_what_would_take_long_has_no_cost() -> None:
     with pytest.raises(ValueError, match="too many cells"):
         taken(replace(BLOCKS, axes=cells, blocks=(every,)))
     with pytest.raises(ValueError, match="too many cells"):
-        taken(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), factors=every.matrices[:2]),) * 41))
+        taken(replace(BLOCKS, axes=cells, blocks=(replace(every, axes=(0, 1), matrices=every.matrices[:2]),) * 41))
     read = Constants(columns=tuple(Field(id=name, name=name, facts=Facts(type=Type.BIGINT)) for name in "nm"), rows=((1, 1),))
     sums = NoisySums(plan=GroupedSums(input=read, keys=("n", "m"), summands=(Count(),) * 2), noises=(DiscreteLaplace(scale=2.0),) * 2,
                      cells=Grid((tuple(range(2000)), tuple(range(3000)))))

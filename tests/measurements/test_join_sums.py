@@ -23,16 +23,18 @@ from dpsql.kernel.claims import Disagreement
 from dpsql.kernel.publics import Publics
 from dpsql.kernel.run import Kernel
 from dpsql.kernel.taken import taken
-from dpsql.measurements import Smoothed, SmoothSum, Student
-from dpsql.measurements.several.smooth_join_sum import Counts
+from dpsql.measurements.several.smooth_join_sum import Counts, SmoothSum
+from dpsql.measurements.smooth_quantile import Smoothed
+from dpsql.noise.smooth import Student
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.decompose_join import JoinParts, NotDecomposable, decompose_join
 from dpsql.plan.distance import smooth_bound
-from dpsql.plan.node import InvalidPlan, Stability, rebuild
+from dpsql.plan.node import InvalidPlan, Stability
 from dpsql.plan.operators.join_sum import JoinSum
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.rebuilding import rebuild
 
 # -- the noise
 

@@ -16,8 +16,9 @@ from support.requests import cost_of
 from dpsql.accounting.cost import FREE
 from dpsql.audit.exact import Exact
 from dpsql.kernel.taken import taken
-from dpsql.measurements import Axis, Comparisons, DiscreteGaussian, DiscreteLaplace, Opening
-from dpsql.measurements.online_comparisons import MOST_UPDATES, Opened, Progress
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.online_comparisons import MOST_UPDATES, Comparisons, Opened, Opening, Progress
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.certificate import Certificate, Sensitivity
 from dpsql.plan.node import Stability
 

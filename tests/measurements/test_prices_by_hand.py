@@ -22,20 +22,12 @@ from support.laws.family import Family, catalog
 from support.small_tables import equal, literal, ref, visits
 
 from dpsql.kernel.taken import taken
-from dpsql.measurements import (
-    MOST_TESTS,
-    AboveThresholdOfTests,
-    Axis,
-    Blocks,
-    NoisyFlipDistance,
-    Vote,
-    above_threshold,
-    block_sums,
-    flip_distance,
-)
-from dpsql.measurements.flip_distance import Form, Within, slack_of, touched
+from dpsql.measurements import above_threshold, block_sums, flip_distance
+from dpsql.measurements.above_threshold import AboveThresholdOfTests
+from dpsql.measurements.block_sums import Axis, Blocks
+from dpsql.measurements.flip_distance import MOST_TESTS, Form, NoisyFlipDistance, Within, slack_of, touched
 from dpsql.measurements.reading.content import Content
-from dpsql.measurements.vote import VOTE_GRAIN
+from dpsql.measurements.vote import VOTE_GRAIN, Vote
 from dpsql.noise import sparse_vector
 from dpsql.noise.integer import DiscreteLaplace
 from dpsql.noise.sparse_vector import first_small, sparse_cost

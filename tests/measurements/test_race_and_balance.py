@@ -19,10 +19,11 @@ from support.requests import ROWS, cost_of
 
 from dpsql.accounting.cost import FREE
 from dpsql.extensions import lipschitz_extension
-from dpsql.measurements import Balance, DiscreteGaussian, DiscreteLaplace, ExtensionSums, Race, score_range
-from dpsql.measurements.several.balanced_levels import Scores
-from dpsql.measurements.several.race import highest
+from dpsql.measurements.several.balanced_levels import Balance, Scores, score_range
+from dpsql.measurements.several.levels import ExtensionSums
+from dpsql.measurements.several.race import Race, highest
 from dpsql.noise.choice import compared, one_sided
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.noise.integer import drawn as drawn_noise
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability

@@ -30,42 +30,31 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.kernel.taken import taken
-from dpsql.measurements import (
+from dpsql.measurements import select, smooth_quantile
+from dpsql.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
     AboveThresholdOfTests,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Failed,
-    FlipDistances,
-    Form,
-    FrequentKeys,
-    GaussianThreshold,
-    Keys,
-    MeasuredSums,
-    NoisyFlipDistance,
-    NoisySums,
     Rising,
     Rung,
-    Segment,
-    Select,
-    Smooth,
     Stopped,
-    Target,
-    TruncatedGeometric,
-    Vote,
-    Within,
-    select,
-    slack_of,
-    smooth_quantile,
 )
+from dpsql.measurements.flip_distance import FlipDistances, Form, NoisyFlipDistance, Within, slack_of
+from dpsql.measurements.frequent_keys import FrequentKeys, Keys
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.measurements.reading import sorted_values
 from dpsql.measurements.reading.content import Content
 from dpsql.measurements.reading.occupied_cells import NOWHERE, coded, sums_in
 from dpsql.measurements.reading.request import Last
 from dpsql.measurements.reading.sorted_values import Ranked, read
+from dpsql.measurements.select import Segment, Select, Target
+from dpsql.measurements.smooth_quantile import Smooth
+from dpsql.measurements.vote import Vote
 from dpsql.noise import choice
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
 from dpsql.noise.smooth import told_size
 from dpsql.noise.source import Secure
 from dpsql.plan.cells import Cells, Grid

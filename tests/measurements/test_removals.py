@@ -19,10 +19,11 @@ from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE
 from dpsql.extensions.removal_distance import RemovalDistances
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, ExtensionSums, RecursiveSums, Removed
-from dpsql.measurements.several.removal_levels import first
+from dpsql.measurements.several.levels import ExtensionSums
+from dpsql.measurements.several.removal_levels import RecursiveSums, Removed, first
 from dpsql.measurements.several.sets import in_cells
 from dpsql.noise.choice import compared, least, one_sided
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT

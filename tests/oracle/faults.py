@@ -14,7 +14,10 @@ import pytest
 from dpsql.extensions.lipschitz_extension import LipschitzExtension
 from dpsql.kernel import run
 from dpsql.kernel.publics import Publics
-from dpsql.measurements import DiscreteGaussian, Keys, Select, block_sums, flip_distance
+from dpsql.measurements import block_sums, flip_distance
+from dpsql.measurements.frequent_keys import Keys
+from dpsql.measurements.select import Select
+from dpsql.noise.integer import DiscreteGaussian
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr import printing
 from dpsql.plan.expr.facts import Facts

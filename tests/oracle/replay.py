@@ -27,8 +27,8 @@ from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel, Leave
-from dpsql.measurements import ComparisonResult, Comparisons, Request
-from dpsql.measurements.reading.request import Context
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
+from dpsql.measurements.reading.request import Context, Request
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.printing import quote
 from dpsql.solvers.usual import USUAL

@@ -13,7 +13,7 @@ from oracle.statements import KINDS, NEWER, NEWEST
 from oracle.worlds import FIRST_NEWER, world_of
 
 from dpsql.kernel.claims import Claims, Disagreement
-from dpsql.measurements import Comparisons
+from dpsql.measurements.online_comparisons import Comparisons
 from dpsql.plan.certificate import Unbounded
 
 WORLDS, LATER, STATEMENTS = 12, 3, 34  # further worlds for newer kinds of statements, which are mostly over one table

@@ -10,7 +10,8 @@ from support.laws.family import nodes
 from support.small_tables import TRUE, both, equal, people, ref, towns, visits
 
 from dpsql.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
-from dpsql.plan.node import InvalidPlan, Node, NoPublicFacts
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import InvalidPlan, Node
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.distinct import Distinct

@@ -17,11 +17,12 @@ from support.sessions import open_ledger, reader_of, session_of
 from support.vaults import PASSWORD, remote, vault_of
 from support.worlds import POLICY, world
 
-from dpsql.accounting.cost import pure
+from dpsql.accounting.cost import Account, pure
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Incident, Interrupted, OperationalError
-from dpsql.kernel.ledger import Account, Closed, Ledger
+from dpsql.kernel.ledger import Closed
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.server import departure
 from dpsql.server.departure import Clock, Leaving, first_step
 from dpsql.server.remote_session import VaultChannel, open_remote_session
@@ -158,7 +159,7 @@ class Slow:
         return self._reader.columns(sql, parts)
 
 
-class Books(Ledger):
+class Books(ReportingLedger):
     """A ledger that tells at which times it writes."""
 
     hands: Hands
@@ -284,7 +285,7 @@ def test_one_that_runs_and_is_interrupted_leaves_at_a_step_from_then_on(ada: Ses
 
 def test_the_slot_and_the_failures_of_an_account_change_when_it_leaves(ada: Session, vault: Vault, hands: Hands, books: Books) -> None:
     """Another connection of the account sees a statement that runs until then, and cannot find out more."""
-    other = Ledger(books.path)
+    other = ReportingLedger(books.path)
     seen = []
 
     def look() -> None:
@@ -321,7 +322,7 @@ def test_a_vault_that_stops_ends_no_wait_before_a_step(tmp_path: Path, slow: Slo
 
 def test_late_outcomes_are_known_after_a_restart(ada: Session, books: Books) -> None:
     answer(TEXT, ada)
-    again = Ledger(books.path, whole=True)
+    again = ReportingLedger(books.path, whole=True)
     assert again.late("person") == [("ada", 2, 1)]
     again.close()
 
@@ -429,7 +430,7 @@ def test_what_another_statement_does_meanwhile_changes_no_first_step(ada: Sessio
     """Otherwise a statement that is over before another one is late would leave earlier than one that is over after it."""
     for text in SOME[:2]:
         answer(text, ada)
-    other = Ledger(books.path)
+    other = ReportingLedger(books.path)
 
     def first() -> None:
         slow.first = lambda: None

@@ -18,15 +18,17 @@ from support.sessions import open_ledger, session_of
 from support.vaults import PASSWORD, channel_to, remote, vault_of
 from support.worlds import POLICY
 
-from dpsql.accounting.cost import Cost, pure
-from dpsql.catalog.model import Table
+from dpsql.accounting.cost import Account, Cost, pure
+from dpsql.catalog.tables import Table
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
-from dpsql.kernel.ledger import Account, Ledger, Refused
+from dpsql.kernel.ledger import Refused
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import AnsweredBefore
 from dpsql.kernel.taken import MADE
-from dpsql.measurements import DiscreteLaplace, NoisySums
+from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.expr.nodes import Literal, predicate
 from dpsql.plan.node import InvalidPlan
 from dpsql.plan.operators.filter import Filter
@@ -52,7 +54,7 @@ ASKED = ("SELECT COUNT(*) FROM people", "SELECT sex, COUNT(*), AVG(income) FROM 
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[Ledger]:
+def book(tmp_path: Path) -> Iterator[ReportingLedger]:
     with_secret = session_of(tmp_path, policy=LIMITED, at=PRICE, ledger=open_ledger(tmp_path))
     answer(SECRET, with_secret)
     answer("CREATE ONLINE MODEL adas AS SELECT sex FROM people", with_secret)
@@ -61,14 +63,14 @@ def book(tmp_path: Path) -> Iterator[Ledger]:
     with_secret.close()
 
 
-def opened(folder: Path, book: Ledger, user: str) -> Session:
-    made = session_of(folder, policy=LIMITED, at=PRICE, analyst=user, ledger=Ledger(book.path))
+def opened(folder: Path, book: ReportingLedger, user: str) -> Session:
+    made = session_of(folder, policy=LIMITED, at=PRICE, analyst=user, ledger=ReportingLedger(book.path))
     made.kernel.incidents = made.budget.incidents
     return made
 
 
 @pytest.fixture
-def vault(tmp_path: Path, book: Ledger) -> Iterator[Vault]:
+def vault(tmp_path: Path, book: ReportingLedger) -> Iterator[Vault]:
     made = vault_of(lambda user: opened(tmp_path, book, user))
     yield made
     made.close()
@@ -119,7 +121,7 @@ def test_a_long_message_before_a_login_ends_a_channel(vault: Vault) -> None:
 
 # -- what analysts are told
 
-def test_no_error_names_a_file_of_the_owner(eve: Session, book: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_error_names_a_file_of_the_owner(eve: Session, book: ReportingLedger, caplog: pytest.LogCaptureFixture) -> None:
     book.path.rename(book.path.with_suffix(".away"))
     with pytest.raises(LedgerError) as caught:
         answer("SELECT COUNT(*) FROM people", eve)
@@ -158,7 +160,7 @@ def test_two_connections_that_wait_for_each_other_are_told_so(vault: Vault, eve:
     other.close()
 
 
-def test_statements_are_listed_without_their_answers(eve: Session, book: Ledger) -> None:
+def test_statements_are_listed_without_their_answers(eve: Session, book: ReportingLedger) -> None:
     text = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
     answer(text, eve)
     entry, = eve.ledger.entries("person", "eve")
@@ -198,7 +200,7 @@ def raw(session: Session, frame: Frame) -> Any:
     return receive_answer(frames)
 
 
-def test_what_the_front_is_told_has_no_secret(vault: Vault, book: Ledger) -> None:
+def test_what_the_front_is_told_has_no_secret(vault: Vault, book: ReportingLedger) -> None:
     channel = channel_to(vault)
     told = pickle.dumps(channel.log_in("eve", "", lambda message: PASSWORD))
     assert f"{book.salt:x}".encode() not in told and str(book.path).encode() not in told
@@ -208,7 +210,7 @@ def test_what_the_front_is_told_has_no_secret(vault: Vault, book: Ledger) -> Non
 # -- other accounts, the ledger
 
 
-def test_what_is_spent_is_told_with_the_end_of_a_statement(vault: Vault, eve: Session, book: Ledger) -> None:
+def test_what_is_spent_is_told_with_the_end_of_a_statement(vault: Vault, eve: Session, book: ReportingLedger) -> None:
     answer("SELECT COUNT(*) FROM people", eve)
     channel = eve.kernel._channel  # type: ignore[attr-defined]
     asked = channel.asked
@@ -246,7 +248,7 @@ def test_a_statement_is_asked_for_in_one_call(eve: Session) -> None:
     assert len(eve.ledger.entries("person", "eve")) == 1
 
 
-def test_comparisons_of_others_and_secret_noise_are_not_told(eve: Session, book: Ledger) -> None:
+def test_comparisons_of_others_and_secret_noise_are_not_told(eve: Session, book: ReportingLedger) -> None:
     series = [digest for digest, in book._store.connection.execute("SELECT DISTINCT digest FROM events")  # type: ignore[union-attr]
               if digest.startswith("comparisons of ")]
     assert series
@@ -279,7 +281,7 @@ def test_calls_that_make_no_sense_are_refused(name: str, given: tuple[Any, ...],
 
 
 @pytest.fixture
-def moved(tmp_path: Path, book: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def moved(tmp_path: Path, book: ReportingLedger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session whose files are others by now."""
     behind: list[Session] = []
 
@@ -452,7 +454,7 @@ def test_a_first_step_that_makes_no_sense_releases_nothing(step: Any, eve: Sessi
     assert call(eve, "check") == eve.kernel.version
 
 
-def test_a_front_that_breaks_off_is_an_incident_and_the_charge_stays(eve: Session, vault: Vault, book: Ledger) -> None:
+def test_a_front_that_breaks_off_is_an_incident_and_the_charge_stays(eve: Session, vault: Vault, book: ReportingLedger) -> None:
     channel = eve.kernel._channel  # type: ignore[attr-defined]
     assert next(channel.dialogue("run", pure(Fraction(1, 20)), "d", "s", (), ("asked", counting(eve)))) is not None
     eve.close()
@@ -485,7 +487,7 @@ def test_each_role_has_its_calls(role: str, vault: Vault) -> None:
     session.close()
 
 
-def test_an_auditor_spends_nothing_and_sees_who_did(vault: Vault, book: Ledger) -> None:
+def test_an_auditor_spends_nothing_and_sees_who_did(vault: Vault, book: ReportingLedger) -> None:
     auditor, owner = remote(vault, "auditor"), remote(vault, "owner")
     for text in ("SELECT COUNT(*) FROM people", "CREATE SYNTHETIC TABLE mine AS SELECT sex FROM people"):
         with pytest.raises(OperationalError, match="role") as refusal:
@@ -514,7 +516,7 @@ def test_what_a_role_may_see_holds_within_a_script_too(eve: Session) -> None:
         steps.send(("made", "{}"))
 
 
-def test_a_role_that_is_none_may_do_nothing(tmp_path: Path, book: Ledger) -> None:
+def test_a_role_that_is_none_may_do_nothing(tmp_path: Path, book: ReportingLedger) -> None:
     made = Vault(lambda user, database: opened(tmp_path, book, user), lambda user, say: lambda: "administrator", pace=None)
     session = remote(made, "eve")
     for name in ("check", "everything", "entries"):
@@ -569,7 +571,7 @@ def messages(eve: Session) -> list[Frame]:
     return [*dict.fromkeys(found)]
 
 
-def attack(vault: Vault, book: Ledger, many: int, seed: str) -> dict[str, int]:
+def attack(vault: Vault, book: ReportingLedger, many: int, seed: str) -> dict[str, int]:
     """Send many changed messages as eve. Raises AssertionError where the vault shows what it must not."""
     eve = remote(vault, "eve")
     real = messages(eve)
@@ -589,7 +591,7 @@ def attack(vault: Vault, book: Ledger, many: int, seed: str) -> dict[str, int]:
     return told
 
 
-def test_messages_changed_at_random_break_nothing(vault: Vault, book: Ledger, effort: float) -> None:
+def test_messages_changed_at_random_break_nothing(vault: Vault, book: ReportingLedger, effort: float) -> None:
     told = attack(vault, book, int(2000 * effort), "mutations")
     assert told.get("made") and told.get("Other")
     again = remote(vault, "eve")

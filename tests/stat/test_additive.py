@@ -26,7 +26,7 @@ from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.audit.laws import Kind, Law
 from dpsql.audit.looked import Looked
-from dpsql.measurements import NoisySums
+from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.noise import source
 from dpsql.noise.source import Secure
 from dpsql.plan.operators.quantizer import Quantizer

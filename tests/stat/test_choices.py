@@ -23,34 +23,26 @@ from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted
 from dpsql.audit.looked import Looked
 from dpsql.audit.prepared import Batched, Remembering
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import (
+from dpsql.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
     AboveThresholdOfTests,
-    Axis,
-    Blocks,
-    ConvexInformation,
-    DependentParents,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    FarthestCount,
-    FarthestMarginal,
-    Form,
-    GaussianThreshold,
-    Keys,
-    NoisyFlipDistance,
-    Numbered,
-    Partition,
-    ProductDistance,
-    Request,
     Rising,
-    Select,
-    Tree,
-    TruncatedGeometric,
-    Vote,
-    Within,
 )
+from dpsql.measurements.block_sums import Axis, Blocks
+from dpsql.measurements.boxes import Tree
+from dpsql.measurements.buckets import Numbered, Partition
+from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
+from dpsql.measurements.farthest_count import FarthestCount
+from dpsql.measurements.farthest_marginal import FarthestMarginal
+from dpsql.measurements.flip_distance import Form, NoisyFlipDistance, Within
+from dpsql.measurements.frequent_keys import Keys
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.select import Select
+from dpsql.measurements.vote import Vote
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count

@@ -89,7 +89,7 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
             return vote.Voted(yes=context.noise.below(2) == 1 if np.isinf(weights).all() else bool(np.isinf(weights[0])))
         return vote.Voted(yes=context.noise.below(2**50) < int(weights[0] / weights.sum() * 2**50))
 
-    patch.setattr("dpsql.measurements.Vote.release", release)
+    patch.setattr("dpsql.measurements.vote.Vote.release", release)
 
 
 def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,7 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
     """The two sides of a median overlap, as in the paper where the tolerance is 0, and a row is paid for once."""
     from fractions import Fraction
 
-    from dpsql.measurements import FlipDistances, NoisyFlipDistance, Within
-    from dpsql.measurements.flip_distance import Form
+    from dpsql.measurements.flip_distance import FlipDistances, Form, NoisyFlipDistance, Within
     from dpsql.mechanisms.additive_noise import bought
     from dpsql.plan.operators.grouped_sums import GroupedSums
     from dpsql.plan.operators.summands import Count
@@ -121,7 +120,7 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
         return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
 
     patch.setattr(ordered.Sides, "decide", decide)
-    patch.setattr("dpsql.measurements.NoisyFlipDistance.cost", lambda self, *certificates: pure(Fraction(1, 2)))
+    patch.setattr("dpsql.measurements.flip_distance.NoisyFlipDistance.cost", lambda self, *certificates: pure(Fraction(1, 2)))
 
 
 def round_the_other_way(patch: pytest.MonkeyPatch) -> None:
@@ -178,7 +177,7 @@ def test_a_suite_keeps_its_promise(suite: str, queries: list[str], tmp_path: Pat
 
 
 def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.measurements import AboveThresholdOfTests
+    from dpsql.measurements.above_threshold import AboveThresholdOfTests
     from dpsql.validation.suites import Sparse
 
     monkeypatch.setattr(AboveThresholdOfTests, "cost", lambda self, *certificates: FREE)

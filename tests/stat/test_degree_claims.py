@@ -13,8 +13,8 @@ from support.audits import Pair, audit, person, prepared, refutes, visit
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
 from dpsql.extensions.bounded_degrees import ArcList, projected
-from dpsql.measurements import DegreeHistogram, Histogram
 from dpsql.measurements.several import degree_histogram as look
+from dpsql.measurements.several.degree_histogram import DegreeHistogram, Histogram
 
 pytestmark = pytest.mark.stat
 

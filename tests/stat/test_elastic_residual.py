@@ -23,8 +23,8 @@ from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.catalog.price import exact
-from dpsql.measurements import Student
 from dpsql.measurements.several import smooth_join_sum
+from dpsql.noise.smooth import Student
 from dpsql.plan.distance import smooth_bound
 from dpsql.plan.operators.truncate import Truncate
 

@@ -15,10 +15,12 @@ from dpsql.accounting.reports import epsilon_of
 from dpsql.engine.answering import answer
 from dpsql.errors import Incident, InternalError
 from dpsql.kernel.claims import Claims
-from dpsql.measurements import DiscreteLaplace, TruncatedGeometric, apart
 from dpsql.measurements.reading.content import Learned
+from dpsql.measurements.select import apart
 from dpsql.mechanisms.additive_noise import Laplace
 from dpsql.noise import source
+from dpsql.noise.integer import DiscreteLaplace
+from dpsql.noise.key_selection import TruncatedGeometric
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.summands import GridSum
 from dpsql.plan.operators.truncate import Truncate

@@ -12,8 +12,8 @@ from support.audits import Pair, audit, person, refutes, visit
 from dpsql.accounting.reports import epsilon_of
 from dpsql.catalog.price import exact
 from dpsql.extensions import removal_distance
-from dpsql.measurements import RecursiveSums
 from dpsql.measurements.several import removal_levels
+from dpsql.measurements.several.removal_levels import RecursiveSums
 from dpsql.measurements.several.sets import held
 
 pytestmark = pytest.mark.stat

@@ -26,13 +26,17 @@ from dpsql.accounting.cost import Cost
 from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
-from dpsql.measurements import DiscreteLaplace, Request, SmoothSum, Student, smooth_quantile
+from dpsql.measurements import smooth_quantile
+from dpsql.measurements.reading.request import Request
 from dpsql.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum
 from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
 from dpsql.measurements.several.degree_histogram import DegreeHistogram
 from dpsql.measurements.several.race import Race
 from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
 from dpsql.measurements.smooth_quantile import Smooth
+from dpsql.noise.integer import DiscreteLaplace
+from dpsql.noise.smooth import Student
 from dpsql.plan.operators.owner_sets import UNIT
 
 pytestmark = pytest.mark.stat

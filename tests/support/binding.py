@@ -24,13 +24,14 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.around_statements import meant
 from dpsql.engine.opening import public_values
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
-from dpsql.plan.node import Node, Printing, fold, rebuild
+from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators import window
 from dpsql.plan.operators.groupby import GroupBy, fold_sql
 from dpsql.plan.operators.window import Window
 from dpsql.plan.question import Question
+from dpsql.plan.rebuilding import rebuild
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
@@ -141,7 +142,7 @@ def bench(world: worlds.World | None = None) -> Iterator[Bench]:
     with TemporaryDirectory() as folder:
         path = (world if world is not None else worlds.world()).save(Path(folder) / "world.duckdb")
         reader = open_database(path)
-        ledger = Ledger.create(Path(folder) / "ledger")
+        ledger = ReportingLedger.create(Path(folder) / "ledger")
         scratch = DuckScratch()
         plain = duckdb.connect(":memory:", config={"threads": 1})
         (world if world is not None else worlds.world()).fill(plain)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpsql.catalog.model import Catalog, Column, Domain, Entity, ForeignKey, Table
+from dpsql.catalog.model import Catalog, Entity
+from dpsql.catalog.tables import Column, Domain, ForeignKey, Table
 from dpsql.server.catalog_queries import CatalogDatabase
 from dpsql.server.catalog_rewriting import Asking
 from dpsql.types import Interval, Type

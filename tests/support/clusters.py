@@ -21,7 +21,7 @@ from dpsql.backends.spark_cluster import SparkCluster
 from dpsql.backends.spark_writer import upload
 from dpsql.catalog.policy import parse_policy
 from dpsql.engine.opening_spark import read_by_spark
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 
 MISSING = ("pyspark is not installed: pip install 'dpsql[spark]'" if importlib.util.find_spec("pyspark") is None else
@@ -48,7 +48,7 @@ def spark_policy(folder: Path, policy: str = worlds.POLICY) -> str:
     return f'{policy}\n[spark]\nmaster = "{MASTER}"\nstore = "file://{folder / "far"}"\n'
 
 
-def uploaded(database: Path, ledger: Ledger, folder: Path, *, budget: str = "person", buckets: int = 3, to: Any = None) -> DuckReader:
+def uploaded(database: Path, ledger: ReportingLedger, folder: Path, *, budget: str = "person", buckets: int = 3, to: Any = None) -> DuckReader:
     """A reader of a DuckDB file, and of a store of it that Spark reads."""
     declared = parse_policy(spark_policy(folder))
     assert declared.spark is not None
@@ -59,7 +59,7 @@ def uploaded(database: Path, ledger: Ledger, folder: Path, *, budget: str = "per
     return read_again(database, ledger, folder, budget=budget)
 
 
-def read_again(database: Path, ledger: Ledger, folder: Path, *, budget: str = "person") -> DuckReader:
+def read_again(database: Path, ledger: ReportingLedger, folder: Path, *, budget: str = "person") -> DuckReader:
     """A reader of a DuckDB file, and of the store in a folder if that is in force."""
     declared, reader = parse_policy(spark_policy(folder)), open_files([], database=database)
     read_by_spark(declared, reader, folder / "store", declared.budgets[budget].entity, FactsBesideLedger(ledger), None)

@@ -10,11 +10,12 @@ import numpy as np
 from support.coded_tables import Coded, Places
 
 from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Cost
+from dpsql.accounting.cost import Account, Cost
 from dpsql.catalog.price import price
-from dpsql.kernel.ledger import Account, Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Axis, Comparisons
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.online_comparisons import Comparisons
 from dpsql.models.joint_histogram import GroupCount
 from dpsql.models.table_domain import TableDomain
 from dpsql.planning.options import read_options
@@ -32,8 +33,8 @@ class Online:
     def __init__(self, columns: tuple[str, ...], sizes: tuple[int, ...], places: Places, ledger: Path, cost: Cost, queries: int,
                  updates: int | None = None, *, adds: bool = True) -> None:
         self.coded = Coded(TableDomain(columns, sizes), places)
-        Ledger.create(ledger).close()
-        self.kernel = Kernel(self.coded.kernel._reader, Ledger(ledger))
+        ReportingLedger.create(ledger).close()
+        self.kernel = Kernel(self.coded.kernel._reader, ReportingLedger(ledger))
         options = read_options([], default=price(epsilon=1), confidence=Fraction(19, 20), known=())
         self.plan = OnlinePlan(
             name="m", table=self.coded.table, forms=tuple(ListedColumn(name=name, type=Type.BIGINT) for name in columns), allotted=cost,

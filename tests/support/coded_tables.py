@@ -11,9 +11,9 @@ import numpy as np
 
 from dpsql.accounting.cost import FREE, Cost
 from dpsql.backends.duckdb import DuckReader, connected
-from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.catalog.tables import Column, OwnerPath, Table
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.plan.node import Node
 from dpsql.plan.operators.scan import Scan

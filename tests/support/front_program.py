@@ -11,7 +11,7 @@ from support.vaults import PASSWORD
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
 from dpsql.server.front import Control
 from dpsql.server.remote_session import open_remote_session
@@ -23,7 +23,7 @@ def ask(control: Control) -> None:
     session = open_remote_session(channel, channel.log_in("ada", "", lambda message: PASSWORD))
     connection = Connection(session)
     rows = connection.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex").fetchall()
-    held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, DuckReader | Ledger | Kernel)]
+    held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, DuckReader | ReportingLedger | Kernel)]
     tell(rows=rows, held=held, environment=sorted(os.environ), folder=os.getcwd())
     sys.stdin.read()
 

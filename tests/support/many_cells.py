@@ -20,7 +20,7 @@ import dpsql
 from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.dbapi import Connection
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 Numbers = NDArray[np.float64]
 CELLS = 50_000
@@ -74,5 +74,5 @@ note = {{}}
         with duckdb.connect(str(folder / "people.duckdb")) as connection:
             self.fill(connection)
         (folder / "dpsql.toml").write_text(self.policy, encoding="utf-8")
-        Ledger.create(folder / "dpsql.ledger").close()
+        ReportingLedger.create(folder / "dpsql.ledger").close()
         return dpsql.connect(folder / "people.duckdb", **({"budget": "person", "analyst": "ada"} | more))

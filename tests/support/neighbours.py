@@ -20,8 +20,7 @@ from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.validating import validation
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import NoisyFlipDistance, moved, slack_of
-from dpsql.measurements.flip_distance import read
+from dpsql.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
 from dpsql.plan.certificate import Sensitivity
 from dpsql.validation.calls import statement_of
 from dpsql.validation.check_plan import CheckPlan

@@ -15,7 +15,7 @@ import pytest
 
 from dpsql import cli
 from dpsql.catalog.policy import parse_policy, read_policy
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -94,7 +94,7 @@ class Reader:
         expected = 2 if re.search(r"-- refused$", statement) else 0
         with tempfile.TemporaryDirectory() as folder:
             ledger = Path(folder) / "ledger"
-            Ledger.create(ledger, None).close()
+            ReportingLedger.create(ledger, None).close()
             self._run(["query", "--budget", "study", "--analyst", "ada", "--ledger", str(ledger), statement], expected,
                       f"{where}{statement}")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from dpsql.backends.reader import Query
 from dpsql.kernel.run import Kernel, Priced
-from dpsql.measurements import Request
 from dpsql.measurements.reading.content import Content
+from dpsql.measurements.reading.request import Request
 from dpsql.plan.node import Node, Printing
 
 MOST = 256  # requests that are kept; a limit that is learned makes a request of its own for each value

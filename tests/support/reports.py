@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from dpsql.accounting.cost import NOTHING, Charge
+from dpsql.accounting.cost import NOTHING, Account, Charge
 from dpsql.accounting.reports import tight_epsilon
-from dpsql.kernel.account import Account
 from dpsql.kernel.reported import Reported
 
 

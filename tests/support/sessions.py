@@ -22,7 +22,7 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
 from dpsql.extensions.ask_solvers import Solvers
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
 from dpsql.solvers.usual import USUAL
 
@@ -66,7 +66,7 @@ def catalog_of(reader: Any, policy: Policy, budget: str) -> Catalog:
 
 def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any = None, noise: Any = None, budget: str = "person",
                policy: str = worlds.POLICY, analyst: str = "ada", at: dict[str, object] | None = None,
-               around: Callable[[Any], Any] = lambda reader: reader, ledger: Ledger | None = None, digest: str = "",
+               around: Callable[[Any], Any] = lambda reader: reader, ledger: ReportingLedger | None = None, digest: str = "",
                solvers: Solvers = USUAL) -> Session:
     """A session over a world (or a reader). `around` wraps the reader; `at` is the price of a statement that names none.
 
@@ -84,6 +84,6 @@ def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any =
                    ledger=book, scratch=scratch(), price=price(**(PRICE if at is None else at)), policy=digest)
 
 
-def open_ledger(folder: Path) -> Ledger:
+def open_ledger(folder: Path) -> ReportingLedger:
     path = folder / "test.ledger"
-    return Ledger(path) if path.exists() else Ledger.create(path)
+    return ReportingLedger(path) if path.exists() else ReportingLedger.create(path)

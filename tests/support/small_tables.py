@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.catalog.model import Column, OwnerPath, OwnerStep, Table
+from dpsql.catalog.tables import Column, OwnerPath, OwnerStep, Table
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value
 from dpsql.plan.node import Node, Norm, Stability
 from dpsql.plan.operators.scan import Scan

@@ -17,7 +17,7 @@ from dpsql.backends.store import find_store
 from dpsql.backends.store_writer import prepare
 from dpsql.cached import cached_property
 from dpsql.catalog.policy import parse_policy
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.proven_facts import FactsBesideLedger
 
 
@@ -37,7 +37,7 @@ class BucketReader(DuckReader):
         return super()._cursor(sql, parts)
 
 
-def stored(database: Path, ledger: Ledger, *, budget: str = "person", buckets: int = 7, policy: str = worlds.POLICY,
+def stored(database: Path, ledger: ReportingLedger, *, budget: str = "person", buckets: int = 7, policy: str = worlds.POLICY,
            folder: Path | None = None) -> BucketReader:
     """A reader of a DuckDB file and of a store that is made of it."""
     folder, facts = folder or database.with_name(f"store-{secrets.token_hex(4)}"), FactsBesideLedger(ledger)
@@ -48,7 +48,7 @@ def stored(database: Path, ledger: Ledger, *, budget: str = "person", buckets: i
     return reopened(database, ledger, folder, budget=budget, policy=policy)
 
 
-def reopened(database: Path, ledger: Ledger, folder: Path, *, budget: str = "person", policy: str = worlds.POLICY) -> BucketReader:
+def reopened(database: Path, ledger: ReportingLedger, folder: Path, *, budget: str = "person", policy: str = worlds.POLICY) -> BucketReader:
     """A reader of a DuckDB file, and of the store in a folder if that is in force."""
     entity, facts = parse_policy(policy).budgets[budget].entity, FactsBesideLedger(ledger)
     found = open_files([], database=database, find_store=lambda origin: find_store(folder, entity, origin, facts))

@@ -12,7 +12,7 @@ from support.sessions import open_ledger, session_of
 
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.server.passwords import ROLES
 from dpsql.server.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault import Say, Vault
@@ -49,7 +49,7 @@ class Twins:
 
     here: Session
     there: Session
-    ledgers: tuple[Ledger, Ledger]
+    ledgers: tuple[ReportingLedger, ReportingLedger]
 
     def events(self) -> list[list[tuple[Any, ...]]]:
         """What both ledgers hold, without times and hashes."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from dpsql.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
 
 POLICY = """
 version = 1
@@ -175,7 +175,7 @@ def project(folder: Path, people: int) -> Path:
     """The folder, with a world of so many people, its policy and a new ledger."""
     world(people=people).save(folder / "people.duckdb")
     (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
-    Ledger.create(folder / "dpsql.ledger").close()
+    ReportingLedger.create(folder / "dpsql.ledger").close()
     return folder
 
 

@@ -24,8 +24,8 @@ from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.answers.simulation import Simulation
 from dpsql.audit.exact import Exact
 from dpsql.catalog.price import price
-from dpsql.kernel.ledger import Ledger
-from dpsql.measurements import MeasuredSums
+from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.measurements.noisy_sums import MeasuredSums
 from dpsql.models.table_domain import TableDomain
 from dpsql.planning.options import read_options
 from dpsql.synthesis.column_forms import ListedColumn
@@ -213,7 +213,7 @@ def connection(tmp_path: Path) -> Iterator[dpsql.Connection]:
         'version = 1\ndatabase = "x.duckdb"\n[entities.e]\ntable = "t"\nkey = "id"\n[tables.t]\nkey = "id"\n[tables.t.columns]\nid = {}\n'
         'k = { values = [0, 1, 2, 3] }\ns = { values = ["a", "b"] }\n[tables.public]\npublic = true\n[tables.public.columns]\nk = {}\ns = {}\n'
         '[budgets.b]\nentity = "e"\nepsilon = 50\n', encoding="utf-8")
-    Ledger.create(tmp_path / "x.ledger", None).close()
+    ReportingLedger.create(tmp_path / "x.ledger", None).close()
     with dpsql.connect(policy=tmp_path / "x.toml", analyst="ada") as made_connection:
         yield made_connection
 

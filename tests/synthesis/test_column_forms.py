@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.synthesis.column_forms import BinnedColumn, ListedColumn, form_of

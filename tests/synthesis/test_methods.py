@@ -17,7 +17,10 @@ from support.coded_tables import Coded, Places, total_variation
 from dpsql.accounting.convert import rho_of
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.audit.exact import Exact
-from dpsql.measurements import DependentParents, FarthestCount, FarthestMarginal, NoisySums
+from dpsql.measurements.dependent_parents import DependentParents
+from dpsql.measurements.farthest_count import FarthestCount
+from dpsql.measurements.farthest_marginal import FarthestMarginal
+from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.microdata.all_fits import METHODS as FITS
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.method import Method

@@ -14,7 +14,8 @@ from support.coded_tables import Coded, Places, total_variation
 from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.errors import OptionError
-from dpsql.measurements import DependentParents, NoisySums
+from dpsql.measurements.dependent_parents import DependentParents
+from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.models.table_domain import TableDomain
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.methods import privbayes

@@ -16,7 +16,8 @@ from support.coded_tables import Coded, Places
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.answers.simulation import Simulation
 from dpsql.audit.exact import Exact
-from dpsql.measurements import FarCell, FarthestCount, NoisySums
+from dpsql.measurements.farthest_count import FarCell, FarthestCount
+from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.models.table_domain import TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.models.weighted_rows import WeightedRows

@@ -22,8 +22,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
 from dpsql.kernel.run import Kernel
-from dpsql.measurements import Form, Within, slack_of
-from dpsql.measurements.flip_distance import LISTED, check_slacks, fewest, read
+from dpsql.measurements.flip_distance import LISTED, Form, Within, check_slacks, fewest, read, slack_of
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability
 from dpsql.planning.bounded_view import limited_view

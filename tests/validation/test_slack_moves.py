@@ -14,24 +14,20 @@ from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE
 from dpsql.kernel.taken import taken
-from dpsql.measurements import (
-    AboveThresholdOfCounts,
-    AboveThresholdOfSums,
-    AboveThresholdOfTests,
-    DiscreteGaussian,
-    DiscreteLaplace,
+from dpsql.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
+from dpsql.measurements.flip_distance import (
+    FARTHEST_END,
     DistinctWithin,
     ExtensionWithin,
     Form,
     NoisyFlipDistance,
-    Rising,
-    Smooth,
-    Vote,
     Within,
     slack_of,
 )
-from dpsql.measurements.flip_distance import FARTHEST_END
 from dpsql.measurements.select import Target
+from dpsql.measurements.smooth_quantile import Smooth
+from dpsql.measurements.vote import Vote
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Stability

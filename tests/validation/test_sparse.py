@@ -15,7 +15,8 @@ from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
-from dpsql.measurements import AboveThresholdOfTests, Form, Within
+from dpsql.measurements.above_threshold import AboveThresholdOfTests
+from dpsql.measurements.flip_distance import Form, Within
 from dpsql.noise.sparse_vector import small
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.node import Stability

@@ -56,10 +56,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def connection(home: Path) -> Iterator[Connection]:
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
     if not (home / "uploads" / "people.ledger").exists():
-        Ledger.create(home / "uploads" / "people.ledger").close()
+        ReportingLedger.create(home / "uploads" / "people.ledger").close()
     with dpsql.connect(policy=home / "dpsql.toml", epsilon=1) as made:
         yield made
 
@@ -185,10 +185,10 @@ def test_a_refusal_shows_no_value(column: str, value: str, home: Path, connectio
 
 def test_without_a_folder_nothing_is_an_upload(home: Path) -> None:
     (home / "dpsql.toml").write_text(POLICY.format(uploads=""))
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.kernel.ledger_reports import ReportingLedger
 
     if not (home / "uploads" / "people.ledger").exists():
-        Ledger.create(home / "uploads" / "people.ledger").close()
+        ReportingLedger.create(home / "uploads" / "people.ledger").close()
     with dpsql.connect(policy=home / "dpsql.toml", epsilon=1) as made, pytest.raises(OperationalError) as caught:
         made.validate(QUERY, synthetic="uploads/good.csv", within=1)
     assert caught.value.code == "upload"

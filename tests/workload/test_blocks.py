@@ -14,7 +14,7 @@ import pytest
 
 import dpsql.workload.blocks as trusted
 from dpsql.kernel.taken import taken
-from dpsql.measurements import VALUES
+from dpsql.measurements.all_measurements import VALUES
 from dpsql.workload.blocks import IntegerBlock, sensitivity_of
 from dpsql.workload.factor_blocks import Block, check_blocks, factor_of, integer_blocks, sensitivity, with_factors
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total

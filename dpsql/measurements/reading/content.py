@@ -40,7 +40,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.backends.reader import PARTS, Parts, Query, Reader, parts_name
-from dpsql.catalog.model import OwnerPath, Table
+from dpsql.catalog.tables import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, columns
 from dpsql.plan.expr.printing import quote

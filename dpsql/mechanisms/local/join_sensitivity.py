@@ -24,9 +24,12 @@ import numpy as np
 from dpsql.accounting.cost import Cost
 from dpsql.cached import cached_property
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements import Request, Smoothed, SmoothSum, Student
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.mechanisms.mechanism import No, Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, refusal
+from dpsql.noise.smooth import Student
 from dpsql.plan.decompose_join import JoinParts, decompose_join
 from dpsql.plan.distance import FARTHEST, Reals, farthest, local_bounds, smoothed
 from dpsql.plan.expr.nodes import Literal, Value, predicate
@@ -42,7 +45,7 @@ NORMAL_95 = 1.959963984540054
 
 
 class JoinSensitivity:
-    """Student's t noise scaled to a smooth bound of local sensitivity. Proofs: `measurements.Student`, `plan.distance`."""
+    """Student's t noise scaled to a smooth bound of local sensitivity. Proofs: `smooth.Student`, `plan.distance`."""
 
     kind = Shared
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements import Request, Smooth, Smoothed, Target
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.select import Target
+from dpsql.measurements.smooth_quantile import Smooth, Smoothed
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.plan.operators.ranks import Ranks
 
@@ -19,7 +21,7 @@ SIZE_SHARE = Fraction(1, 10)  # share of the price for releasing the scale of th
 
 
 class SmoothSensitivity:
-    """Noise scaled to the smooth sensitivity of Nissim, Raskhodnikova and Smith (2007). Proof: `measurements.Smooth`."""
+    """Noise scaled to the smooth sensitivity of Nissim, Raskhodnikova and Smith (2007). Proof: `smooth_quantile.Smooth`."""
 
     name, kind = "smooth_sensitivity", Ordered
 

@@ -4,7 +4,7 @@
 squares add up to one). So the shares of all values together have a sensitivity of one UNIT, however many rows an entity has and
 without any limit on them. A value that does not occur has a share of exactly 0; one that a few dozen entities have is
 significantly above the noise. If all values are so, their number is known without error, whereas noise added to the number itself
-would be as large as the number of values that one entity may have. The cost is that of `measurements.NoisySums` on a plan whose
+would be as large as the number of values that one entity may have. The cost is that of `noisy_sums.NoisySums` on a plan whose
 certificate states this sensitivity (`Clip`); no other measurement is needed, and what follows is post-processing.
 
 *Estimate.* Shares are modelled as draws from a mixture: 0 with some probability, and otherwise sizes s with a density
@@ -40,9 +40,11 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
-from dpsql.measurements import DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, error_of, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, No, Occurrences, Script, Setting, Task, Verdict, Yes
+from dpsql.noise.integer import DiscreteLaplace, Noise
 from dpsql.plan.expr.nodes import Case, predicate, real
 from dpsql.plan.node import Node
 from dpsql.plan.operators.clip import Clip

@@ -10,7 +10,10 @@ from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
 
 
 class Exponential:
-    """A value is drawn with probability proportional to exp(-(distance of its rank) / scale). Proof: `measurements.Select`."""
+    """A value is drawn with probability proportional to exp(-(distance of its rank) / scale).
+
+    Proof: `measurements.select.Select`.
+    """
 
     name, kind = "exponential", Ordered
 

@@ -7,10 +7,10 @@ share its price. One or two cost the same if chosen separately.
 
 *Ends.* Let v be chosen for the quantile q. The lower end of its interval is chosen among the places below v, with a target t rows
 further down; the upper end among those above, and as these are disjoint, both share one price. Rows up to the target have a
-smaller weight than rows beyond it; the sum of both weights determines the price (`measurements.Select`). With a small weight
-inside, ends lie nearly uniformly over the t rows, and seldom beyond; so they are as near on average as with equal weights at
-twice the price. The weights are those whose ends are nearest on average. The end misses q only if v > q and the end falls between
-them: if E rows lie there, it is chosen t - E rows or more off its target, *and* in one of these places.
+smaller weight than rows beyond it; the sum of both weights determines the price (`measurements.select.Select`). With a small
+weight inside, ends lie nearly uniformly over the t rows, and seldom beyond; so they are as near on average as with equal weights
+at twice the price. The weights are those whose ends are nearest on average. The end misses q only if v > q and the end falls
+between them: if E rows lie there, it is chosen t - E rows or more off its target, *and* in one of these places.
 
 - Rows spread evenly: P(E > x) = exp(-x / r) / 2 for the scale r of v, and the end lies x rows below v with a density
   proportional to exp(-(t - x) / s) inside the target and exp(-(x - t) / u) beyond, so that q is missed with the probability
@@ -48,7 +48,9 @@ from numpy.typing import NDArray
 from dpsql.accounting.cost import Cost
 from dpsql.cached import cached_property
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
-from dpsql.measurements import ROUNDING, MeasuredSums, NoisySums, Request, Segment, Select, Selected, Target, apart
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
 from dpsql.plan.operators.grouped_sums import GroupedSums
@@ -71,7 +73,7 @@ APART = 2  # up to so many quantiles are chosen one by one
 
 
 def exponential_scale(rows: int) -> ScaleOf:
-    """The scale of the exponential mechanism for scores in which a row counts `apart`; for the cost see `measurements.Select`."""
+    """The scale of the exponential mechanism for scores in which a row counts `apart`; its cost: `measurements.select.Select`."""
 
     def scale(allotted: Cost, apart: int) -> float:
         if rows == 0:

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, Noise, NoisySums, Request
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.mechanisms.significance import highest
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
 from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums

@@ -3,7 +3,7 @@
 For a place x between two values let B be the number of rows below it and A that of rows above, both truncated at a level of rows
 per entity (Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers. Then g(x) is below zero where x lies below the
 quantile q of the rows kept, and g is non-decreasing. B and A are the sums of the positive and of the negative weights of one
-signed sum, so each comparison is one `measurements.Balance` with one level, which has the proof; the costs of all comparisons
+signed sum, so each comparison is one `balanced_levels.Balance` with one level, which has the proof; the costs of all comparisons
 add up. Rows are read nowhere else, and the places are chosen from released numbers.
 
 *Level.* If neither the policy nor the statement limits rows, a level is drawn first, as for a count, at LEVEL_SHARE of the price.
@@ -39,11 +39,14 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
-from dpsql.measurements import Balance, BalancedLevel, ExtensionSums, Noise, Request, score_range
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
+from dpsql.noise.integer import Noise
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, all_of, has_value, predicate, whole
 from dpsql.plan.node import Field
 from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
@@ -97,7 +100,7 @@ class Belief:
 
 
 class ThresholdSearch:
-    """A noisy binary search over the places of a column. Proof: `measurements.Balance`, with one level, for each comparison."""
+    """A noisy binary search over the places of a column. Proof: `balanced_levels.Balance`, with one level, each time."""
 
     name, kind = "threshold_search", SharedRanks
 

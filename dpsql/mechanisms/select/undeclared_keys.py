@@ -9,8 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import WIDEST, FrequentKeys, GaussianThreshold, KeyRule, Keys, Request, TruncatedGeometric
+from dpsql.field_types import WIDEST
+from dpsql.measurements.frequent_keys import FrequentKeys, Keys
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import sigma_of
+from dpsql.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric
 from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums

@@ -1,7 +1,7 @@
 """Sums over rows of several entities each, truncated at a level that balances what is cut off against the noise.
 
 One level for all cells of a GROUP BY is drawn by the number of entities above it; then the sums truncated there are released with
-fresh noise. Proof: `measurements.Balance`.
+fresh noise. Proof: `balanced_levels.Balance`.
 
 On graphs the median error is about three and a half times that of the best level if it were known, and an eighth of that of the
 race (`tests/bench/levels.py`). The settings were chosen there too: half of a pure epsilon goes to drawing the level, but less of
@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.measurements import Balance, score_range
+from dpsql.measurements.several.balanced_levels import Balance, score_range
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import parts, shares
@@ -48,6 +48,6 @@ class _Balance(SumsAtLevel):
 
 
 class Balanced(LevelSelection):
-    """Chooses a level by its expected error, then releases the sum truncated at it. Proof: `measurements.Balance`."""
+    """Chooses a level by its expected error, then releases the sum truncated at it. Proof: `balanced_levels.Balance`."""
 
     name, told = "balance", _Balance

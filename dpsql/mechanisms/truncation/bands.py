@@ -7,7 +7,7 @@ the highest one that is significant (`significance`); bands above it hold few en
 below are kept whatever their noisy sums are, so their noise has mean zero; it adds a third to the variance.
 
 If an entity has rows in several cells, its total in each has a band of its own, and the noise is as many times larger. The cost
-is that of `measurements.NoisySums`, on a plan whose certificate states this sensitivity; no other measurement is needed.
+is that of `noisy_sums.NoisySums`, on a plan whose certificate states this sensitivity; no other measurement is needed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements import MeasuredSums, Noise, NoisySums, Request
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal
+from dpsql.noise.integer import Noise
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.contributions import Contributions

@@ -2,7 +2,7 @@
 
 The rows of every entity are scaled down to add at most the level; the extension is the largest sum possible under this constraint
 (in closed form where rows have one owner, as a flow for two, as a linear program for more; `extensions`). The level is given, so
-nothing is paid to choose it. Proof: `measurements.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and
+nothing is paid to choose it. Proof: `balanced_levels.Balance`, with one level. Source: Kasiviswanathan, Nissim, Raskhodnikova and
 Smith, TCC 2013.
 """
 
@@ -15,10 +15,13 @@ from typing import Any
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements import Balance, ExtensionSums, Noise, Request
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.balanced_levels import Balance
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, estimate, parts, refusal, shares
+from dpsql.noise.integer import Noise
 from dpsql.plan.operators.owner_sets import UNIT, slack
 
 

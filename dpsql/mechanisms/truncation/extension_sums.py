@@ -9,9 +9,12 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
-from dpsql.measurements import WIDEST, ExtensionSums, Noise, Request, spread_of
+from dpsql.field_types import WIDEST
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import error_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
+from dpsql.noise.integer import Noise, spread_of
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
 from dpsql.plan.node import Node
 from dpsql.plan.operators.owner_sets import UNIT, OwnerSets

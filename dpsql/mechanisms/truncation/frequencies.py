@@ -20,7 +20,8 @@ from collections.abc import Generator
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import AboveThresholdOfCounts, Request, Rung
+from dpsql.measurements.above_threshold import AboveThresholdOfCounts, Rung
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
 from dpsql.plan.node import Node

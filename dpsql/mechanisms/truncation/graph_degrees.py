@@ -6,7 +6,7 @@ possible, as evenly as possible (Raskhodnikova and Smith, FOCS 2016); it cuts of
 million rows. Both are released with the same noise, as cumulative counts. The true counts are monotone, so the noisy ones are
 made so (isotonic regression), which removes most of the noise at degrees that few entities have (`tests/bench/degrees.py`).
 
-The limit is `max_rows`. If it is not given, it is drawn by the number of entities above it, as in `measurements.Balance`; TOLD
+The limit is `max_rows`. If it is not given, it is drawn by the number of entities above it, as in `balanced_levels.Balance`; TOLD
 is the weight of the noise of a limit against that number, chosen so that the expected error over all counts is nearly least.
 """
 
@@ -23,10 +23,14 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements import BalancedLevel, ExtensionSums, Histogram, Noise, Request, Way, score_range
-from dpsql.measurements import DegreeHistogram as Asked
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.balanced_levels import BalancedLevel, score_range
+from dpsql.measurements.several.degree_histogram import DegreeHistogram as Asked
+from dpsql.measurements.several.degree_histogram import Histogram, Way
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.mechanism import DegreeSums, No, Script, Setting, Task, Verdict, Yes
+from dpsql.noise.integer import Noise
 from dpsql.plan.cells import cell_of
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
@@ -39,7 +43,7 @@ Reals = NDArray[np.float64]
 
 
 class DegreeCounts:
-    """Noisy counts of degrees, limited in one of the two ways. Proof: `measurements.DegreeHistogram`."""
+    """Noisy counts of degrees, limited in one of the two ways. Proof: `degree_histogram.DegreeHistogram`."""
 
     kind = DegreeSums
 

@@ -43,20 +43,13 @@ from typing import Any
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import (
-    COARSEST,
-    BalancedLevel,
-    DiscreteLaplace,
-    ExtensionSums,
-    MeasuredSums,
-    Noise,
-    NoisySums,
-    Request,
-    score_range,
-    spread_of,
-)
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.balanced_levels import BalancedLevel, score_range
+from dpsql.measurements.several.levels import COARSEST, ExtensionSums
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
+from dpsql.noise.integer import DiscreteLaplace, Noise, spread_of
 from dpsql.plan.cells import Grid
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
 from dpsql.plan.node import Node

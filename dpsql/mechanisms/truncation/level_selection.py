@@ -12,10 +12,14 @@ from typing import Any, ClassVar
 from dpsql.accounting.cost import Cost
 from dpsql.cached import cached_property
 from dpsql.estimates import Estimate
-from dpsql.measurements import Balance, ExtensionSums, Noise, RecursiveSums, Removed, Request
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.balanced_levels import Balance
+from dpsql.measurements.several.levels import ExtensionSums
+from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
+from dpsql.noise.integer import Noise
 from dpsql.plan.operators.owner_sets import UNIT, slack
 
 LOWER = 8  # octaves between the lowest level and what one row can add

@@ -19,10 +19,13 @@ import numpy as np
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, ExtensionSums, Noise, Race, Request
+from dpsql.measurements.reading.request import Request
+from dpsql.measurements.several.levels import ExtensionSums
+from dpsql.measurements.several.race import Race
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts, refusal, shares
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant
 
 BASE = 5.5  # ratio between levels; the proof in the paper has 2, its experiments 5.5
@@ -30,7 +33,7 @@ BETA = 0.1  # probability that the answer is above the truth
 
 
 class RaceToTheTop:
-    """The highest of the noisy sums truncated at every level of a ladder, each lowered. Proof: `measurements.Race`."""
+    """The highest of the noisy sums truncated at every level of a ladder, each lowered. Proof: `race.Race`."""
 
     name, kind = "r2t", Shared
 

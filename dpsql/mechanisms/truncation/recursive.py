@@ -2,7 +2,7 @@
 
 Chen and Zhou, Recursive mechanism: towards node differential privacy and unrestricted joins, SIGMOD 2013. It finds the
 first level of a geometric ladder that requires no more removals than its place, releases that place with noise, and then the sum
-truncated at that level with fresh noise. Proof: `measurements.RecursiveSums`. It is here for comparison, and for those who want
+truncated at that level with fresh noise. Proof: `removal_levels.RecursiveSums`. It is here for comparison, and for those who want
 this mechanism by name: with the settings of the paper (a ladder from 1 in steps of epsilon / 10, half of the price) the median
 error on the graphs of `tests/bench/levels.py` is ten times that of the best level or more; with those below it equals that of
 `balance`, and `removals` gets more accuracy from the same numbers. It is feasible where `removals` is.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.cached import cached_property
-from dpsql.measurements import RecursiveSums as Request
+from dpsql.measurements.several.removal_levels import RecursiveSums as Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import bearable, shares
@@ -53,7 +53,7 @@ class _Recursive(SumsAtLevel):
 
 class Recursive(LevelSelection):
     """Finds the first level that requires no more removals than its place, with noise, and releases the sum truncated at it.
-    Proof: `measurements.RecursiveSums`.
+    Proof: `removal_levels.RecursiveSums`.
     """
 
     name, told = "recursive", _Recursive

@@ -2,7 +2,7 @@
 
 A level is drawn by the (fractional) number of entities that have to be removed until none is above it. This counts a row of two
 heavy entities once, where `balance` only uses the sums of entities. One entity changes that number by at most one, and for all
-levels in one direction, so a smaller share of the price separates levels. Proof: `measurements.Removed`. Source: the
+levels in one direction, so a smaller share of the price separates levels. Proof: `removal_levels.Removed`. Source: the
 sequences of Chen and Zhou's recursive mechanism, SIGMOD 2013, with McKenna and Sheldon's permute-and-flip, NeurIPS 2020.
 
 It is the most accurate of these mechanisms where it is feasible: on graphs its median error is two and a half times that of the
@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.measurements import Removed
+from dpsql.measurements.several.removal_levels import Removed
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares
@@ -45,7 +45,7 @@ class _Removals(SumsAtLevel):
 
 class Removals(LevelSelection):
     """Chooses a level by the number of entities that have to be removed for it, then releases the sum truncated at it with fresh
-    noise. Proof: `measurements.Removed`.
+    noise. Proof: `removal_levels.Removed`.
     """
 
     name, told = "removals", _Removals

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.plan.expr import intervals as iv
 from dpsql.plan.expr.functions import CARRIER, DECIMAL, HELD, MEMBERSHIP, Overload, day_number, overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref

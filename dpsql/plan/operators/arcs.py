@@ -57,10 +57,6 @@ class Arcs(Summary):
         stands = settled(printed, known.type)
         return stands if known.type in NAMES else f"CAST({stands} AS VARCHAR)"
 
-    def label(self) -> str:
-        tail, head = (self.input.names[end] for end in (self.tail, self.head))
-        return f"Arcs between {tail} and {head}" if self.mutual else f"Arcs from {tail} to {head}"
-
 
 def moves(most: int, *, mutual: bool) -> int:
     """By how much one entity moves the numbers of entities of degree 0 .. i, for i = 0 .. most, in the l1 norm, where no degree

@@ -111,6 +111,3 @@ class Clip(Node):
                 name = f"(CASE WHEN {name} > {high} THEN {high} WHEN {name} < {low} THEN {low} ELSE {name} END)"
             parts.append(f"{name} AS {quote(field.id)}")
         return f"SELECT {', '.join(parts)} FROM ({below}) AS t0"
-
-    def label(self) -> str:
-        return f"Clip each {self.input.names[self.owner]} to an l{self.order} norm of {self.bound}"

@@ -48,9 +48,6 @@ class Constants(Node):
         names = ", ".join(quote(field.id) for field in self.fields)
         return f"SELECT {names} FROM (VALUES {rows}) AS t0({names})"
 
-    def label(self) -> str:
-        return f"Values ({len(self.rows)} rows)"
-
 
 def _keeps(value: Value, known: Facts) -> bool:
     """Whether a constant is one of the values that facts speak of; whether it is of their type, `kernel.shapes` looks."""

@@ -68,8 +68,3 @@ class Contributions(Node):
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         return grouped_sums(self.input, below[0], (self.owner, *self.keys), self.summands, self.totals, printing,
                             hold=lambda total, printing: saturated(total, MOST))
-
-    def label(self) -> str:
-        names = dict(self.input.names)
-        by = ", ".join(names[key] for key in (self.owner, *self.keys))
-        return "Contributions " + "; ".join(summand.label(names) for summand in self.summands) + f" by {by}"

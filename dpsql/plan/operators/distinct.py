@@ -47,6 +47,3 @@ class Distinct(Node):
         parts = ", ".join(f"{settled(f't0.{quote(field.id)}', field.facts.type)} AS {quote(field.id)}" for field in self.fields)
         names = ", ".join(f"t1.{quote(field.id)}" for field in self.fields)
         return f"SELECT {names} FROM (SELECT {parts} FROM ({below[0]}) AS t0) AS t1 GROUP BY {names}"
-
-    def label(self) -> str:
-        return "Distinct " + ", ".join(field.name for field in self.fields)

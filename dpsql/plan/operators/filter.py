@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
-from dpsql.plan.expr.printing import show, to_sql
+from dpsql.plan.expr.printing import to_sql
 from dpsql.plan.expr.upper_limits import WholeRange, limit_of
 from dpsql.plan.node import Field, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known, least
 from dpsql.plan.operators.groupby import Fold, GroupBy
@@ -83,9 +83,6 @@ class Filter(Node):
         if isinstance(self.input, Scan):  # an engine compares columns faster where it sees that they are columns
             return self.input.rows_where(self.condition, printing)
         return f"SELECT * FROM ({below[0]}) AS t0 WHERE {to_sql(self.condition, columns_of('t0', self.input))}"
-
-    def label(self) -> str:
-        return f"Filter {show(self.condition, self.input.names)}"
 
 
 def without_null(node: Node, columns: Iterable[str]) -> Node:

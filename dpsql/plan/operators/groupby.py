@@ -152,9 +152,3 @@ class GroupBy(Node):
         if part.column is None:
             return fold_sql(part, "*", Type.BIGINT)
         return fold_sql(part, names[part.column], self.input.env[part.column].type)
-
-    def label(self) -> str:
-        names = self.input.names
-        parts = [f"{part.function}({names[part.column] if part.column else '*'})" for part in self.folds]
-        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
-        return "Group " + ", ".join(parts) + by

@@ -122,8 +122,3 @@ class GroupedSums(Summary):
         keys = "".join(f"t0.{quote(key)}, " for key in self.keys)
         totals = ", ".join(f"{hold(f'SUM(t0.{quote(total)})')} AS {quote(total)}" for total in self.totals)
         return f"SELECT {keys}{totals} FROM {parts} AS t0" + (f" GROUP BY {keys[:-2]}" if keys else "")
-
-    def label(self) -> str:
-        names = dict(self.input.names)
-        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
-        return "Tally " + "; ".join(summand.label(names) for summand in self.summands) + by

@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import NotTotal, either, facts
 from dpsql.plan.expr.nodes import Call, Expr, Ref, conjuncts
-from dpsql.plan.expr.printing import quote, show, to_sql
+from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, least
 from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
@@ -261,9 +261,6 @@ class Join(Node):
     def kind(self) -> str:
         sides = {(False, False): "", (True, False): "LEFT ", (False, True): "RIGHT ", (True, True): "FULL "}
         return sides[self.keep_left, self.keep_right] + "JOIN"
-
-    def label(self) -> str:
-        return f"{self.kind.capitalize()} on " + show(self.condition, {**self.left.names, **self.right.names})
 
 
 def _padded(fields: tuple[Field, ...]) -> tuple[Field, ...]:

@@ -34,6 +34,3 @@ class JoinSum(Summary):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), printing)
-
-    def label(self) -> str:
-        return f"Sum {self.summand.label(dict(self.input.names))}"

@@ -19,7 +19,7 @@ SIZE = "size"
 class Largest(Summary):
     """The `most` largest integers that rows add to a sum, as far as they are above 0; of the negated ones where `sign` is -1.
 
-    Proof. It carries no stability as a relation; what is worked out from it is bounded in `measurements.Within`. It is merged:
+    Proof. It carries no stability as a relation; what is worked out from it is bounded in `flip_distance.Within`. It is merged:
     the largest of all are among the largest over each of disjoint sets of entities.
     """
 
@@ -43,6 +43,3 @@ class Largest(Summary):
 
     def merge_sql(self, parts: str) -> str:
         return f"SELECT t0.{quote(SIZE)} FROM {parts} AS t0 ORDER BY t0.{quote(SIZE)} DESC LIMIT {self.most}"
-
-    def label(self) -> str:
-        return f"List the largest {'' if self.sign == 1 else 'negated '}{self.summand.label(dict(self.input.names))}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from dpsql.cached import cached_property
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.nodes import Expr, Ref
-from dpsql.plan.expr.printing import quote, show, to_sql
+from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 from dpsql.plan.operators.filter import without_null
 from dpsql.types import Span, Type
@@ -135,9 +135,3 @@ class Lookup(Node):
         found = f"EXISTS (SELECT 1 FROM ({listed}) AS t1 WHERE {' AND '.join(tests)})"
         return (f"SELECT {keep}, {'TRUE' if mark else 'FALSE'} AS {quote(self.mark)} FROM ({input}) AS t0 "
                 f"WHERE {found if mark else f'(NOT {found})'}")
-
-    def label(self) -> str:
-        names = {**self.input.names, **self.listed.names}
-        tests = [f"{show(expr, names)} in {names[column]}" for expr, column in self.keys]
-        tests += [f"a row where {show(self.condition, names)}"] if self.condition is not None else []
-        return {None: "Look up ", True: "Keep rows with ", False: "Keep rows without "}[self.keep] + " and ".join(tests)

@@ -22,7 +22,7 @@ class Multiplicities(Summary):
     equal as for DISTINCT, and stay in the engine.
 
     Proof. It carries no stability as a relation: it is a function of the rows of its input, as a multiset, and what
-    is worked out from it is bounded from the stability of that (`measurements.DistinctWithin`).
+    is worked out from it is bounded from the stability of that (`flip_distance.DistinctWithin`).
     """
 
     keys: tuple[str, ...]
@@ -54,8 +54,3 @@ class Multiplicities(Summary):
         group = "".join(f"t2.{quote(alias)}, " for alias in keys)
         return (f"SELECT {shown}t2.\"#n\" AS {quote(TIMES)}, COUNT(*) AS {quote(VALUES)} FROM ({counted}) AS t2 "
                 f"GROUP BY {group}t2.\"#n\"")
-
-    def label(self) -> str:
-        names = self.input.names
-        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
-        return f"Count how often values of {names[self.column]} occur{by}"

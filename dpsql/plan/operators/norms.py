@@ -66,6 +66,3 @@ class Norms(Node):
         size = f"CAST({total} AS DOUBLE)" if self.order == 1 else f"sqrt(CAST({total} AS DOUBLE))"
         held = f"CAST((CASE WHEN {size} < CAST({MOST} AS DOUBLE) THEN ceil({size}) ELSE CAST({MOST} AS DOUBLE) END) AS BIGINT)"
         return f"SELECT {owner} AS {quote(self.owner)}, {held} AS {quote(SIZE)} FROM ({below[0]}) AS t0 GROUP BY {owner}"
-
-    def label(self) -> str:
-        return f"Size of what each {self.input.names[self.owner]} adds"

@@ -55,6 +55,3 @@ class Numbers(Node):
         shown = [f"{printed} AS {quote(key)}" for key, printed in keys.items()]
         shown.append(f"ROW_NUMBER() OVER (PARTITION BY {', '.join(keys.values())}) AS {quote(NUMBER)}")
         return f"SELECT {', '.join(shown)} FROM ({below[0]}) AS t0"
-
-    def label(self) -> str:
-        return "Number the rows of each " + " and ".join(self.input.names[key] for key in self.keys)

@@ -1,8 +1,8 @@
-"""Orders that rows stand in: terms as they are written, and columns that break ties."""
+"""Orders that rows stand in: terms as they are written, and columns that break ties (chosen by `row_orders`)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.plan.expr.printing import settled
@@ -23,24 +23,10 @@ class Term:
         printed = same(names[self.column], node.env[self.column].type)
         return f"{printed} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
-    def label(self, names: Mapping[str, str]) -> str:
-        return names[self.column] + (" desc" if self.descending else "")
-
 
 def same(printed: str, kind: Type) -> str:
     """A value by which rows are told to be equal: as `=` has it, and NULL equal to NULL."""
     return settled(printed, kind) if kind is Type.DOUBLE else printed
-
-
-def tie_breaks(node: Node, told: Collection[str]) -> tuple[str, ...]:
-    """Columns that, after those that are `told` already, order all rows: what is left of the smallest key, or all columns.
-
-    Rows that still tie are equal in every column.
-    """
-    keys = sorted((sorted(key - set(told)) for key in node.unique), key=len)
-    if keys:
-        return tuple(keys[0])
-    return tuple(field.id for field in node.fields if field.id not in told or field.facts.type is Type.DOUBLE)
 
 
 def tied(node: Node, column: str, names: Mapping[str, str]) -> list[str]:

@@ -142,10 +142,6 @@ class OwnerSets(Summary):
         parts += [f"t2.{quote(name)} AS {quote(name)}" for name in others]
         return f"SELECT {', '.join(parts)} FROM (SELECT t1.*, list_sort([{listed}]) AS {quote(NAME)} FROM ({source}) AS t1) AS t2"
 
-    def label(self) -> str:
-        names = dict(self.input.names)
-        return f"Share {self.summand.label(names)} among {', '.join(names[name] for name in self.name_columns)}"
-
 
 def network(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """The comparisons that put a row's columns in order: bubble sort."""

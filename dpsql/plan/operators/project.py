@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpsql.cached import cached_property
 from dpsql.plan.expr.nodes import Expr, Ref
-from dpsql.plan.expr.printing import quote, show, to_sql
+from dpsql.plan.expr.printing import quote, to_sql
 from dpsql.plan.node import Field, Node, Norm, Printing, PublicFacts, SplitBy, Stability, columns_of, known
 
 
@@ -57,10 +57,3 @@ class Project(Node):
         names = columns_of("t0", self.input)
         parts = ", ".join(f"{to_sql(expr, names)} AS {quote(column)}" for column, _, expr in self.columns)
         return f"SELECT {parts} FROM ({below[0]}) AS t0"
-
-    def label(self) -> str:
-        shown = []
-        for _, name, expr in self.columns:
-            text = show(expr, self.input.names)
-            shown.append(text if text == name else f"{text} AS {name}")
-        return "Project " + ", ".join(shown)

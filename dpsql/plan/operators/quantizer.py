@@ -7,13 +7,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.plan.expr.facts import Facts
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 MOST_STEPS = 2**40
 MOST_SIZE, LEAST_STEP = 1e100, 1e-100  # squares of numbers and of steps are floats still
 SMALL = 2**50  # whole numbers of which a few can be added up exactly, in floats too
-DEFAULT_STEPS = 2**30  # the default grid of a DOUBLE: its rounding is far below any noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,27 +128,3 @@ def _clamped(printed: str, low: int, high: int, kind: str, *, origin: int = 0) -
     """Twice what is left of a small whole number between two ends, counted from the origin."""
     a, b, both = (f"CAST(({number}) AS {kind})" for number in (low, high, low + high - 2 * origin))
     return f"((abs({printed} - {a}) - abs({printed} - {b})) + {both})"
-
-
-def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
-              most_steps: int = DEFAULT_STEPS) -> Quantizer | None:
-    """The grid of an expression: the declared step if there is one, made coarser until `most_steps` suffice.
-
-    None where the range is not finite, or so wide or so narrow that squares of floats would not hold it.
-    """
-    ends = bounds if bounds is not None else known.declared
-    if not ends.finite or ends.largest > MOST_SIZE:
-        return None
-    low, high = float(ends.low), float(ends.high)
-    if known.type is Type.DATE:
-        return Quantizer(low=low, high=high, step=Fraction(1), from_low=True)
-    width = max(Fraction(high) - Fraction(low), Fraction(ends.largest) if not from_low else Fraction(0))
-    step = known.step or (Fraction(1) if known.whole else None)
-    if step is None:
-        if 0 < width < most_steps * Fraction(LEAST_STEP):
-            return None
-        exponent = math.frexp(float(width) / most_steps)[1] if width else 0
-        return Quantizer(low=low, high=high, step=Fraction(2) ** exponent, from_low=from_low)
-    steps = math.ceil(width / step)
-    limit = most_steps if most_steps < DEFAULT_STEPS else MOST_STEPS - 1
-    return Quantizer(low=low, high=high, step=step * max(1, -(-steps // limit)), from_low=from_low)

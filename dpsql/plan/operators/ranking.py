@@ -139,13 +139,3 @@ def _narrow(field: Field) -> str:
     """A column as it is sorted: rows move faster when they are narrow."""
     name = f"t0.{quote(field.id)}"
     return f"CAST({name} AS INTEGER)" if _is_narrow(field) else name
-
-
-def row_order(node: Node, owner: str) -> tuple[str, ...]:
-    """Columns that identify a row among those of one owner: the smallest key that the database guarantees, in the order of names,
-    so that all statements keep the same rows; or else all columns."""
-    keys = [sorted((node.names[column], column) for column in key - {owner}) for key in node.unique]
-    first = min(keys, key=lambda key: (len(key), key), default=[])
-    if first:
-        return tuple(column for _, column in first)
-    return tuple(field.id for field in node.fields if field.id != owner or field.facts.type is Type.DOUBLE)

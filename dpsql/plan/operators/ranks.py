@@ -28,7 +28,7 @@ class Ranks(Summary):
 
     Proof. Read as a multiset of (keys, value) pairs it is a projection and a filter of the input, row by row, so it moves by as
     many elements as the input by rows. It carries no stability as a relation; scores of ranks are bounded from the
-    stability of its input (`measurements.Select`, `measurements.Smooth`).
+    stability of its input (`measurements.select.Select`, `smooth_quantile.Smooth`).
 
     Proof that it is merged. Each row adds one pair, whatever other rows there are, and the counts of equal pairs add up.
     """
@@ -85,8 +85,3 @@ class Ranks(Summary):
     def counted(self) -> bool:
         """Whether the engine counts equal values: where there are not too many different ones."""
         return (self.grid.most + 1) << self.ties <= MOST_COUNTED
-
-    def label(self) -> str:
-        names = self.input.names
-        by = " by " + ", ".join(names[key] for key in self.keys) if self.keys else ""
-        return f"Rank {names[self.column]} in [{self.grid.low:g}, {self.grid.high:g}]{by}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from dpsql.cached import cached_property
-from dpsql.catalog.model import OwnerPath, Table
+from dpsql.catalog.tables import OwnerPath, Table
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr
 from dpsql.plan.expr.printing import quote, to_sql
@@ -166,9 +166,6 @@ class Scan(Node):
         if declared.type is not Type.DOUBLE:
             return carried
         return f"(CASE WHEN isnan({carried}) THEN CAST('nan' AS DOUBLE) ELSE {carried} END)"
-
-    def label(self) -> str:
-        return f"Scan {self.table.name}" + (" (public)" if self.table.public else "")
 
 
 def _named(printed: str, way: OwnerPath) -> str:

@@ -95,6 +95,3 @@ class SetOperation(Node):
         parts = [f"{settled(names[field.id], field.facts.type)} AS {quote(column)}"
                  for field, (column, _) in zip(side.fields, self.columns, strict=True)]
         return f"SELECT {', '.join(parts)} FROM ({text}) AS t0"
-
-    def label(self) -> str:
-        return self.kind.capitalize() + (" all of " if self.all else " of ") + ", ".join(name for _, name in self.columns)

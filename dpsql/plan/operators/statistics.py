@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.cached import cached_property
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.printing import quote, readable, settled
 from dpsql.plan.node import Field, InvalidPlan, Printing, Summary, columns_of
 from dpsql.plan.operators.grouped_sums import only_readable, saturated
-from dpsql.plan.question import AggregateCall
 from dpsql.types import Type
 
 
@@ -69,6 +69,3 @@ class Statistics(Summary):
                 return f"exp(AVG({column}){when})"
             case name:
                 return f"CAST({name.upper()}({column}){when} AS {call.type.value})"
-
-    def label(self) -> str:
-        return "Exact " + ", ".join(call.text or call.function for call in self.calls)

@@ -55,14 +55,8 @@ class Summand:  # without ABCMeta, as `Node`
     def size(self, cells: tuple[str, ...]) -> str:
         """The SQL sum of the l1 norms of all rows' vectors, over the values that `cells` computes; NULL for no rows."""
 
-    @abc.abstractmethod
-    def label(self, names: dict[str, str]) -> str: ...
-
     def _conditional(self, value: str, names: dict[str, str]) -> str:
         return value if self.when is None else f"(CASE WHEN {names[self.when]} THEN {value} END)"
-
-    def _where(self, names: dict[str, str]) -> str:
-        return "" if self.when is None else f" where {names[self.when]}"
 
 
 def present(printed: str, kind: Type) -> str:
@@ -112,9 +106,6 @@ class Count(Summand):
         total, = self.sums(cells)
         return total
 
-    def label(self, names: dict[str, str]) -> str:
-        return ("rows" if self.column is None else f"rows with {names[self.column]}") + self._where(names)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridSum(Summand):
@@ -146,9 +137,6 @@ class GridSum(Summand):
 
     def size(self, cells: tuple[str, ...]) -> str:
         return f"SUM(abs({cells[0]}))"
-
-    def label(self, names: dict[str, str]) -> str:
-        return f"{names[self.column]} in [{self.grid.low:g}, {self.grid.high:g}]{self._where(names)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,10 +205,6 @@ class Moments(Summand):
     def size(self, cells: tuple[str, ...]) -> str:
         return f"(CAST({self.total} AS HUGEINT) * COUNT({cells[-1]}))"
 
-    def label(self, names: dict[str, str]) -> str:
-        return (f"moments of {names[self.column]} in [{self.grid.low:g}, {self.grid.high:g}] up to {self.degree}"
-                f"{self._where(names)}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clipped(Summand):
@@ -254,6 +238,3 @@ class Clipped(Summand):
 
     def size(self, cells: tuple[str, ...]) -> str:
         return f"SUM({' + '.join(f'abs({cell})' for cell in cells)})"
-
-    def label(self, names: dict[str, str]) -> str:
-        return "clipped contributions"

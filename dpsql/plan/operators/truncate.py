@@ -145,9 +145,6 @@ class Truncate(Node):
         return (f"SELECT {self.ranking.widened} FROM ({placed}) AS t1 "
                 f"WHERE ((((t1.\"#p\" * {kept}) + (t1.\"#u\" % t1.\"#n\")) % t1.\"#n\") < {kept})")
 
-    def label(self) -> str:
-        return f"Keep at most {self.rows} row{'s' if self.rows > 1 else ''} of each {self.input.names[self.owner]}"
-
 
 def cheap(node: Node, idle: Callable[[Truncate], bool] = lambda node: False) -> bool:
     """Whether rows can be read several times at little cost: those of a table that names the owner in the row, of which no

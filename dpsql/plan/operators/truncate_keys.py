@@ -68,10 +68,3 @@ class TruncateKeys(Node):
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:
         return self.ranking.sql(below[0], printing)
-
-    def label(self) -> str:
-        names = " and ".join(self.input.names[key] for key in self.keys) or "all"
-        kept = f"{self.rows} rows" if self.rows > 1 else "1 row"
-        if not self.first:
-            return f"Keep at most {kept} of each {names}"
-        return f"Keep the first {kept} of each {names} by {', '.join(term.label(self.input.names) for term in self.first)}"

@@ -73,6 +73,3 @@ class UnionAll(Node):
                               for field, (column, _) in zip(node.fields, self.columns, strict=True))
             arms.append(f"SELECT {parts} FROM ({text}) AS t0")
         return " UNION ALL ".join(arms)
-
-    def label(self) -> str:
-        return f"Union all of {len(self.parts)}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dpsql.cached import cached_property
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.plan.expr.facts import Facts, either
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability, columns_of, least
@@ -71,9 +71,6 @@ class Frame:
             return "CURRENT ROW" if end == 0 else f"{-end} PRECEDING" if end < 0 else f"{end} FOLLOWING"
 
         return f"{'ROWS' if self.rows else 'RANGE'} BETWEEN {place(self.start, 'PRECEDING')} AND {place(self.end, 'FOLLOWING')}"
-
-    def label(self) -> str:
-        return "" if self.whole else " " + self.sql().lower()
 
 
 WHOLE, RUNNING = Frame(), Frame(end=0)
@@ -264,20 +261,6 @@ class Window(Node):
         names = columns_of("t0", self.input)
         peers = [same(names[term.column], self.input.env[term.column].type) for term in self.order] if end == 0 else []
         return _window([*group, *peers], order, Frame(rows=True))
-
-    def label(self) -> str:
-        names = self.input.names
-        parts = [f"{part.function}({self._argument(part)})" + (part.frame.label() if part.function in (*ENDS, *FOLDS) else "")
-                 for part in self.functions]
-        by = " by " + ", ".join(names[column] for column in self.partition) if self.partition else ""
-        ordered = " ordered by " + ", ".join(term.label(names) for term in self.order) if self.order else ""
-        return "Window " + ", ".join(parts) + by + ordered
-
-    def _argument(self, part: WindowFunction) -> str:
-        names = self.input.names
-        given = [names[part.column]] if part.column is not None else ["*"] if part.function == "count" else []
-        given += [str(part.number)] if part.function == "ntile" or (part.function in SHIFTS and part.number != 1) else []
-        return ", ".join(given)
 
 
 def over_facts(part: WindowFunction, env: Mapping[str, Facts], most: int | None) -> Facts:

@@ -17,13 +17,15 @@ import numpy as np
 
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate
+from dpsql.plan.aggregate_calls import AggregateCall
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.owner_sets import UNIT, slack
-from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.parts import Decomposition, Distincts, Matchings, Modes, Part, Quantiles, Recipe, Released, Sums
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import Question
 from dpsql.plan.rules import modes, regression
 from dpsql.plan.rules.regression import ColumnSums
 from dpsql.plan.rules.squares import SPREADS, centre_of, distance_of, product_of, square_of

@@ -10,10 +10,10 @@ from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.row_orders import row_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Ref, all_of, conjuncts
 from dpsql.plan.expr.upper_limits import limit_of
-from dpsql.plan.node import Node, rebuild
+from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rebuilding import rebuild
 from dpsql.plan.rules.rule import rule_about
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Call, Expr, Ref, all_of, conjuncts
-from dpsql.plan.node import Node, rebuild
+from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.rebuilding import rebuild
 from dpsql.plan.rules.rule import rule_about
 
 

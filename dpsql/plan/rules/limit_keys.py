@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.plan.certificate import stability
-from dpsql.plan.expr.printing import show
-from dpsql.plan.node import Node, PublicFacts, rebuild
+from dpsql.plan.node import Node, PublicFacts
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rebuilding import rebuild
 from dpsql.plan.rules.name_keys import name_keys
 from dpsql.plan.rules.rule import rule_about
+from dpsql.plan.shown_expressions import show
 from dpsql.types import Type
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Ref, columns, conjuncts
-from dpsql.plan.node import Node, bottom_up, rebuild
+from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.truncate import Truncate
+from dpsql.plan.rebuilding import rebuild
+from dpsql.plan.row_orders import row_order
 from dpsql.plan.rules.rule import rule
 
 

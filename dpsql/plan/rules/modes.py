@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.estimates import Estimate, margin
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.expr.nodes import Value
-from dpsql.plan.question import AggregateCall
 
 MOST_VALUES = 1000
 

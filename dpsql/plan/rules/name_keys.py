@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Call, Expr, Ref, all_of, columns, conjuncts
-from dpsql.plan.expr.printing import show
 from dpsql.plan.node import Node
 from dpsql.plan.operators.join import EQUALITIES, Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
+from dpsql.plan.shown_expressions import show
 
 Name = Callable[[Node, Expr], tuple[Node, Ref]]
 

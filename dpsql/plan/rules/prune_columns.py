@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dpsql.plan.expr.nodes import columns
-from dpsql.plan.node import Node, updated
+from dpsql.plan.node import Node
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.ordering import tie_breaks
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
@@ -17,6 +16,8 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Window
+from dpsql.plan.rebuilding import updated
+from dpsql.plan.row_orders import tie_breaks
 from dpsql.plan.rules.rule import rule
 
 

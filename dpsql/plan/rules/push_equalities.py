@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import TRUE, Call, Expr, all_of, columns, conjuncts
-from dpsql.plan.node import Node, rebuild
+from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
+from dpsql.plan.rebuilding import rebuild
 from dpsql.plan.rules.rule import rule_about
 
 

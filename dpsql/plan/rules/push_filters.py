@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.plan.expr.nodes import Expr, Ref, all_of, columns, conjuncts, rewrite
-from dpsql.plan.node import Node, bottom_up, rebuild
+from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
+from dpsql.plan.rebuilding import rebuild
 from dpsql.plan.rules.rule import rule_about
 from dpsql.plan.rules.substitute import has_placeholders
 

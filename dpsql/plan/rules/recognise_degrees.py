@@ -3,7 +3,7 @@
     SELECT degree, COUNT(*) FROM (SELECT a, COUNT(*) AS degree FROM edges GROUP BY a) AS t GROUP BY degree
 
 As a relation the subquery has no bounded stability: one entity may have any number of neighbours, and changes the degrees of all
-of them. But the number of entities with each degree can be measured (`measurements.DegreeHistogram`), and whatever the outer
+of them. But the number of entities with each degree can be measured (`degree_histogram.DegreeHistogram`), and whatever the outer
 query computes from degrees follows from that.
 """
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.aggregate_calls import OverGroups
 from dpsql.plan.expr.facts import facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal
-from dpsql.plan.question import OverGroups
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.pairs import OF_ONE, STATISTICS, paired

@@ -12,16 +12,17 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.errors import SqlError
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, all_of
 from dpsql.plan.node import Field, Node
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.ordering import Term, tie_breaks
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.window import Window, WindowFunction
-from dpsql.plan.question import AggregateCall
 from dpsql.plan.released_rows import GroupsOfReleased, WindowOverReleased, released_over
+from dpsql.plan.row_orders import tie_breaks
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names

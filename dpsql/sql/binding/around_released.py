@@ -14,17 +14,19 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.catalog.model import Catalog, Column, Domain, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Column, Domain, Table
 from dpsql.errors import Error
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, columns
-from dpsql.plan.node import Node, bottom_up, rebuild
+from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.groupby import GroupBy
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.statistics import Statistics
 from dpsql.plan.question import Question, Scalar
+from dpsql.plan.rebuilding import rebuild
 from dpsql.sql.binding.around_binder import MANY, AroundBinder, AroundRows, ordered
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.catalog.model import Domain, ValidCombinations
+from dpsql.catalog.tables import Domain, ValidCombinations
 from dpsql.plan.expr.nodes import Expr, Placeholder, Ref, Value, columns, conjuncts, walk
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter

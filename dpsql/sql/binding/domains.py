@@ -21,8 +21,10 @@ from itertools import product
 from typing import Any, Protocol
 
 from dpsql.catalog.days import Days, kept_by_ends
-from dpsql.catalog.model import Domain, Scalar
+from dpsql.catalog.tables import Domain, Scalar
 from dpsql.plan.cells import MOST_CELLS
+from dpsql.plan.disjoint import Ends, Said
+from dpsql.plan.disjoint import known as where_true
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import MEMBERSHIP
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, predicate, rewrite
@@ -30,8 +32,6 @@ from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node, bottom_up
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.disjoint import Ends, Said
-from dpsql.plan.rules.disjoint import known as where_true
 from dpsql.plan.rules.flatten import lowered
 from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.types import Interval, Type

@@ -8,13 +8,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.groupby import Fold, GroupBy
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.grouping import Grouping

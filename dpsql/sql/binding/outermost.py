@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.cells import MOST_CELLS
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref
 from dpsql.plan.node import Node
 from dpsql.plan.operators.project import Project
-from dpsql.plan.question import AggregateCall, Key, Output, Question
+from dpsql.plan.question import Key, Output, Question
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated

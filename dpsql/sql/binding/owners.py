@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from dpsql.catalog.model import Catalog, ForeignKey, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import ForeignKey, Table
 from dpsql.plan.expr.nodes import Call, Ref, all_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts, facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref

@@ -11,8 +11,8 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
+from dpsql.plan.aggregate_calls import OverGroups
 from dpsql.plan.expr.nodes import Expr, Literal
-from dpsql.plan.question import OverGroups
 from dpsql.sql.binding.frames import FORM as ROWS
 from dpsql.sql.binding.frames import read_frame
 from dpsql.sql.text.places import span_of

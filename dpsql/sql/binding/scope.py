@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Table
 from dpsql.errors import SqlError
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node

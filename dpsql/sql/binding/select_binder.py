@@ -12,11 +12,12 @@ from dpsql.catalog.writing import key
 from dpsql.errors import Error, SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, columns
-from dpsql.plan.node import Node, rebuild
+from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.ordering import tie_breaks
 from dpsql.plan.operators.window import Window, WindowFunction
+from dpsql.plan.rebuilding import rebuild
+from dpsql.plan.row_orders import tie_breaks
 from dpsql.plan.rules.keep_marks import keep_marks
 from dpsql.plan.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.catalog.model import Catalog, Table
+from dpsql.catalog.model import Catalog
+from dpsql.catalog.tables import Table
 from dpsql.catalog.writing import key
 from dpsql.errors import SqlError, Unsupported
 from dpsql.plan.expr.facts import Facts

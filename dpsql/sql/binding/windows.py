@@ -13,10 +13,11 @@ from dpsql.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts
 from dpsql.plan.expr.upper_limits import limit_of
 from dpsql.plan.node import Node
 from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.ordering import Term, tie_breaks
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Window, WindowFunction, over_facts
+from dpsql.plan.row_orders import tie_breaks
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dpsql.accounting.cost import Cost
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements import FarCell
+from dpsql.measurements.farthest_count import FarCell
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.weighted_rows import counted_rows

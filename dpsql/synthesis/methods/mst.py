@@ -20,7 +20,7 @@ from functools import reduce
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel

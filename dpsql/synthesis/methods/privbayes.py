@@ -32,7 +32,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Axis, ChosenParents, ConvexInformation, DependentParents, ProductDistance, Request, Score
+from dpsql.measurements.block_sums import Axis
+from dpsql.measurements.dependent_parents import ChosenParents, ConvexInformation, DependentParents, ProductDistance, Score
+from dpsql.measurements.reading.request import Request
 from dpsql.models.bayesian_network import of_conditionals
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.mirror_descent import fit

@@ -22,7 +22,7 @@ from typing import Any, Generic
 import numpy as np
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.models.entropy_projection import CellMeasurement, Tilted, projected
 from dpsql.models.noisy_marginals import MarginalMeasurement, estimated_total
 from dpsql.models.table_domain import Columns, most_numbers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import MeasuredSums, NoisySums
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum, Summand

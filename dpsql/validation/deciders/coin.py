@@ -12,7 +12,7 @@ import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import MOST_VOTES, Vote, Voted
+from dpsql.measurements.vote import MOST_VOTES, Vote, Voted
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count

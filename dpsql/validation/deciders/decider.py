@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Request
+from dpsql.measurements.reading.request import Request
 from dpsql.validation.forms import CheckedAggregate
 
 CONFIDENCE = 0.95  # of the intervals of slacks

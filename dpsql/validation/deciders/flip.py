@@ -1,7 +1,7 @@
 """The flip distance: decide by how many entities would have to come or go until the truth changes.
 
 For COUNT, COUNT(DISTINCT), MEDIAN and SUM (without groups) where an entity has one row, the slack is that distance exactly, and
-no decider of the same epsilon and the same worst case is better on any database (`measurements.NoisyFlipDistance`). For a SUM
+no decider of the same epsilon and the same worst case is better on any database (`flip_distance.NoisyFlipDistance`). For a SUM
 outside an interval that one row can jump over, for AVG and for other quantiles it may be smaller. One price holds for all groups.
 """
 
@@ -13,8 +13,9 @@ from functools import lru_cache
 
 from dpsql.accounting.cost import Cost
 from dpsql.estimates import margin
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, FlipDistances, Noise, NoisyFlipDistance
+from dpsql.measurements.flip_distance import FlipDistances, NoisyFlipDistance
 from dpsql.mechanisms.additive_noise import bought, error_of
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.validation.deciders.decider import CONFIDENCE, Check, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 

@@ -17,8 +17,11 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import SUM_GRAIN, AboveThresholdOfSums, DiscreteLaplace, MeasuredSums, NoisySums, Request, Rising, Stopped
+from dpsql.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, Rising, Stopped
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of
+from dpsql.noise.integer import DiscreteLaplace
 from dpsql.plan.expr.nodes import Expr, Literal, Ref, predicate
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project

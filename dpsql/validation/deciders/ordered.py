@@ -2,8 +2,8 @@
 
 EM_med draws a value by the exponential mechanism and looks whether that lies within. The paper's score counts the values below
 only, so that with ties its best value is one above the median, and uses a sensitivity of 1 where 1/2 is enough; the score here is
-that of `measurements.Select`. Hist_med compares noisy numbers of values on either side with half a noisy count. The sides are
-disjoint only for a positive tolerance, which a tolerance here always is.
+that of `measurements.select.Select`. Hist_med compares noisy numbers of values on either side with half a noisy count. The sides
+are disjoint only for a positive tolerance, which a tolerance here always is.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import math
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import ROUNDING, DiscreteLaplace, MeasuredSums, NoisySums, Segment, Select, Selected, Target, apart
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
 from dpsql.mechanisms.additive_noise import scale_of
+from dpsql.noise.integer import DiscreteLaplace
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.expr.nodes import Case as When
 from dpsql.plan.expr.nodes import Expr, predicate, whole
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer, quantizer
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.summands import Count
 from dpsql.types import Type

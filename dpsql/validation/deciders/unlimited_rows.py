@@ -10,7 +10,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.accounting.cost import Cost
-from dpsql.measurements import Balance, BalancedLevel, ExtensionSums, FlipDistances, NoisyFlipDistance
+from dpsql.measurements.flip_distance import FlipDistances, NoisyFlipDistance
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced

@@ -16,13 +16,15 @@ from support.joined_worlds import planned
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements import Smoothed, SmoothSum
+from dpsql.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
 from dpsql.mechanisms.mechanism import No, Setting, Shared, Yes
 from dpsql.noise.source import Secure
 from dpsql.plan.certificate import Certificate
 from dpsql.plan.decompose_join import decompose_join
-from dpsql.plan.node import Node, NoPublicFacts, Stability
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Node, Stability
 from dpsql.plan.operators.summands import Count
 
 RESIDUAL, ELASTIC = JoinSensitivity("residual", residual=True), JoinSensitivity("elastic", residual=False)

@@ -16,11 +16,13 @@ from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.estimates import Estimate
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace, MeasuredSums, NoisySums
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Linear, Occurrences, Setting
 from dpsql.mechanisms.select.declared_values import LOOK, UNIT, DeclaredValues, occurring, shares_of
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.certificate import Sensitivity, certify
-from dpsql.plan.node import NoPublicFacts, Printing, fold
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Printing, fold
 from dpsql.plan.operators.distinct import Distinct
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project

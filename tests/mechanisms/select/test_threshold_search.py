@@ -14,7 +14,8 @@ from support.joined_worlds import context_of
 
 from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements import Balance, BalancedLevel, ExtensionSums
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.measurements.several.sets import read
 from dpsql.mechanisms.mechanism import Linear, No, Setting, SharedRanks
 from dpsql.mechanisms.select.threshold_search import MOST_ROUNDS, Belief, ThresholdSearch

@@ -13,11 +13,12 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements import MeasuredSums, NoisySums
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.bands import SHARE, TOP, Bands, in_bands
 from dpsql.plan.certificate import certify
-from dpsql.plan.node import NoPublicFacts, Printing, fold
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Printing, fold
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.quantizer import Quantizer

@@ -17,11 +17,15 @@ from support.requests import cost_of
 
 from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.kernel.taken import taken
-from dpsql.measurements import Balance, BalancedLevel, DiscreteGaussian, DiscreteLaplace, ExtensionSums, Histogram, score_range
-from dpsql.measurements import DegreeHistogram as Asked
+from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
+from dpsql.measurements.several.degree_histogram import DegreeHistogram as Asked
+from dpsql.measurements.several.degree_histogram import Histogram
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.mechanism import DegreeSums, Linear, No, Setting, Yes
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.certificate import Certificate, Sensitivity
+from dpsql.plan.labels import label
 from dpsql.plan.node import InvalidPlan, Printing, Stability
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.owner_sets import UNIT
@@ -199,5 +203,5 @@ def test_arcs_need_two_ends() -> None:
     for kind, named in (("BIGINT", Type.BIGINT), ("VARCHAR", Type.VARCHAR), ("DATE", Type.VARCHAR)):
         given = Given(columns=(("tail", kind), ("head", kind)), nullable=False, owners=("tail", "head"))
         assert [field.facts.type for field in Arcs(input=given, tail="tail", head="head").fields] == [named, named, Type.BIGINT, Type.BIGINT]
-    assert arcs().label() == "Arcs between tail and head" and arcs(mutual=False).label() == "Arcs from tail to head"
+    assert label(arcs()) == "Arcs between tail and head" and label(arcs(mutual=False)) == "Arcs from tail to head"
     assert arcs().stability((Stability(rows=3),), None).rows is None  # type: ignore[arg-type]

@@ -13,12 +13,16 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements import BalancedLevel, DiscreteGaussian, DiscreteLaplace, ExtensionSums, MeasuredSums, NoisySums
+from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.measurements.several.balanced_levels import BalancedLevel
+from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.truncation import histogram
 from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, drawn, learned, norms_of, rows_of
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 from dpsql.plan.certificate import Certificate, certify, stability
 from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import NoPublicFacts, Printing, fold
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Printing, fold
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer

@@ -12,7 +12,7 @@ from support.extensions.given import Given
 from support.joined_worlds import context_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements import Balance
+from dpsql.measurements.several.balanced_levels import Balance
 from dpsql.measurements.several.sets import read
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares

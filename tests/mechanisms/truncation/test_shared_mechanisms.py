@@ -10,7 +10,9 @@ import pytest
 from support.extensions.given import Given
 
 from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements import Balance, ExtensionSums, Race
+from dpsql.measurements.several.balanced_levels import Balance
+from dpsql.measurements.several.levels import ExtensionSums
+from dpsql.measurements.several.race import Race
 from dpsql.mechanisms.mechanism import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.declared_level import DeclaredLevel

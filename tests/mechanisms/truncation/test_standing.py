@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.measurements import DiscreteGaussian, DiscreteLaplace
 from dpsql.mechanisms.significance import ALARM, CAUTION, FIRST, SURE, exceeded, highest
+from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
 
 NOISE = DiscreteLaplace(scale=2.0)
 

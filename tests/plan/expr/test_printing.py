@@ -12,7 +12,8 @@ import pytest
 
 from dpsql.backends.duckdb import scratch
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
-from dpsql.plan.expr.printing import cast, literal, quote, settled, show, to_sql
+from dpsql.plan.expr.printing import cast, literal, quote, settled, to_sql
+from dpsql.plan.shown_expressions import show
 from dpsql.types import Type
 
 AGE, NAME, HERE = Ref(column="c1", type=Type.BIGINT), Ref(column="c2", type=Type.VARCHAR), Ref(column="c3", type=Type.BOOLEAN)

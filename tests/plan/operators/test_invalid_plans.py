@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from support.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
 
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value
@@ -39,7 +40,6 @@ from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.question import AggregateCall
 from dpsql.types import Interval, Type
 
 P, V, T = people(), visits(), towns()

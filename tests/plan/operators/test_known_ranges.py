@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.model import Column, Table
+from dpsql.catalog.tables import Column, Table
 from dpsql.measurements.reading.content import Content
 from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.types import ANY_NUMBER, Interval, Type

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from support.small_tables import TRUE, VISITS, both, equal, literal, notes, people, ref, towns, visits
 
-from dpsql.catalog.model import OwnerPath, OwnerStep
+from dpsql.catalog.tables import OwnerPath, OwnerStep
+from dpsql.kernel.shapes import RELATIONS, SUMMARIES
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Call
+from dpsql.plan.labels import label as shown
 from dpsql.plan.node import Field, Node, Printing
 from dpsql.plan.operators.arcs import Arcs
 from dpsql.plan.operators.clip import Clip
@@ -225,7 +227,11 @@ def test_nothing_else_was_reviewed() -> None:
     ("tally", "Tally rows where active; rows with x; x in [-5, 5] where active"), ("ranks", "Rank x in [0, 10] by active"),
 ])
 def test_an_operator_is_named_in_words(name: str, label: str) -> None:
-    assert PLANS[name].label() == label
+    assert shown(PLANS[name]) == label
+
+
+def test_every_operator_is_named_in_words() -> None:
+    assert {*RELATIONS, *SUMMARIES} <= shown.registry.keys()
 
 
 if __name__ == "__main__":

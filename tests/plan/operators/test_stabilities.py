@@ -13,7 +13,8 @@ from dpsql.plan.certificate import stability
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import SAFE_INTEGERS
 from dpsql.plan.expr.nodes import Call
-from dpsql.plan.node import Field, Node, NoPublicFacts, Norm, SplitBy, Stability
+from dpsql.plan.no_public_facts import NoPublicFacts
+from dpsql.plan.node import Field, Node, Norm, SplitBy, Stability
 from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.constants import Constants
@@ -32,7 +33,6 @@ from dpsql.plan.operators.numbers import Numbers
 from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets, lipschitz_constant, slack
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranking import row_order
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
@@ -42,6 +42,7 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import Window, WindowFunction
+from dpsql.plan.row_orders import row_order
 from dpsql.types import Interval, Span, Type
 
 P, V, N, T, W = people(), visits(), notes(), towns(), visits("w")

@@ -11,7 +11,7 @@ import pytest
 from support.small_tables import notes, ref, visits
 from support.worlds import insert
 
-from dpsql.catalog.model import Column, OwnerPath, Table
+from dpsql.catalog.tables import Column, OwnerPath, Table
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.node import Field, Node, Printing, fold
 from dpsql.plan.operators.constants import Constants

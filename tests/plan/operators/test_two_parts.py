@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from support.small_tables import ref, visits
 from support.worlds import insert
 
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.node import Node, Printing, fold
 from dpsql.plan.operators.clip import Clip
 from dpsql.plan.operators.contributions import Contributions
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
 from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.two_parts import clipped, in_two_parts

@@ -13,18 +13,19 @@ import duckdb
 import pytest
 from support.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.plan.certificate import stability
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.nodes import Ref
 from dpsql.plan.node import Field, InvalidPlan, Node, Printing, Stability, fold
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.groupby import MOST_ROWS
-from dpsql.plan.operators.ordering import Term, tie_breaks
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import quantizer
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.window import Frame, Window, WindowFunction
+from dpsql.plan.row_orders import tie_breaks
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 P, V, T = people(), visits(), towns()

@@ -12,10 +12,11 @@ import pytest
 from dpsql.plan import rules
 from dpsql.plan.expr.facts import facts
 from dpsql.plan.expr.nodes import TRUE, Literal
-from dpsql.plan.node import Field, InvalidPlan, Node, rebuild, updated
+from dpsql.plan.node import Field, InvalidPlan, Node
 from dpsql.plan.operators.constants import Constants
 from dpsql.plan.operators.filter import Filter
 from dpsql.plan.operators.project import Project
+from dpsql.plan.rebuilding import rebuild, updated
 from dpsql.plan.rules.all_rules import RULES
 from dpsql.plan.rules.rule import rule, rule_about
 from dpsql.types import Type

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.catalog.model import Domain
+from dpsql.catalog.tables import Domain
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.plan.question import AggregateCall
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.rules.modes import MOST_VALUES, candidates, most_frequent, shortfall
 
 

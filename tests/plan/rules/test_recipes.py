@@ -13,12 +13,13 @@ from support.laws.family import Family, Row, printed
 
 from dpsql.errors import Unsupported
 from dpsql.estimates import constant
+from dpsql.plan.aggregate_calls import AggregateCall
 from dpsql.plan.expr.printing import quote
 from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.summands import Count, GridSum, Moments
 from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
-from dpsql.plan.question import AggregateCall, Question
+from dpsql.plan.question import Question
 from dpsql.plan.rules.decompose import decompose
 from dpsql.types import Interval
 

@@ -38,6 +38,3 @@ class Given(Node):
         lines = [", ".join(f"CAST({'NULL' if value is None else repr(value)} AS {kind}) AS {name}"
                            for value, (name, kind) in zip(row, self.columns, strict=True)) for row in self.rows]
         return " UNION ALL ".join(f"SELECT {line}" for line in lines)
-
-    def label(self) -> str:
-        return "given"

@@ -18,6 +18,7 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.kernel.run import Kernel
+from dpsql.plan.labels import label
 from dpsql.plan.node import Node, Printing, fold
 
 PRINTING = Printing(salt=12345)
@@ -135,5 +136,5 @@ def all_at_once(order: Sequence[Node]) -> str:
 
 def shown(plan: Node, depth: int = 0) -> str:
     """A plan for people, one operator a line."""
-    lines = ["  " * depth + plan.label()]
+    lines = ["  " * depth + label(plan)]
     return "\n".join([*lines, *(shown(below, depth + 1) for below in plan.inputs)])

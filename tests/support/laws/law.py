@@ -30,6 +30,7 @@ from support.laws.family import Family, nodes, shown
 from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities
 from dpsql.plan.expr.facts import Facts
 from dpsql.plan.expr.functions import day_number
+from dpsql.plan.labels import label
 from dpsql.plan.node import InvalidPlan, Node, Norm, Stability
 from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.ranks import Ranks
@@ -53,7 +54,7 @@ class Violation:
     plan: Node
 
     def __str__(self) -> str:
-        return f"{self.claim} of {type(self.node).__name__}: {self.detail}\n  at {self.node.label()}\n{shown(self.plan, 2)}"
+        return f"{self.claim} of {type(self.node).__name__}: {self.detail}\n  at {label(self.node)}\n{shown(self.plan, 2)}"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from dpsql.catalog.model import Catalog
 from dpsql.plan.certificate import stability
+from dpsql.plan.chosen_grids import quantizer
 from dpsql.plan.expr.facts import Facts, NotTotal, facts
 from dpsql.plan.expr.functions import FUNCTIONS, Overload
 from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
@@ -25,10 +26,9 @@ from dpsql.plan.operators.join import Join, Merged
 from dpsql.plan.operators.lookup import Lookup
 from dpsql.plan.operators.norms import Norms
 from dpsql.plan.operators.numbers import NUMBER, Numbers
-from dpsql.plan.operators.ordering import Term, tie_breaks
+from dpsql.plan.operators.ordering import Term
 from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer, quantizer
-from dpsql.plan.operators.ranking import row_order
+from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.plan.operators.ranks import Ranks
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.set_operation import SetOperation
@@ -37,6 +37,7 @@ from dpsql.plan.operators.truncate import Truncate
 from dpsql.plan.operators.truncate_keys import TruncateKeys
 from dpsql.plan.operators.union import UnionAll
 from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Window, WindowFunction
+from dpsql.plan.row_orders import row_order, tie_breaks
 from dpsql.plan.rules.keep_first import keep_first
 from dpsql.plan.rules.limit_rows import limit_rows
 from dpsql.types import Type

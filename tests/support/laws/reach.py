@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from support.laws.family import Family
 from support.laws.law import certificate_of, evaluate, length, moved, sums_moved
 
+from dpsql.plan.labels import summand_label
 from dpsql.plan.node import Node
 from dpsql.plan.operators.grouped_sums import GroupedSums
 
@@ -41,6 +42,6 @@ def reaches(plans: Sequence[Node], entity: str, family: Family) -> dict[str, Rea
         for _, i, vector in sums_moved(plan, seen):
             for order, claimed in ((1, certificate.summands[i].l1), (2, certificate.summands[i].l2)):
                 if claimed:
-                    name = f"l{order} of summand {i} of plan {number}, {plan.summands[i].label(dict(below.names))}"
+                    name = f"l{order} of summand {i} of plan {number}, {summand_label(plan.summands[i], dict(below.names))}"
                     found[name] = Reach(length(vector, order), claimed).or_further(found.get(name))
     return found

@@ -1,0 +1,6 @@
+"""How many statements of an account may go wrong, unless the policy says otherwise."""
+
+from __future__ import annotations
+
+INCIDENTS = 3  # how many may fail after their charge
+LATE = 20  # how many outcomes may leave a server late until all later ones have to wait
