@@ -17,7 +17,7 @@ from dpsql.errors import OperationalError, OptionError
 from dpsql.extras import extra
 
 if TYPE_CHECKING:
-    from dpsql.server.passwords import User
+    from dpsql.server.vault.passwords import User
 
 
 def add(commands: Commands) -> None:
@@ -50,8 +50,8 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     for module in ("pygwire", "scramp", *(("fastapi", "uvicorn") if options.http is not None else ())):
         extra(module, "server")
-    from dpsql.server.listening import TlsFiles
-    from dpsql.server.serving import serve
+    from dpsql.server.front.wire.listening import TlsFiles
+    from dpsql.server.start.serving import serve
 
     if options.key is not None and options.certificate is None:
         raise OptionError("a key has a certificate", subject="key", try_="--certificate FILE --key FILE")
@@ -83,7 +83,7 @@ def _tell_service_manager() -> None:
 
 
 def _user(options: argparse.Namespace) -> None:
-    from dpsql.server import passwords
+    from dpsql.server.vault import passwords
 
     path = passwords.users_file(_policy(options))
     if options.action == "list":
@@ -109,7 +109,7 @@ def _new_user(options: argparse.Namespace) -> User:
     from dpsql.catalog.policy import read_policy
     from dpsql.catalog.price import price
     from dpsql.catalog.sections import suggest
-    from dpsql.server import passwords
+    from dpsql.server.vault import passwords
 
     budgets, name = read_policy(_policy(options)).budgets, passwords.account_name(options.name)
     budget = options.budget if options.budget is not None or len(budgets) != 1 else next(iter(budgets))

@@ -1,6 +1,9 @@
-"""A server that speaks the protocol of PostgreSQL, so that analysts ask from the clients that they have.
+"""A server for analysts who connect with clients of PostgreSQL, over HTTP, or in a browser. It is two processes:
 
-`wire` is one client's socket, `listening` all of them; a `Seat` is one analyst's connection behind them. The wire knows bytes and
-no SQL but the words of transactions; a seat knows SQL and no bytes. All of that runs in a process of its own, the front. The
-`vault` is the process that holds the rows and the ledger, and believes nothing of what the front says.
+* the *vault* (`vault/`) holds the rows, the ledger and the users, and believes nothing that the front says;
+* the *front* (`front/`) parses and plans what analysts send, and holds no rows.
+
+`link/` is what the two say to each other, `walls/` shuts the front in, and `start/` begins both: `start/serving.py` first. To
+follow a statement through the front, read `front/wire/wire.py` (bytes, no SQL), `front/statements/seat.py` (SQL, no bytes) and
+`front/statements/remote_session.py`, whose calls `vault/vault.py` answers.
 """

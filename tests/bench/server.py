@@ -35,8 +35,8 @@ from bench_clock import table
 from bench_data import POLICY, database
 
 from dpsql.kernel.ledger import Ledger
-from dpsql.server import passwords
-from dpsql.server.server_limits import ServerLimits
+from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.server.vault import passwords
 
 PASSWORD = "correct horse"
 ACCOUNTS = 16
@@ -48,8 +48,8 @@ MANY = ServerLimits(statements_of_account=1000, statements_a_minute=10**9, conne
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from dpsql.server.server_limits import ServerLimits
-from dpsql.server.serving import serve
+from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.server.start.serving import serve
 serve(Path(sys.argv[1]), "127.0.0.1:0", limits=ServerLimits(**json.loads(sys.argv[2])), ready=lambda at: print(at[1], flush=True))
 """
 HEADS = ("", "answers", "a second", "p50 ms", "p99 ms", "max ms", "front ms", "vault ms", "client ms", "commits", "refused")

@@ -39,7 +39,7 @@ import duckdb
 from bench_clock import milliseconds, table
 
 from dpsql.kernel.ledger import Ledger
-from dpsql.server import passwords
+from dpsql.server.vault import passwords
 
 PASSWORD = "correct horse"
 POLICY = """\

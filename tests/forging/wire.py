@@ -32,10 +32,10 @@ from dpsql.accounting.cost import FREE, Cost
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.kernel.run import Kernel
-from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
-from dpsql.server.remote_session import VaultChannel
-from dpsql.server.vault import Channel
-from dpsql.server.vault_calls import Fault, Made, ReleasedStep, receive_answer
+from dpsql.server.front.statements.remote_session import VaultChannel
+from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
+from dpsql.server.link.vault_calls import Fault, Made, ReleasedStep, receive_answer
+from dpsql.server.vault.vault import Channel
 from dpsql.solvers.usual import USUAL
 
 PAYS = Cost(epsilon=None, rho=Fraction(10**6), delta=Fraction(1))  # what the front offers: a ledger holds no more of many statements

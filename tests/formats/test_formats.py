@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dpsql.server.passwords import read_users
 from formats.make import BUDGET, HERE, STATEMENTS, bodies, shown, told
 
 from dpsql.accounting.cost import Account
 from dpsql.backends.store import Store
 from dpsql.catalog.policy import read_policy
 from dpsql.kernel.ledger import Ledger
-from dpsql.server.passwords import read_users
 
 VERSIONS = sorted(path.parent.name for path in HERE.glob("*/expected.json"))
 

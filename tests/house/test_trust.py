@@ -187,11 +187,8 @@ ROOMS = {
     "stores that Spark reads": (SPARK, 892),
     "snapshots of other databases": (SNAPSHOTS, 932),
     "files of other programs": (FOREIGN, 433),
-    "the vault of a server": ([f"dpsql.server.{module}" for module in (
-        "departure", "doorkeeper", "logins", "one_core", "passwords", "plain_values", "proof_attempts", "serving", "vault",
-        "vault_calls")], 1339),
-    "the walls of its front": ([f"dpsql.server.{module}" for module in (
-        "allowed_calls", "call_filter", "front_process", "front_users", "own_root", "shut_in")], 427),
+    "the vault of a server": ([*below("dpsql.server.vault", "dpsql.server.link"), "dpsql.server.start.serving"], 1371),
+    "the walls of its front": ([*below("dpsql.server.walls"), "dpsql.server.start.front_process"], 430),
 }
 
 

@@ -20,15 +20,16 @@ from support.sessions import session_of
 from support.wire_servers import Raw, certificate, fields, running
 
 from dpsql.errors import Error, OptionError, Unsupported
-from dpsql.server import logins
-from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.catalog_queries import CatalogDatabase, read_question
-from dpsql.server.catalog_rewriting import Asking
-from dpsql.server.login_delays import network
-from dpsql.server.passwords import Verifier, verifier
-from dpsql.server.server_limits import AccountUse, ServerLimits
-from dpsql.server.statements_about_connection import MOST_SET, Settings, read_setting
-from dpsql.server.transaction_status import word_of
+from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, read_question
+from dpsql.server.front.catalogue.catalog_rewriting import Asking
+from dpsql.server.front.statements.statements_about_connection import MOST_SET, Settings, read_setting
+from dpsql.server.front.statements.transaction_status import word_of
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+from dpsql.server.front.wire.login_delays import network
+from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
+from dpsql.server.link.login_messages import BOUND, PLAIN, NotProven
+from dpsql.server.vault.password_proofs import Exchange
+from dpsql.server.vault.passwords import Verifier, verifier
 
 PASSWORD = "correct horse"
 
@@ -136,7 +137,7 @@ def test_a_strangers_name_is_short(tmp_path: Path) -> None:
 
 def prove(kept: Verifier, mechanism: str, header: str, *, binding: bytes = b"", certificate: str | None = None) -> bytes:
     """The server's last word for a client that knows the password, and begins with a header of its own."""
-    exchange, bare = logins.Exchange(kept, mechanism=mechanism, certificate=certificate), "n=,r=nonce"
+    exchange, bare = Exchange(kept, mechanism=mechanism, certificate=certificate), "n=,r=nonce"
     challenge = exchange.challenge(f"{header}{bare}".encode()).decode()
     told = dict(part.split("=", 1) for part in challenge.split(","))
     salted = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), base64.b64decode(told["s"]), int(told["i"]))
@@ -151,11 +152,11 @@ def test_a_login_cannot_be_talked_down(tmp_path: Path) -> None:
     """A client that can bind its proof, and was told by somebody in the middle that the server cannot, says so: y."""
     text, kept = (certificate(tmp_path).parent / "cert.pem").read_text(encoding="ascii"), verifier(PASSWORD)
     bound = hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).digest()
-    assert prove(kept, logins.BOUND, "p=tls-server-end-point,,", binding=bound, certificate=text)
-    assert prove(kept, logins.PLAIN, "n,,", certificate=text) and prove(kept, logins.PLAIN, "y,,")
+    assert prove(kept, BOUND, "p=tls-server-end-point,,", binding=bound, certificate=text)
+    assert prove(kept, PLAIN, "n,,", certificate=text) and prove(kept, PLAIN, "y,,")
     for mechanism, header, binding, known in [
-            (logins.PLAIN, "y,,", b"", text), (logins.BOUND, "n,,", b"", text), (logins.BOUND, "p=tls-unique,,", bound, text),
-            (logins.BOUND, "p=tls-server-end-point,,", b"", text), (logins.BOUND, "p=tls-server-end-point,,", bytes(32), text),
-            (logins.BOUND, "p=tls-server-end-point,,", bound, None), (logins.PLAIN, "n,a=root,", b"", None)]:
-        with pytest.raises(logins.NotProven):
+            (PLAIN, "y,,", b"", text), (BOUND, "n,,", b"", text), (BOUND, "p=tls-unique,,", bound, text),
+            (BOUND, "p=tls-server-end-point,,", b"", text), (BOUND, "p=tls-server-end-point,,", bytes(32), text),
+            (BOUND, "p=tls-server-end-point,,", bound, None), (PLAIN, "n,a=root,", b"", None)]:
+        with pytest.raises(NotProven):
             prove(kept, mechanism, header, binding=binding, certificate=known)

@@ -8,8 +8,19 @@ from collections.abc import Sequence
 import pytest
 from support import known_calls
 
-from dpsql.server.allowed_calls import ABSENT, ABSENT_OTHERWISE, DEADLY, FORMS, FREE, LAST, MACHINES, PID, PROGRAM, WITH_FORMS
-from dpsql.server.call_filter import ALLOWED, DENIED, KILLED, MISSING, Line, filter_of_front, filter_of_programs
+from dpsql.server.walls.allowed_calls import (
+    ABSENT,
+    ABSENT_OTHERWISE,
+    DEADLY,
+    FORMS,
+    FREE,
+    LAST,
+    MACHINES,
+    PID,
+    PROGRAM,
+    WITH_FORMS,
+)
+from dpsql.server.walls.call_filter import ALLOWED, DENIED, KILLED, MISSING, Line, filter_of_front, filter_of_programs
 
 TABLES = {"free": FREE, "program": PROGRAM, "absent": ABSENT, "deadly": DEADLY, "with forms": WITH_FORMS}
 OWN, LOAD, EQUAL, AT_LEAST, RETURN = 4711, 0x20, 0x15, 0x35, 0x06

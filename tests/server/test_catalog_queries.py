@@ -14,9 +14,9 @@ import pytest
 from support.clients_catalogue import ASKING, asked, catalog, questions
 
 from dpsql.errors import Error, OperationalError
-from dpsql.server import catalog_queries
-from dpsql.server.catalog_functions import MACROS
-from dpsql.server.catalog_queries import CatalogAnswer, CatalogDatabase, parameter_kinds, read_question
+from dpsql.server.front.catalogue import catalog_queries
+from dpsql.server.front.catalogue.catalog_functions import MACROS
+from dpsql.server.front.catalogue.catalog_queries import CatalogAnswer, CatalogDatabase, parameter_kinds, read_question
 
 QUESTIONS = questions()
 ANSWERS = Path(__file__).with_name("answers_to_clients.json")  # DPSQL_WRITE_GOLDEN=1 writes it again

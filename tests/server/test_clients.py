@@ -18,7 +18,7 @@ from support.wire_servers import PASSWORD, certificate, running, served
 from dpsql.catalog.model import PACE
 from dpsql.demo import folder
 from dpsql.guides import page
-from dpsql.server.listening import TlsFiles, tls_terms
+from dpsql.server.front.wire.listening import TlsFiles, tls_terms
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from support.wire_servers import PASSWORD, served
 
 from dpsql.answers import display
 from dpsql.demo.folder import BUDGET, export
-from dpsql.server.passwords import User, add_user, verifier
+from dpsql.server.vault.passwords import User, add_user, verifier
 
 BY_HEALTH = "SELECT health, COUNT(*), AVG(income) FROM people GROUP BY health"
 OF_WOMEN = "SELECT health, COUNT(*), AVG(income) FROM people WHERE female GROUP BY health"

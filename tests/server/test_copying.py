@@ -17,11 +17,11 @@ from support.seats import COLUMNS
 from support.wire_servers import Raw, Running, fields, kinds, packet, running
 
 import dpsql
-from dpsql.server.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
-from dpsql.server.copied_rows import CopyForm, copied
-from dpsql.server.copy_statements import CopyStatement, read_copy
-from dpsql.server.copying import CopyingSeat
-from dpsql.server.seat import ConnectionSeat
+from dpsql.server.front.statements.copy_statements import CopyStatement, read_copy
+from dpsql.server.front.statements.copying import CopyingSeat
+from dpsql.server.front.statements.seat import ConnectionSeat
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
+from dpsql.server.front.terms.copied_rows import CopyForm, copied
 
 SYNC = packet(b"S", b"")
 

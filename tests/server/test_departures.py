@@ -23,10 +23,10 @@ from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Incident, Interrupted, OperationalError
 from dpsql.kernel.ledger import Closed
 from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.server import departure
-from dpsql.server.departure import Clock, Leaving, first_step
-from dpsql.server.remote_session import VaultChannel, open_remote_session
-from dpsql.server.vault import Vault
+from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
+from dpsql.server.vault import departure
+from dpsql.server.vault.departure import Clock, Leaving, first_step
+from dpsql.server.vault.vault import Vault
 
 PACE = 0.125
 TEXT = "SELECT COUNT(*) FROM people"
@@ -137,7 +137,7 @@ def test_the_usual_clock_waits() -> None:
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     """The clock of all departures."""
     made = Hands()
-    monkeypatch.setattr("dpsql.server.vault.Leaving", lambda pace, **more: Leaving(pace, made.clock, **more))
+    monkeypatch.setattr("dpsql.server.vault.vault.Leaving", lambda pace, **more: Leaving(pace, made.clock, **more))
     return made
 
 

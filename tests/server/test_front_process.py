@@ -17,8 +17,8 @@ from support.vaults import knows
 
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.kernel.ledger import Ledger
-from dpsql.server.front_process import control_sockets, serve_control, start_front
-from dpsql.server.vault import Vault
+from dpsql.server.start.front_process import control_sockets, serve_control, start_front
+from dpsql.server.vault.vault import Vault
 
 TESTS = Path(__file__).parents[1]
 TRACES = pytest.mark.skipif(os.geteuid() != 0, reason="of the front, root alone sees the open files")
@@ -86,6 +86,6 @@ def test_a_front_that_ends_takes_nothing_with_it(vault: Vault, empty: Path, monk
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
 def test_nobody_reads_the_memory_of_a_process_that_says_so() -> None:
-    told = "import ctypes; from dpsql.server.shut_in import be_unreadable as b; f = ctypes.CDLL(None).prctl; print(f(3)); b(); print(f(3))"
+    told = "import ctypes; from dpsql.server.walls.shut_in import be_unreadable as b; f = ctypes.CDLL(None).prctl; print(f(3)); b(); print(f(3))"
     made = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert made.stdout.split() == ["1", "0"]

@@ -23,9 +23,9 @@ from support.wire_servers import PASSWORD, add, certificate, served
 import dpsql
 from dpsql.demo import folder
 from dpsql.errors import OperationalError
-from dpsql.server import serving
-from dpsql.server.front_users import NUMBERS, USUAL, user_of_front
-from dpsql.server.passwords import users_file
+from dpsql.server.start import serving
+from dpsql.server.vault.passwords import users_file
+from dpsql.server.walls.front_users import NUMBERS, USUAL, user_of_front
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="for root alone")
 COUNT = "SELECT health, COUNT(*) FROM people GROUP BY health"
@@ -34,7 +34,7 @@ PACKAGES = [sysconfig.get_path("purelib")]
 
 def python_of_everybody() -> str:
     """A Python of this version that nobody can run, with the packages that are installed for this one."""
-    wanted = f"import sys, dpsql.server.http_desk, duckdb; assert sys.version_info[:2] == {sys.version_info[:2]}"
+    wanted = f"import sys, dpsql.server.front.http.http_desk, duckdb; assert sys.version_info[:2] == {sys.version_info[:2]}"
     environment = {"PYTHONPATH": os.pathsep.join([str(Path(dpsql.__file__).parents[1]), *PACKAGES]), "PATH": os.environ["PATH"]}
     for python in (sys.executable, "/usr/bin/python3"):
         try:

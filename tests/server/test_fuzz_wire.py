@@ -25,11 +25,11 @@ from pygwire import BackendConnection, BackendMessageDecoder, ConnectionPhase
 from support.seats import ScriptedSeat
 from support.wire_servers import Raw, UsersDoor, add, packet, running, startup
 
-from dpsql.server.login_delays import FailedLogins
-from dpsql.server.packets import Packets, WatchedReader
-from dpsql.server.server_limits import AccountUse, ServerLimits
-from dpsql.server.startup import Startup
-from dpsql.server.wire import Client
+from dpsql.server.front.wire.login_delays import FailedLogins
+from dpsql.server.front.wire.packets import Packets, WatchedReader
+from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
+from dpsql.server.front.wire.startup import Startup
+from dpsql.server.front.wire.wire import Client
 
 TEXTS = ["ROWS 3", "ALL TYPES", "ECHO $1::BIGINT $2::DATE", "ECHO $1", "BEGIN", "COMMIT", "ROLLBACK", "ROLLBACK TO a", "SET x", "BOGUS",
          "FAIL", "CRASH", "NOTE; ROWS 1; FAIL", "", ";", "COPY t", "COPY (SELECT ROWS 3) TO STDOUT CSV", "COPY t FROM STDIN", "DEALLOCATE ALL", "DEALLOCATE s", "SAVEPOINT a", "-- x", "/* x", "\u00e4"]

@@ -36,9 +36,9 @@ from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.plan.operators.project import Project
 from dpsql.plan.operators.scan import Scan
 from dpsql.plan.operators.summands import Count
-from dpsql.server.plain_values import UnreadableMessage, decoded, encoded
-from dpsql.server.vault import CALLS, ServedAccount, Vault
-from dpsql.server.vault_calls import LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
+from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
+from dpsql.server.link.vault_calls import LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
+from dpsql.server.vault.vault import CALLS, ServedAccount, Vault
 from dpsql.types import Span, Type
 
 LIMITED = POLICY.replace('[budgets.person]\nentity = "person"\n', '[budgets.person]\nentity = "person"\nincidents = 1000\n'
@@ -147,7 +147,7 @@ def test_what_analysts_can_mend_is_told_as_it_is() -> None:
 
 
 def test_two_connections_that_wait_for_each_other_are_told_so(vault: Vault, eve: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.server.vault.NAMING", 0.1)
+    monkeypatch.setattr("dpsql.server.vault.vault.NAMING", 0.1)
     other = remote(vault, "eve")
     with eve.ledger.naming(eve.account, "a"), other.ledger.naming(other.account, "b"):
         with pytest.raises(OperationalError, match="gives something this name") as caught, eve.ledger.naming(eve.account, "B"):

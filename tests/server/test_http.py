@@ -39,9 +39,9 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.demo import folder
-from dpsql.server import passwords
-from dpsql.server.http_answers import tree_of
-from dpsql.server.http_bodies import ToldAnswer
+from dpsql.server.front.http.http_answers import tree_of
+from dpsql.server.front.http.http_bodies import ToldAnswer
+from dpsql.server.vault import passwords
 
 COUNTS = "SELECT sex, COUNT(*) AS n, AVG(income) AS income FROM people GROUP BY sex"
 SLOW = "SELECT COUNT(*) FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3"

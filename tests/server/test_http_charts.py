@@ -12,7 +12,7 @@ from test_chart_svg import HOSTILE, SHAPES
 from test_plots import answer
 
 from dpsql.answers.charted import MOST_POINTS
-from dpsql.server.http_charts import MOST_LETTERS, charts_of
+from dpsql.server.front.http.http_charts import MOST_LETTERS, charts_of
 
 DAY = dt.date(2020, 1, 31)
 OF_PICTURE = 4_000_000  # letters of the largest picture there can be, with its twin

@@ -24,13 +24,13 @@ from support.http_servers import HttpClient, HttpRunning, Reply, http_running
 from support.seats import wait_until
 from support.wire_servers import PASSWORD, add, certificate
 
-from dpsql.server import http_listening
-from dpsql.server.console_files import console_files
-from dpsql.server.http_errors import HttpRefusal
-from dpsql.server.http_guard import check_json
-from dpsql.server.http_sessions import HttpSessions
-from dpsql.server.proof_attempts import ProofAttempts
-from dpsql.server.server_limits import ServerLimits
+from dpsql.server.front.http import http_listening
+from dpsql.server.front.http.console_files import console_files
+from dpsql.server.front.http.http_errors import HttpRefusal
+from dpsql.server.front.http.http_guard import check_json
+from dpsql.server.front.http.http_sessions import HttpSessions
+from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.server.vault.proof_attempts import ProofAttempts
 
 LOGIN = {"name": "ada", "password": PASSWORD}
 
@@ -265,8 +265,8 @@ def test_a_fault_says_nothing(server: HttpRunning, ada: HttpClient, monkeypatch:
     def failing(*_: Any) -> Any:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr("dpsql.server.http_answers.tables_of", failing)
-    monkeypatch.setattr("dpsql.server.http_answers.price_of", failing)
+    monkeypatch.setattr("dpsql.server.front.http.http_answers.tables_of", failing)
+    monkeypatch.setattr("dpsql.server.front.http.http_answers.price_of", failing)
     made = ada.post("/api/price", {"sql": "SELECT 1"})
     assert (made.status, made.code) == (500, "fault") and b"secret" not in made.content and "secret" not in caplog.text
     assert ada.get("/api/account").status == 200

@@ -21,8 +21,8 @@ from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
-from dpsql.server.remote_session import VaultChannel, open_remote_session
-from dpsql.server.vault import ServedAccount, Vault
+from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
+from dpsql.server.vault.vault import ServedAccount, Vault
 
 SLOW = "SELECT COUNT(*) FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3"
 

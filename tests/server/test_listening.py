@@ -32,12 +32,13 @@ import dpsql
 from dpsql.demo import folder
 from dpsql.errors import LedgerError, OperationalError, PolicyError
 from dpsql.kernel.ledger import Ledger
-from dpsql.server import listening, passwords
-from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.listening import TlsFiles, tls_terms
-from dpsql.server.login_delays import FailedLogins
-from dpsql.server.logins import NotProven
-from dpsql.server.serving import serve
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+from dpsql.server.front.wire import listening
+from dpsql.server.front.wire.listening import TlsFiles, tls_terms
+from dpsql.server.front.wire.login_delays import FailedLogins
+from dpsql.server.link.login_messages import NotProven
+from dpsql.server.start.serving import serve
+from dpsql.server.vault import passwords
 
 
 def query(text: str) -> bytes:

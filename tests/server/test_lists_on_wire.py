@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.lists_on_wire import LIST_OIDS, LongList, in_binary, in_text, list_binary, list_text
-from dpsql.server.types_on_wire import TEXT, read
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, LongList, in_binary, in_text, list_binary, list_text
+from dpsql.server.front.terms.types_on_wire import TEXT, read
 
 
 @pytest.mark.parametrize(("values", "text"), [

@@ -15,7 +15,7 @@ from support.vaults import remote, vault_of
 from dpsql.engine.answering import answer
 from dpsql.kernel.ledger import Ledger
 from dpsql.kernel.run import Kernel
-from dpsql.server.one_core import Cores
+from dpsql.server.vault.one_core import Cores
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
                                 reason="a process cannot choose among cores here")

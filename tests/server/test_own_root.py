@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.walls import has_own_root
 
-from dpsql.server import own_root
-from dpsql.server.own_root import _resolved
+from dpsql.server.walls import own_root
+from dpsql.server.walls.own_root import _resolved
 
 
 @pytest.fixture

@@ -23,8 +23,10 @@ import scramp
 from dpsql.cli import main
 from dpsql.demo import folder
 from dpsql.errors import OperationalError, OptionError
-from dpsql.server import logins, passwords
-from dpsql.server.passwords import User, Verifier, add_user, read_users, remove_user, set_password, verifier
+from dpsql.server.link.login_messages import NotProven
+from dpsql.server.vault import passwords
+from dpsql.server.vault.password_proofs import Exchange
+from dpsql.server.vault.passwords import User, Verifier, add_user, read_users, remove_user, set_password, verifier
 
 
 @pytest.fixture
@@ -138,13 +140,13 @@ def test_a_name_that_is_nobodys_is_challenged_like_a_user(users: Path) -> None:
     real, whose = held.verifier_of("ada")
     assert whose and not known and made.salt == again.salt != held.verifier_of("bob")[0].salt
     assert (made.iterations, len(made.salt)) == (real.iterations, len(real.salt))
-    with pytest.raises(logins.NotProven):
+    with pytest.raises(NotProven):
         exchanged(made, "correct horse")
 
 
 def exchanged(known: Verifier, password: str, *, name: str = "ada") -> None:
     client = scramp.ScramClient(["SCRAM-SHA-256"], name, password)
-    exchange = logins.Exchange(known, mechanism="SCRAM-SHA-256", certificate=None)
+    exchange = Exchange(known, mechanism="SCRAM-SHA-256", certificate=None)
     client.set_server_first(exchange.challenge(client.get_client_first().encode()).decode())
     client.set_server_final(exchange.proven(client.get_client_final().encode()).decode())
 
@@ -152,18 +154,18 @@ def exchanged(known: Verifier, password: str, *, name: str = "ada") -> None:
 def test_a_proof_is_accepted_and_a_wrong_one_is_not() -> None:
     known = verifier("correct horse")
     exchanged(known, "correct horse")
-    with pytest.raises(logins.NotProven):
+    with pytest.raises(NotProven):
         exchanged(known, "correct hors")
 
 
 @pytest.mark.parametrize("first", [b"", b"n,,", b"n,,n=,r=", b"n,,r=abc", b"p=tls-unique,,n=,r=abc", b"n,a=x,n=,r=abc", b"\xff", b"n,,m=1,n=,r=a",
                                    b"n,,n=,r=abc,r=abc", b"y,,n=,x"])
 def test_malformed_messages_of_the_exchange(first: bytes) -> None:
-    with pytest.raises(logins.NotProven):
-        logins.Exchange(verifier("correct horse"), mechanism="SCRAM-SHA-256", certificate=None).challenge(first)
+    with pytest.raises(NotProven):
+        Exchange(verifier("correct horse"), mechanism="SCRAM-SHA-256", certificate=None).challenge(first)
     for mechanism in ("SCRAM-SHA-256-PLUS", "SCRAM-SHA-1", ""):
-        with pytest.raises(logins.NotProven):
-            logins.Exchange(verifier("correct horse"), mechanism=mechanism, certificate=None)
+        with pytest.raises(NotProven):
+            Exchange(verifier("correct horse"), mechanism=mechanism, certificate=None)
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,11 @@ from support.sessions import session_of
 from support.vaults import channel_to
 
 from dpsql.errors import OperationalError
-from dpsql.server import passwords
-from dpsql.server.doorkeeper import Doorkeeper
-from dpsql.server.doors import FirstProof
-from dpsql.server.logins import PLAIN
-from dpsql.server.proof_attempts import LONGEST, MOST_KEPT, OF_ALL, OF_NAME, ProofAttempts
-from dpsql.server.vault import Vault
+from dpsql.server.link.login_messages import PLAIN, FirstProof
+from dpsql.server.vault import passwords
+from dpsql.server.vault.doorkeeper import Doorkeeper
+from dpsql.server.vault.proof_attempts import LONGEST, MOST_KEPT, OF_ALL, OF_NAME, ProofAttempts
+from dpsql.server.vault.vault import Vault
 
 
 class Hours:

@@ -13,7 +13,7 @@ from support.pages import blocks
 
 from dpsql.cli import server_commands
 from dpsql.guides import page
-from dpsql.server.server_limits import ServerLimits
+from dpsql.server.front.wire.server_limits import ServerLimits
 
 UNIT, = (block.text for block in blocks(page("server")) if block.language == "ini")
 IMAGE, = (block.text for block in blocks(page("server")) if block.language == "dockerfile")

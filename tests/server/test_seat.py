@@ -17,10 +17,10 @@ import dpsql
 from dpsql.engine.accounts import left_if_known
 from dpsql.errors import OptionError
 from dpsql.kernel.run import Kernel
-from dpsql.server.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
-from dpsql.server.http_answers import _about
-from dpsql.server.seat import ConnectionSeat, _in_64_bits, seats
-from dpsql.server.statements_about_connection import Settings
+from dpsql.server.front.http.http_answers import _about
+from dpsql.server.front.statements.seat import ConnectionSeat, _in_64_bits, seats
+from dpsql.server.front.statements.statements_about_connection import Settings
+from dpsql.server.front.terms.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 
@@ -220,7 +220,7 @@ def test_a_fault_of_the_seat_is_told_without_its_cause(seat: ConnectionSeat, mon
     def fails(*given: object) -> object:
         raise ValueError("a row")
 
-    monkeypatch.setattr("dpsql.server.seat.read_question", fails)
+    monkeypatch.setattr("dpsql.server.front.statements.seat.read_question", fails)
     told = refusal(seat, "SELECT COUNT(*) FROM people")
     assert told.sqlstate == "XX000" and "row" not in told.message and told.__cause__ is None and told.__suppress_context__
 

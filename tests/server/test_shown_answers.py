@@ -23,13 +23,13 @@ from dpsql.catalog.price import Price
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, OperationalError
 from dpsql.kernel.ledger import Ledger
-from dpsql.server import seat as seats
-from dpsql.server.answers_on_wire import OutcomeOnWire, RefusedOnWire
-from dpsql.server.seat import ConnectionSeat
-from dpsql.server.shown_answers import MOST_OF_ONE, LatelyShown, ShownToAccounts, key_of
-from dpsql.server.types_on_wire import BINARY
-from dpsql.server.types_on_wire import TEXT as AS_TEXT
-from dpsql.server.wire import _encoded
+from dpsql.server.front.statements import seat as seats
+from dpsql.server.front.statements.seat import ConnectionSeat
+from dpsql.server.front.statements.shown_answers import MOST_OF_ONE, LatelyShown, ShownToAccounts, key_of
+from dpsql.server.front.terms.answers_on_wire import OutcomeOnWire, RefusedOnWire
+from dpsql.server.front.terms.types_on_wire import BINARY
+from dpsql.server.front.terms.types_on_wire import TEXT as AS_TEXT
+from dpsql.server.front.wire.wire import _encoded
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 

@@ -15,9 +15,9 @@ from support.wire_servers import PASSWORD, served
 
 import dpsql
 from dpsql.demo import folder
-from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.database_names import without_database
-from dpsql.server.seat import ConnectionSeat, seats
+from dpsql.server.front.statements.database_names import without_database
+from dpsql.server.front.statements.seat import ConnectionSeat, seats
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 
 FOLDER = Path(__file__).parent
 STATEMENTS = re.findall(r"^-- # (.+) \| (.+)\n((?:.+\n|\n(?!-- #))+)", (FOLDER / "statements_of_tools.sql").read_text(encoding="utf-8"), re.MULTILINE)

@@ -17,7 +17,7 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 from support.wire_servers import PASSWORD, Served, served
 
 from dpsql.demo import folder
-from dpsql.server.steady_answers import at_a_multiple
+from dpsql.server.front.wire.steady_answers import at_a_multiple
 
 PACE = 0.2
 TEXT = "SELECT COUNT(*) FROM people WHERE income < 7777"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.server.answers_on_wire import RefusedOnWire
-from dpsql.server.lists_on_wire import LIST_OIDS
-from dpsql.server.types_on_wire import BINARY, OIDS, TEXT, kinds_given, read, written
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS
+from dpsql.server.front.terms.types_on_wire import BINARY, OIDS, TEXT, kinds_given, read, written
 
 TIMES_BEYOND = ["infinity", "-infinity", "10000-01-01", "0044-03-15 BC", "5874897-12-31", "4713-01-01 BC"]
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -17,7 +17,7 @@ pytest.importorskip("scramp", reason="the extra dpsql[server] is not installed")
 from support.seats import wait_until
 from support.wire_servers import PASSWORD, Raw, Running, add, fields, kinds, packet, running, startup
 
-from dpsql.server.wire import Client
+from dpsql.server.front.wire.wire import Client
 
 SYNC, FLUSH = packet(b"S", b""), packet(b"H", b"")
 
@@ -321,7 +321,7 @@ def test_wrong_passwords_and_unknown_users_look_alike(tmp_path: Path) -> None:
 
 
 def test_a_user_who_is_removed_is_out(tmp_path: Path) -> None:
-    from dpsql.server import passwords
+    from dpsql.server.vault import passwords
 
     with running(tmp_path) as server:
         add(server.users, "eve")

@@ -13,8 +13,8 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.kernel.run import Kernel
-from dpsql.server.front import Control
-from dpsql.server.remote_session import open_remote_session
+from dpsql.server.front.control import Control
+from dpsql.server.front.statements.remote_session import open_remote_session
 
 
 def ask(control: Control) -> None:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from dpsql.server.plain_values import CLASSES, encoded
-from dpsql.server.remote_session import VaultChannel
-from dpsql.server.vault import CALLS
-from dpsql.server.vault_calls import ReleasedStep, receive_answer
+from dpsql.server.front.statements.remote_session import VaultChannel
+from dpsql.server.link.plain_values import CLASSES, encoded
+from dpsql.server.link.vault_calls import ReleasedStep, receive_answer
+from dpsql.server.vault.vault import CALLS
 
 Frame = tuple[str, bytes]
 KINDS = [*CLASSES, "tuple", "Fraction", "Decimal", "bytes", "date", "datetime", "range", "Days", "type", "domain", "table", "object",

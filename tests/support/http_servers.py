@@ -20,17 +20,16 @@ from support.sessions import session_of
 from support.wire_servers import PASSWORD, add
 
 from dpsql.engine.session import Session
-from dpsql.server import passwords
-from dpsql.server.doorkeeper import Doorkeeper
-from dpsql.server.doors import VaultDoor
-from dpsql.server.front import Control
-from dpsql.server.http_desk import HttpDesk
-from dpsql.server.http_listening import HttpServer
-from dpsql.server.listening import TlsFiles, listen_on
-from dpsql.server.login_delays import FailedLogins
-from dpsql.server.remote_session import VaultChannel
-from dpsql.server.server_limits import AccountUse, ServerLimits
-from dpsql.server.vault import Vault
+from dpsql.server.front.http.http_desk import HttpDesk
+from dpsql.server.front.http.http_listening import HttpServer
+from dpsql.server.front.statements.doors import VaultDoor
+from dpsql.server.front.statements.remote_session import VaultChannel
+from dpsql.server.front.wire.listening import TlsFiles, listen_on
+from dpsql.server.front.wire.login_delays import FailedLogins
+from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
+from dpsql.server.vault import passwords
+from dpsql.server.vault.doorkeeper import Doorkeeper
+from dpsql.server.vault.vault import Vault
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -153,7 +152,7 @@ def http_running(folder: Path, *, opened: Callable[[str], Session] | None = None
     port, kept, started = sockets[0].getsockname()[1], [], threading.Event()
 
     async def serve() -> None:
-        desk = HttpDesk(door=VaultDoor(cast(Control, ControlHere(vault))), limits=allowed, use=AccountUse(allowed), failed=FailedLogins(),
+        desk = HttpDesk(door=VaultDoor(ControlHere(vault).channel), limits=allowed, use=AccountUse(allowed), failed=FailedLogins(),
                         policy="dpsql.toml")
         server = HttpServer(desk, tls=None if tls is None else TlsFiles(certificate=str(tls)), names=names)
         stop = asyncio.Event()

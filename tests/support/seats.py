@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpsql.server.answers_on_wire import ColumnOnWire, Described, Notice, Outcome, RefusedOnWire
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, Outcome, RefusedOnWire
 
 STATUS = {"server_version": "15.0", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
           "integer_datetimes": "on", "standard_conforming_strings": "on"}

@@ -13,9 +13,9 @@ from support.sessions import open_ledger, session_of
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.server.passwords import ROLES
-from dpsql.server.remote_session import VaultChannel, open_remote_session
-from dpsql.server.vault import Say, Vault
+from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
+from dpsql.server.vault.passwords import ROLES
+from dpsql.server.vault.vault import Say, Vault
 
 PASSWORD = b"correct horse"
 

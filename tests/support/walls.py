@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from dpsql.server import own_root
+from dpsql.server.walls import own_root
 
 
 def has_own_root() -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpsql.server.front import Control
+    from dpsql.server.front.control import Control
 
 HERE = -100  # AT_FDCWD
 FAMILIES = range(1, 46)

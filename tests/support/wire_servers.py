@@ -19,13 +19,13 @@ from typing import Any
 from support.seats import ScriptedSeat
 
 from dpsql.errors import OperationalError
-from dpsql.server import passwords
-from dpsql.server.doorkeeper import Doorkeeper
-from dpsql.server.doors import MALFORMED, FirstProof, Say
-from dpsql.server.listening import ListeningServer, TlsTerms, listen_on
-from dpsql.server.logins import NotProven
-from dpsql.server.server_limits import ServerLimits
-from dpsql.server.sqlstates import told
+from dpsql.server.front.statements.doors import Say
+from dpsql.server.front.terms.sqlstates import told
+from dpsql.server.front.wire.listening import ListeningServer, TlsTerms, listen_on
+from dpsql.server.front.wire.server_limits import ServerLimits
+from dpsql.server.link.login_messages import MALFORMED, FirstProof, NotProven
+from dpsql.server.vault import passwords
+from dpsql.server.vault.doorkeeper import Doorkeeper
 
 PASSWORD = "correct horse"
 

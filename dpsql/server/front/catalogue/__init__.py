@@ -1,0 +1,1 @@
+"""What clients ask of PostgreSQL's system catalogue, answered from the policy."""

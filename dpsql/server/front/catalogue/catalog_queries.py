@@ -1,0 +1,277 @@
+"""What clients ask of PostgreSQL's system catalogue, answered of public facts without charge.
+
+The catalogue is a DuckDB database in memory of its own for each connection, with tables of the rows in `catalog_facts`. It holds
+nothing private, nothing of another analyst, and no way to a file; a question has little time and memory.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.backends.duckdb import connected, lock_down
+from dpsql.cached import cached_property
+from dpsql.catalog.model import Catalog
+from dpsql.errors import Error, OperationalError, SqlError, Unsupported
+from dpsql.plan.expr.printing import quote
+from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
+from dpsql.server.front.catalogue.catalog_functions import MACROS
+from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
+from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
+from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
+
+SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"
+MOST_COLUMNS, MOST_LETTERS = 1600, 2**25  # of an answer: its rows take more than those of DuckDB, which are many times one text
+RELATIONS: Mapping[str, Mapping[str, str]] = relations()
+PARSER_FAULTS = (SqlglotError, RecursionError, ValueError, AttributeError, TypeError, IndexError, KeyError)  # on odd texts
+_QUESTIONS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
+_OF_POSTGRES = ("oid", "name", "regclass", "regtype")
+_WORDS = ("pg_", "information_schema")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogAnswer:
+    """Rows of the catalogue."""
+
+    columns: tuple[ColumnOnWire, ...]
+    rows: list[tuple[object, ...]]
+
+
+def read_question(text: str, tables: Sequence[str]) -> exp.Query | None:
+    """The tree of a text that asks the catalogue, or no table at all; None for any other. `tables` are those of the policy, whose
+    names mean these."""
+    lowered = text.lower()
+    if len(text) > MOST_BYTES or (not any(word in lowered for word in _WORDS) and "from" in lowered):
+        return None
+    try:
+        tokens = _readable(Postgres().tokenize(text))
+        if not tokens or len(tokens) > MOST_TOKENS or tokens[0].token_type not in _QUESTIONS:
+            return None
+        found = Postgres().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE).parse(tokens, text)
+    except PARSER_FAULTS:
+        return None
+    tree = found[0] if len(found) == 1 else None
+    return tree if isinstance(tree, exp.Query) and _asks_catalogue(tree, tables) else None
+
+
+def _readable(tokens: list[Token]) -> list[Token]:
+    """The tokens as sqlglot's parser takes them: arrays of types that it does not know under their names in the catalogue, as in
+    ::_oid for ::oid[], and words of SQL that are names after AS or a point as such."""
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        before = tokens[at - 1].token_type if at else None
+        if token.text.upper() in ("SELECT", "INSERT", "UPDATE", "DELETE") and before in (TokenType.ALIAS, TokenType.DOT):
+            token = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+        if token.token_type is TokenType.R_BRACKET and before is TokenType.L_BRACKET and _is_type(found[-5:-1]):
+            name = found[-2]
+            found[-2:] = [Token(TokenType.VAR, f"_{name.text}", name.line, name.col, name.start, name.end)]
+            continue
+        found.append(token)
+    return [token for token in found if token.token_type is not TokenType.SEMICOLON]
+
+
+def _is_type(tokens: Sequence[Token]) -> bool:
+    """Whether the last of these tokens is the type of a cast ::name or ::schema.name, one that sqlglot does not know: of
+    these four are enough."""
+    if not tokens or (tokens[-1].token_type is not TokenType.VAR and tokens[-1].text.lower() not in _OF_POSTGRES):
+        return False
+    at = len(tokens) - 1
+    if at > 1 and tokens[at - 1].token_type is TokenType.DOT:
+        at -= 2
+    return at > 0 and tokens[at - 1].token_type is TokenType.DCOLON
+
+
+def _asks_catalogue(tree: exp.Query, tables: Sequence[str]) -> bool:
+    """Whether all relations that are named may be those of the catalogue, and none is a table of the policy."""
+    own, made = {name.lower() for name in tables}, {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    named = [table for table in tree.find_all(exp.Table) if not isinstance(table.this, exp.Func | exp.Dot)
+             and (table.db or table.name.lower() not in made)]
+    if any(not table.db and table.name.lower() in own for table in named):
+        return False
+    return all(table.db.lower() in SCHEMAS or (not table.db and (
+        table.name.lower().startswith("pg_") or relation_named("", table.name.lower(), RELATIONS.keys()))) for table in named)
+
+
+class CatalogDatabase:
+    """The catalogue of one connection. Its methods raise Unsupported, SqlError or OperationalError, without a place."""
+
+    def __init__(self, catalog: Catalog, asking: Asking) -> None:
+        self._catalog, self.asking = catalog, asking
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """Made when it is first asked, which takes a moment."""
+        made = connected(config={"threads": 1, "memory_limit": MEMORY, "max_temp_directory_size": "0B"})
+        facts = facts_of(self._catalog, self.asking.user, self.asking.database)
+        for name, columns in RELATIONS.items():
+            _make(made, name, columns, facts.get(name, []))
+        _make(made, "type_words", {"oid": "i", "words": "", "name": ""}, [
+            {"oid": oid, "words": words, "name": next(name for name, own in type_oids().items() if own == oid)}
+            for oid, words in type_words().items()])
+        _make(made, "key_words", {"oid": "i", "words": "", "index_words": ""}, list(_key_words(facts)))
+        for name, ways in MACROS.items():
+            made.execute(f"CREATE MACRO {quote(name)}{', '.join(ways)}")
+        for table in self._catalog.tables.values():
+            declared = ", ".join(f"{quote(column.name)} {column.type.value}" for column in table.columns.values())
+            made.execute(f"CREATE TABLE {quote(table.name)} ({declared})")
+        lock_down(made)
+        return made
+
+    def ask(self, tree: exp.Query, parameters: Sequence[object] = ()) -> CatalogAnswer:
+        """The answer to a question of the catalogue."""
+        return self._run(self._printed(tree, parameters))
+
+    def describe(self, tree: exp.Query, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
+        """The columns of the answer."""
+        return self.ask(tree, parameters).columns
+
+    def columns_of_rows(self, tree: exp.Query) -> tuple[ColumnOnWire, ...]:
+        """The columns of a query that is accepted at the border over tables of the policy; here these have no rows."""
+        plain = tree.copy()
+        for node in list(plain.find_all(exp.Table, exp.Column)):
+            node.set("db", None)
+        return self._run(plain.sql(dialect="duckdb")).columns
+
+    def _printed(self, tree: exp.Query, parameters: Sequence[object]) -> str:
+        try:
+            return rewritten(tree, RELATIONS.keys(), self.asking, parameters).sql(dialect="duckdb")
+        except Error:
+            raise
+        except PARSER_FAULTS:
+            raise _unanswered() from None
+
+    def _run(self, text: str) -> CatalogAnswer:
+        cursor = self._connection.cursor()
+        late = threading.Timer(SECONDS, cursor.interrupt)
+        late.start()
+        try:
+            found = _fetched(cursor.execute(text))
+            columns = tuple(ColumnOnWire(name=name, kind=_kind(str(kind))) for name, kind, *_ in cursor.description or ())
+        except duckdb.InterruptException:
+            raise OperationalError("this question to the system catalogue takes too long", code="interrupted") from None
+        except (duckdb.Error, RecursionError):
+            raise _unanswered() from None
+        finally:
+            late.cancel()
+            cursor.close()
+        return CatalogAnswer(columns=columns, rows=[tuple(map(_value, row)) for row in found])
+
+    def close(self) -> None:
+        if "_connection" in self.__dict__:
+            self._connection.close()
+
+
+def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    """The rows of an answer, one by one. Raises Unsupported where they are too many or too long."""
+    if len(cursor.description or ()) > MOST_COLUMNS:
+        raise _unanswered()
+    found: list[tuple[Any, ...]] = []
+    letters = 0
+    while (row := cursor.fetchone()) is not None:
+        found.append(row)
+        letters += sum(len(value) for value in row if isinstance(value, str | list))
+        if len(found) > MOST_ROWS or letters > MOST_LETTERS:
+            raise Unsupported(f"the system catalogue gives at most {MOST_ROWS:,} rows, with {MOST_LETTERS:,} letters in all",
+                              code="catalogue", try_="LIMIT")
+    return found
+
+
+def _unanswered() -> Unsupported:
+    return Unsupported("this question to the system catalogue is not answered", code="catalogue",
+                       try_="SHOW TABLES, or DESCRIBE and a table")
+
+
+def parameter_kinds(tree: exp.Query, given: Sequence[str | None]) -> tuple[str, ...]:
+    """The kinds of the parameters of a question: those that are given, or that a cast tells; else they are texts."""
+    found: dict[int, str] = {}
+    for node in tree.find_all(exp.Parameter):
+        number = int(node.name) if node.name.isdigit() else 0
+        if number < 1:
+            raise SqlError("parameters are numbered", code="parameter", try_="$1")
+        parent = node.parent
+        told = _kind(str(parent.to.sql(dialect="duckdb"))) if isinstance(parent, exp.Cast) else (
+            "BIGINT" if isinstance(parent, exp.Limit | exp.Offset) else "VARCHAR")
+        found.setdefault(number, told.replace("INT2VECTOR", "BIGINT[]"))
+    count = max([*found, len(given)], default=0)
+    return tuple((given[i] if i < len(given) else None) or found.get(i + 1, "VARCHAR") for i in range(count))
+
+
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INT", "UTINYINT", "USMALLINT", "UINTEGER", "OID")
+
+
+def _kind(kind: str) -> str:
+    """The kind on the wire of a type of DuckDB; what has none is shown as a text."""
+    plain = kind.upper().split("(")[0]
+    if plain == "SMALLINT[]":
+        return "INT2VECTOR"
+    if plain.endswith("[]"):
+        return "BIGINT[]" if _kind(plain.removesuffix("[]")) == "BIGINT" else "VARCHAR[]"
+    if plain in _WHOLE:
+        return "BIGINT"
+    if plain in ("HUGEINT", "UBIGINT", "UHUGEINT"):
+        return "HUGEINT"
+    if plain in ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "DOUBLE PRECISION", "NUMERIC"):
+        return "DOUBLE"
+    if plain.startswith("TIMESTAMP"):
+        return "TIMESTAMP"
+    return plain if plain in ("BOOLEAN", "DATE") else "VARCHAR"
+
+
+def _value(value: object) -> object:
+    """A value as its kind is: structures as PostgreSQL writes them."""
+    if isinstance(value, bool | int | float | str | dt.date) or value is None:
+        return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list):
+        return [_value(each) for each in value]
+    if isinstance(value, dict):
+        return "(" + ",".join("" if each is None else str(each) for each in value.values()) + ")"
+    return str(value)
+
+
+_NOTHING: Mapping[str, Any] = {"i": 0, "b": False, "d": 0.0, "c": ""}
+
+
+def _make(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str],
+          rows: Sequence[Mapping[str, Any]]) -> None:
+    """Create a table; a column that a row does not name is 0, false, empty or NULL, as its kind is."""
+    kinds = {column: KINDS[kind.removesuffix("s")] + "[]" * kind.endswith("s") for column, kind in columns.items()}
+    connection.execute(f"CREATE TABLE {quote(name)} ({', '.join(f'{quote(each)} {kind}' for each, kind in kinds.items())})")
+    if rows:
+        marks = f"({', '.join('?' * len(columns))})"
+        connection.execute(f"INSERT INTO {quote(name)} VALUES {', '.join([marks] * len(rows))}", [
+            row[each] if each in row else _NOTHING.get(kind) for row in rows for each, kind in columns.items()])
+
+
+def _key_words(facts: Facts) -> Iterator[dict[str, Any]]:
+    """Keys as SQL declares them."""
+    tables = {row["oid"]: row["relname"] for row in facts.get("pg_catalog.pg_class", [])}
+    columns = {(row["attrelid"], row["attnum"]): row["attname"] for row in facts.get("pg_catalog.pg_attribute", [])}
+    for row in facts.get("pg_catalog.pg_constraint", []):
+        own = ", ".join(quoted_if_needed(columns[row["conrelid"], place]) for place in row["conkey"])
+        if row["contype"] == "p":
+            table = quoted_if_needed(tables[row["conrelid"]])
+            yield {"oid": row["oid"], "words": f"PRIMARY KEY ({own})",
+                   "index_words": f"CREATE UNIQUE INDEX {quoted_if_needed(row['conname'])} ON {table} USING btree ({own})"}
+        else:
+            theirs = ", ".join(quoted_if_needed(columns[row["confrelid"], place]) for place in row["confkey"])
+            yield {"oid": row["oid"], "index_words": "", "words":
+                   f"FOREIGN KEY ({own}) REFERENCES {quoted_if_needed(tables[row['confrelid']])}({theirs})"}
+
+
+def quoted_if_needed(name: str) -> str:
+    """A name as SQL, in quotes where it needs them."""
+    return name if name.isidentifier() and name == name.lower() and name.isascii() else quote(name)

@@ -1,0 +1,1 @@
+"""The front over HTTP, and the files of the console in the browser."""

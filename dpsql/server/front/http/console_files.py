@@ -1,0 +1,25 @@
+"""The files of the console, as browsers load them: read once and served by their names alone, so that no path is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[2] / "console"
+TYPES: Mapping[str, str] = {
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleFile:
+    content: bytes
+    type: str
+
+
+def console_files(folder: Path = FOLDER) -> Mapping[str, ConsoleFile]:
+    """The files by their names, such as ``vendor/x.js``; others than those of a known type are left out."""
+    return {path.relative_to(folder).as_posix(): ConsoleFile(content=path.read_bytes(), type=TYPES[path.suffix])
+            for path in sorted(folder.rglob("*")) if path.suffix in TYPES and path.is_file()}

@@ -1,0 +1,253 @@
+"""The routes of the interface over HTTP. What they answer is told at /openapi.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import APIKeyCookie, HTTPBearer
+from starlette.exceptions import HTTPException
+
+from dpsql import __version__, guides
+from dpsql.dbapi import Connection
+from dpsql.server.front.http import http_answers as answers
+from dpsql.server.front.http import http_bodies as bodies
+from dpsql.server.front.http.console_files import ConsoleFile
+from dpsql.server.front.http.guide_pages import guide_page, guide_pictures
+from dpsql.server.front.http.http_desk import HttpDesk
+from dpsql.server.front.http.http_errors import HttpRefusal, fault_of_server, not_logged_in, refused
+from dpsql.server.front.http.http_guard import cookie_of
+from dpsql.server.front.http.http_sessions import HttpSession
+
+ARROW = "application/vnd.apache.arrow.stream"
+ABOUT = """Differentially private answers to SQL. Log in at /api/login, and send the token as `Authorization: Bearer TOKEN`.
+Browsers have it in a cookie; then requests other than GET need the header `X-Dpsql: 1`. A session runs one statement at a time.
+What is described or priced is not charged; a query is charged when it is first answered, and free whenever it is repeated.
+Whole numbers beyond 2**53 are texts, and so are NaN and Infinity; dates are ISO 8601."""
+ERRORS: Any = {"4XX": {"model": bodies.ErrorBody, "description": "A mistake of the client, a budget that cannot pay (402), or no "
+                       "session (401)"},
+               "5XX": {"model": bodies.ErrorBody, "description": "A limit of the server (503), or a fault of it"}}
+OF_ARROW: Any = {200: {"content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
+                       "description": "The answer. With Accept for Arrow it is a stream of rows, and what JSON tells beside them "
+                       "is in the metadata `dpsql` of the schema."}}
+OF_GUIDE: Any = {200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}}
+_BEARER = HTTPBearer(auto_error=False, description="The token of a login")
+_COOKIE = APIKeyCookie(name="dpsql-8433", auto_error=False, description="The same token, as browsers send it: 8433 stands for "
+                       "the port of the server, and with TLS the name begins with __Host-")
+
+api = APIRouter(prefix="/api", responses=ERRORS)
+
+
+def desk_of(request: Request) -> HttpDesk:
+    desk: HttpDesk = request.app.state.desk
+    return desk
+
+
+def session_of_request(request: Request, bearer: Any = Depends(_BEARER), cookie: Any = Depends(_COOKIE)) -> HttpSession:
+    """The session that the guard found. Raises HttpRefusal."""
+    session: HttpSession | None = request.state.session
+    if session is None:
+        raise not_logged_in()
+    return session
+
+
+@api.post("/login", response_model=bodies.LoggedIn)
+async def login(given: bodies.Credentials, request: Request) -> Response:
+    """Begin a session. The password is not kept."""
+    address = request.client.host if request.client is not None else ""
+    token, session = await desk_of(request).log_in(given.name, given.password, address)
+    response = _json({"token": token, "name": session.name, "budget": session.connection.session.budget.name})
+    response.set_cookie(cookie_of(request.scope), token, **_kept(request))
+    return response
+
+
+@api.post("/logout", response_model=bodies.Nothing)
+async def logout(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """End the session; a statement that runs is interrupted."""
+    await desk_of(request).end(session)
+    response = _json({})
+    response.delete_cookie(cookie_of(request.scope), **_kept(request))
+    return response
+
+
+@api.get("/account", response_model=bodies.OwnAccount)
+async def account(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """Who asks, of what, and on which terms."""
+    desk = desk_of(request)
+    return await _told(request, session, lambda connection: answers.account_of(connection, desk.limits, desk.policy))
+
+
+@api.get("/tables", response_model=bodies.ToldTables)
+async def tables(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """The tables that statements may name, as the owner declared them."""
+    return await _told(request, session, answers.tables_of)
+
+
+@api.get("/budget", response_model=bodies.ToldBudget)
+async def budget(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """What was spent, what is left, and on which statements of the analyst."""
+    return await _told(request, session, answers.budget_of_analyst)
+
+
+@api.get("/releases", response_model=bodies.ToldReleases)
+async def releases(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """Stored answers and synthetic tables of the analyst."""
+    return await _told(request, session, answers.releases)
+
+
+@api.post("/describe", response_model=bodies.ToldShape)
+async def describe(asked: bodies.AskedStatement, request: Request,
+                   session: HttpSession = Depends(session_of_request)) -> Response:
+    """The columns and parameters of a statement; no charge. Without values, the types of the parameters are found."""
+    values = _parameters(asked)
+    return await _told(request, session, lambda connection: answers.shape_of(connection, asked.sql, values), asked.sql)
+
+
+@api.post("/price", response_model=bodies.ToldPrice)
+async def price(asked: bodies.AskedStatement, request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """What a statement would cost, and how good its answer would be; no charge."""
+    values = _parameters(asked)
+    return await _told(request, session, lambda connection: answers.price_of(connection, asked.sql, values), asked.sql)
+
+
+@api.post("/query", response_model=bodies.ToldAnswer, responses=OF_ARROW)
+async def query(asked: bodies.AskedQuery, request: Request, session: HttpSession = Depends(session_of_request),
+                errors: bool = Query(default=False, description="with Arrow: columns of errors and intervals too")) -> Response:
+    """Answer one statement, which is charged. A client that leaves has it interrupted; what was charged stays charged."""
+    desk, values = desk_of(request), _parameters(asked)
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    if ARROW not in request.headers.get("accept", ""):
+        body = await desk.ask(session, asked.sql, lambda connection: answers.answered_json(
+            connection, asked.sql, values, asked.name, desk.limits.json_bytes, pace=asked.pace, charts=asked.charts), gone)
+        return Response(body, media_type="application/json")
+    body, about = await desk.ask(session, asked.sql, lambda connection: answers.answered_arrow(
+        connection, asked.sql, values, pace=asked.pace, errors=errors), gone)
+    name = quote(asked.name or "answer", safe="")
+    told = json.dumps({part: about[part] for part in ("cost", "stored", "left", "confidence")})  # in ASCII, and in one line
+    return Response(body, media_type=ARROW, headers={
+        "Dpsql-Answer": told, "Content-Disposition": f"attachment; filename*=UTF-8''{name}.arrows"})
+
+
+@api.post("/cancel", response_model=bodies.Interrupting)
+async def cancel(request: Request, session: HttpSession = Depends(session_of_request)) -> Response:
+    """Interrupt the statement that the session runs. What was charged stays charged."""
+    return _json({"interrupting": desk_of(request).cancel(session)})
+
+
+@api.get("/guides", response_model=bodies.GuideNames)
+async def guide_names() -> Response:
+    """The names of the guides, in reading order."""
+    return _json({"guides": [*guides.TOPICS]})
+
+
+@api.get("/guides/{name}", responses=OF_GUIDE, response_class=Response)
+async def guide(name: str) -> Response:
+    """A guide, in Markdown."""
+    if name not in guides.TOPICS:
+        raise refused(404, "unknown-topic", "there is no such guide", try_="GET /api/guides")
+    return Response(guides.page(name), media_type="text/markdown")
+
+
+async def _told(request: Request, session: HttpSession, work: Callable[[Connection], dict[str, Any]], sql: str = "") -> Response:
+    return Response(await desk_of(request).ask(session, sql, lambda connection: answers.as_json(work(connection))),
+                    media_type="application/json")
+
+
+def _kept(request: Request) -> Any:
+    """How a browser keeps the cookie: for TLS alone where its page came by TLS, which may end at a proxy."""
+    secure = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+    return {"path": "/", "httponly": True, "samesite": "strict", "secure": secure}
+
+
+def _json(body: Mapping[str, Any]) -> Response:
+    return Response(answers.as_json(body), media_type="application/json")
+
+
+def _parameters(asked: bodies.AskedStatement) -> Any:
+    """Raises HttpRefusal for a text that is no value of its type."""
+    if isinstance(asked.parameters, dict):
+        return {name: _value(name, given) for name, given in asked.parameters.items()}
+    return tuple(_value(str(at), given) for at, given in enumerate(asked.parameters, 1))
+
+
+def _value(name: str, given: Any) -> Any:
+    try:
+        return bodies.value_of(given)
+    except ValueError:
+        raise refused(400, "bad-value", f"the value of parameter {name} is none of its type", kind="DataError", sqlstate="22000",
+                      try_='{"type": "DATE", "value": "2020-01-31"}') from None
+
+
+def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
+    """The routes, without the guard. Pages of FastAPI's own are off, as they load from elsewhere."""
+    app = FastAPI(title="dpsql", version=__version__, description=ABOUT, docs_url=None, redoc_url=None,
+                  redirect_slashes=False)
+    app.state.desk = desk
+    app.include_router(api)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return _file("index.html")
+
+    @app.get("/static/{path:path}", include_in_schema=False)
+    async def static(path: str) -> Response:
+        return _file(path)
+
+    def _file(name: str, files: Mapping[str, ConsoleFile] = console) -> Response:
+        if name not in files:
+            raise _not_found()
+        return Response(files[name].content, media_type=files[name].type)
+
+    @app.get("/guides/{name}", include_in_schema=False)
+    async def guide_for_people(name: str) -> Response:
+        if name not in guides.TOPICS:
+            raise _not_found()
+        return Response(guide_page(name), media_type="text/html; charset=utf-8")
+
+    @app.get("/guides/pictures/{name}", include_in_schema=False)
+    async def picture(name: str) -> Response:
+        return _file(name, guide_pictures())
+
+    @app.exception_handler(HttpRefusal)
+    async def told(request: Request, refusal: HttpRefusal) -> Response:
+        return Response(refusal.as_bytes(), status_code=refusal.status, headers=refusal.headers, media_type="application/json")
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, fault: RequestValidationError) -> Response:
+        return await told(request, refused(400, "request", _malformed(fault), try_="GET /openapi.json"))
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, fault: Exception) -> Response:
+        return await told(request, fault_of_server())
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, fault: HTTPException) -> Response:
+        allowed = (fault.headers or {}).get("Allow", "")
+        refusal = refused(fault.status_code, "request", f"{request.method} is not for this path" if allowed else
+                          "the request is not accepted", try_=allowed)
+        refusal = _not_found() if fault.status_code == 404 else refusal
+        refusal.headers |= fault.headers or {}
+        return await told(request, refusal)
+
+    return app
+
+
+def _malformed(fault: RequestValidationError) -> str:
+    """Which fields are wrong, by their names alone: one may be a password."""
+    found = {}
+    for each in fault.errors():
+        field = str(each["loc"][1])[:100] if len(each["loc"]) > 1 else "the body"
+        found[field] = {"missing": "is missing", "extra_forbidden": "is no field here"}.get(each["type"], "has not its form")
+    return "; ".join(f"{field} {what}" for field, what in [*found.items()][:5]) or "the request has not its form"
+
+
+def _not_found() -> HttpRefusal:
+    return refused(404, "not-found", "there is nothing of this name", try_="GET /openapi.json")

@@ -1,0 +1,38 @@
+"""When outcomes leave: what an analyst states of it, and what is told of it, over the wire and over HTTP alike."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from dpsql.dbapi import Cursor
+from dpsql.engine.session import Session
+from dpsql.errors import Error
+from dpsql.server.front.statements.remote_session import RemoteKernel, RemoteLedger
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.statement import Show
+
+
+def leave_after(session: Session, seconds: float) -> None:
+    """Have outcomes of the session leave after this time, at most an hour, or later, so that those are not late that are there
+    by then. 0 is for those of which nothing is stated."""
+    kernel: object = session.kernel
+    if isinstance(kernel, RemoteKernel):
+        kernel.pace = seconds
+
+
+def waits_of(session: Session) -> Iterator[str]:
+    """That the account's answers wait, where they do, as many of them were late."""
+    ledger: object = session.ledger
+    with contextlib.suppress(Error):
+        if isinstance(ledger, RemoteLedger) and (seconds := ledger.waits):
+            yield (f"your answers leave after {seconds:g} s or later from now on, as too many were late; state a pace before a "
+                   "statement that takes long (SET pace, or pace over HTTP), so that it is not, and ask the owner of the data to "
+                   "end this")
+
+
+def waits_told(cursor: Cursor, text: str) -> Iterator[str]:
+    """The same, where a statement was charged or asks what was spent."""
+    made = cursor.made
+    if parse(text) == Show(what="budget") if made is None else made.cost and not made.stored:
+        yield from waits_of(cursor.connection.session)

@@ -1,0 +1,345 @@
+"""What the front process has in place of a kernel and a ledger: calls to the vault. Nothing here holds rows, salts or files.
+
+The scripts of statements run here, where they are planned. The kernel in the vault answers their requests, so a session that is
+made of these works as one in the vault's own process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import socket
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from dpsql.accounting.cost import Account, Charge, Cost
+from dpsql.accounting.privacy_filter import Limit
+from dpsql.backends.scratch import DuckScratch
+from dpsql.catalog.tables import Table
+from dpsql.engine.session import Session
+from dpsql.errors import Error
+from dpsql.kernel.ledger_reports import Entry, ReportingLedger
+from dpsql.kernel.run import AnsweredBefore, Kernel
+from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
+from dpsql.plan.node import Node
+from dpsql.server.link.plain_values import encoded
+from dpsql.server.link.vault_calls import (
+    STATEMENTS,
+    AccountState,
+    Fault,
+    Frames,
+    LoginMessage,
+    Made,
+    Ran,
+    ReleasedStep,
+    Spent,
+    ToldAccount,
+    gone,
+    raised,
+    receive_answer,
+)
+
+FAILED = ("failed",)  # a step of a script that raised
+
+
+class VaultChannel:
+    """The front's end of a channel: one call at a time. `interrupt` alone may come from another thread meanwhile."""
+
+    def __init__(self, vault: socket.socket, interrupt: Callable[[int], None] = lambda number: None) -> None:
+        """`interrupt` has the statement of a number stop, if the channel runs it."""
+        self._vault, self._frames, self._interrupt = vault, Frames(vault), interrupt
+        self.asked = 0  # how often something was asked
+        self._number = 0  # of the statement that was sent last, as the vault counts them too
+        self.version = ""  # of the content, as the vault told it last
+        self._tables: Mapping[str, Table] = {}
+
+    def interrupt(self) -> None:
+        """Have the statement stop that was sent last, if it runs, without waiting for that."""
+        self._interrupt(self._number)
+
+    def log_in(self, user: str, database: str, answer: Callable[[bytes], bytes]) -> ToldAccount:
+        """Bind the channel to the account of a user; `answer` gives what the client answers to a message of the one who checks
+        the password. Raises errors.Error."""
+        reply = self._asked("login", (user, database))
+        while isinstance(reply, LoginMessage):
+            reply = self._asked("say", answer(reply.message))
+        opening: ToldAccount = self._outcome(reply)
+        self._tables = opening.catalog.tables
+        self.take(opening.version)
+        return opening
+
+    def call(self, name: str, *given: Any) -> Any:
+        """The outcome of a call. Raises what it raises in the vault, and TypeError where something cannot be sent."""
+        return self._outcome(self._asked(name, given))
+
+    async def call_meanwhile(self, name: str, *given: Any) -> Any:
+        """As `call`, of calls whose answers are short: while it is waited for, the thread of the event loop does other things."""
+        data = encoded(given, self._tables)
+        with self._whole():
+            self._send(name, data)
+            await _readable(self._vault)
+            reply = receive_answer(self._frames)
+        return self._outcome(reply)
+
+    def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
+        """A call to which the vault answers with releases, each of which wants the next step, and at last with its outcome, which
+        is returned; there, a step that cannot be sent failed."""
+        reply = self._asked(name, given)
+        while isinstance(reply, ReleasedStep):
+            step = yield reply.value
+            try:
+                data = encoded(step, self._tables)
+            except (TypeError, ValueError, RecursionError):
+                data = encoded(FAILED, self._tables)
+            reply = self._exchanged("step", data)
+        return self._outcome(reply)
+
+    def take(self, version: str) -> None:
+        """One object stands for the same version, as many keys of answers hold it."""
+        if version != self.version:
+            self.version = version
+
+    def close(self) -> None:
+        self._vault.close()
+
+    def _asked(self, name: str, values: Any) -> Made | ReleasedStep | LoginMessage | Fault:
+        return self._exchanged(name, encoded(values, self._tables))
+
+    def _exchanged(self, name: str, data: bytes) -> Made | ReleasedStep | LoginMessage | Fault:
+        with self._whole():
+            self._send(name, data)
+            return receive_answer(self._frames)
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A context of one exchange. Given up, it ends the channel, as its answer would be taken for that of the next one."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _send(self, name: str, data: bytes) -> None:
+        """Raises OperationalError where the vault has gone."""
+        self.asked += 1
+        self._number += name in STATEMENTS
+        try:
+            self._frames.send(name.encode() + b"\n" + data)
+        except OSError:
+            raise gone() from None
+
+    @staticmethod
+    def _outcome(reply: Made | ReleasedStep | LoginMessage | Fault) -> Any:
+        if isinstance(reply, Fault):
+            raise raised(reply)
+        return reply.value if isinstance(reply, Made) else None
+
+
+async def _readable(sock: socket.socket) -> None:
+    """Returns when something can be read, or the other side has gone."""
+    loop, handle = asyncio.get_running_loop(), sock.fileno()  # a socket would be written out at each look-up
+    there = loop.create_future()
+    loop.add_reader(handle, lambda: None if there.done() else there.set_result(None))
+    try:
+        await there
+    finally:
+        loop.remove_reader(handle)
+
+
+class RemoteKernel:
+    """See `kernel.run.Kernel`. The account, the limits and the noise are the vault's. Outcomes leave there after `pace` seconds,
+    or later."""
+
+    pace = 0.0
+
+    def __init__(self, channel: VaultChannel, told: Callable[[Spent], object]) -> None:
+        """`told` is called with what is spent when a statement is over."""
+        self._channel, self._told = channel, told
+
+    @property
+    def version(self) -> str:
+        return self._channel.version
+
+    def check(self) -> None:
+        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.CHECKED`)."""
+
+    def check_now(self) -> None:
+        """Raises OperationalError where the account is no user's any more, or files of the database were changed."""
+        self._channel.take(self._channel.call("check"))
+
+    async def check_meanwhile(self) -> None:
+        """The same on the thread of the event loop."""
+        self._channel.take(await self._channel.call_meanwhile("check"))
+
+    def interrupt(self) -> None:
+        self._channel.interrupt()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def run(self, script: Generator[Any, Any, Any], *, cost: Cost, account: Account, limits: Mapping[str | None, Limit],
+            digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = (), unless_stored: bool = False) -> Any:
+        """Run a script here, with its requests answered there. `account` and `limits` are those that the vault knows."""
+        step, made = _stepped(lambda: next(script), encode)
+        replies = self._channel.dialogue("run", cost, digest, sql, tuple(views), step, self.pace, unless_stored)
+        begun = False
+        try:
+            while True:
+                released = replies.send(step) if begun else next(replies)
+                step, made = _stepped(functools.partial(script.send, released), encode, begun=True)
+                begun = True
+        except StopIteration as over:
+            ran: Ran = over.value
+            self._channel.take(ran.version)
+            if ran.spent is not None:
+                self._told(ran.spent)
+            return made
+        except AnsweredBefore as found:
+            self._channel.take(found.data)
+            raise
+        finally:
+            script.close()
+
+    def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str) -> ComparisonResult | None:
+        made: ComparisonResult | None = self._channel.call("compare", asked, model, sql, self.pace)
+        return made
+
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        """Hold released rows there; the vault identifies them by what they are."""
+        self._channel.call("hold", name, tuple((column, kind, tuple(values)) for column, (kind, values) in columns.items()))
+
+    def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._channel.call("public_rows", relation)
+        return rows
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        return int(self._channel.call("fanout", relation, tuple(columns)))
+
+
+def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bool = False) -> tuple[tuple[Any, ...], Any]:
+    """The next step of a script, as it is sent, and its answer if it is the last one.
+
+    An interruption, or another errors.Error, is raised before the first request, when nothing is charged; afterwards the vault is
+    told.
+    """
+    try:
+        try:
+            return ("asked", step()), None
+        except StopIteration as done:
+            return ("made", encode(done.value)), done.value
+    except Exception as fault:
+        if isinstance(fault, Error) and not begun:
+            raise
+        return FAILED, None
+    except BaseException as fault:
+        if not begun:
+            raise
+        return ("interrupted",) if isinstance(fault, KeyboardInterrupt) else FAILED, None
+
+
+class RemoteLedger:
+    """See `kernel.ledger.Ledger`: what an analyst may know of it. All of it is of the channel's account, whichever is named."""
+
+    def __init__(self, channel: VaultChannel) -> None:
+        self._channel = channel
+        self._spent: tuple[int, Spent] | None = None  # as of which question
+        self._fresh = False  # it was told by the statement that has just ended
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def stored(self, account: Account, digest: str, data: str) -> str | None:
+        version, found = self._channel.call("stored", digest)
+        self._channel.take(version)
+        return cast("str | None", found)
+
+    def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
+        found: tuple[int, str | None] | None = self._channel.call("answered", digest)
+        return found
+
+    def answers(self, digest: str) -> list[str]:
+        found: list[str] = self._channel.call("answers", digest)
+        return found
+
+    def holding(self, account: Account, data: str, mark: str) -> list[str]:
+        found: list[str] = self._channel.call("holding", mark)
+        return found
+
+    def texts(self, account: Account, word: str, most: int) -> list[str]:
+        found: list[str] = self._channel.call("texts", word, most)
+        return found
+
+    def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
+        """Without the answers: the body of an entry tells that there is one."""
+        found: list[Entry] = self._channel.call("entries")
+        return found
+
+    def spent(self, budget: str, analyst: str | None = None) -> Charge:
+        told = self._told()
+        return told.all if analyst is None else told.own
+
+    def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
+        found: tuple[tuple[int | None, int], ...] = self._channel.call("prices")
+        return found
+
+    def last(self, account: Account) -> Charge | None:
+        return self._told().last
+
+    @property
+    def waits(self) -> float:
+        """For how many seconds the next outcome waits, as many of the account were late; 0 where they were not."""
+        return self._told().waits
+
+    def failed(self, account: Account) -> list[int]:
+        found: list[int] = self._channel.call("failed")
+        return found
+
+    def refresh(self) -> None:
+        """Nothing is asked where the end of a statement has just told it, and nothing was asked since. Once, as others
+        may spend while the client waits."""
+        if self._spent is None or self._spent[0] != self._channel.asked or not self._fresh:
+            self._keep(self._channel.call("refresh"))
+        self._fresh = False
+
+    def _told(self) -> Spent:
+        """What was spent: as it was told before, where nothing was asked since that might have changed it."""
+        if self._spent is None or self._spent[0] != self._channel.asked:
+            return self._keep(self._channel.call("spent"))
+        return self._spent[1]
+
+    def told_at_end(self, told: Spent) -> None:
+        """Take what the end of a statement told for what is spent now; one `refresh` asks nothing then."""
+        self._keep(told)
+        self._fresh = True
+
+    def _keep(self, told: Spent) -> Spent:
+        self._spent, self._fresh = (self._channel.asked, told), False
+        return told
+
+    def everything(self) -> list[Entry]:
+        """What everybody was charged for under this budget, without answers. Raises OperationalError for who may not see it."""
+        found: list[Entry] = self._channel.call("everything")
+        return found
+
+    def accounts(self) -> list[AccountState]:
+        """The accounts of this budget. Raises as `everything` does."""
+        found: list[AccountState] = self._channel.call("accounts")
+        return found
+
+    @contextlib.contextmanager
+    def naming(self, account: Account, name: str) -> Iterator[None]:
+        self._channel.call("enter", name)
+        try:
+            yield
+        finally:
+            self._channel.call("leave", name)
+
+
+def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
+    """The session of an account in the vault, as `engine` knows sessions."""
+    ledger = RemoteLedger(channel)
+    return Session(catalog=opening.catalog, budget=opening.budget, analyst=opening.analyst,
+                   kernel=cast(Kernel, RemoteKernel(channel, ledger.told_at_end)), ledger=cast(ReportingLedger, ledger),
+                   scratch=DuckScratch(), price=opening.price, confidence=opening.confidence, policy=opening.policy,
+                   notes=opening.notes)

@@ -1,0 +1,339 @@
+"""One analyst's connection as clients of PostgreSQL see it: from their SQL to columns, rows, notices and errors.
+
+A statement is one of five kinds: about the connection (SET, SHOW ...), about what everybody spent (`oversight`), a question to
+the system catalogue, a probe that asks for columns alone, or one of dpsql. Only the last kind is ever charged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from sqlglot import exp
+
+from dpsql.answers.answer import Answer
+from dpsql.answers.listings import price_in_words
+from dpsql.catalog.model import Catalog
+from dpsql.dbapi import Connection, Cursor
+from dpsql.engine.accounts import left_if_known
+from dpsql.engine.answering import seen_by, tables_named
+from dpsql.errors import Error, Incident, InternalError
+from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
+from dpsql.server.front.catalogue.catalog_rewriting import Asking
+from dpsql.server.front.statements import oversight
+from dpsql.server.front.statements.database_names import without_database
+from dpsql.server.front.statements.described import columns_of, count_of, describe_with, kind_of
+from dpsql.server.front.statements.leaving_times import leave_after, waits_told
+from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
+from dpsql.server.front.statements.statements_about_connection import Settings, read_setting
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
+from dpsql.server.front.terms.sqlstates import cancelled, told
+from dpsql.sql.text import border
+from dpsql.sql.text.parse import parse
+from dpsql.sql.text.split import split
+from dpsql.sql.text.statement import Query, Statement
+
+OF_ROWS = ("star", "no-aggregate", "group-by")  # why rows of a private table are refused
+VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
+MOST, LEAST = 2**63 - 1, -(2**63)
+STORED = "cost: nothing, as this was answered before"
+STOPPED = ("interrupted", "cancelled")  # codes of a statement that was interrupted before its charge
+_AGAIN = 0.02  # seconds between two attempts to interrupt: one that comes before a statement has begun is lost
+
+
+class ConnectionSeat:
+    """A seat over a connection, whatever is behind it. `opened` tells the connection of a user to a database."""
+
+    def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str],
+                 shown: ShownToAccounts | None = None) -> None:
+        """`shown` is what seats share of what was shown; None where nothing is kept."""
+        self._connection, self._user, self._database = connection, user, database
+        self._shown = shown
+        self._settings = Settings(version=VERSION, startup=startup)
+        self._busy, self._was_cancelled = threading.Lock(), threading.Event()
+        self._was_late = False  # the statement took longer than statement_timeout
+        self._catalogue: tuple[object, CatalogDatabase] | None = None
+
+    @property
+    def parameter_status(self) -> Mapping[str, str]:
+        return self._settings.reported
+
+    def split(self, text: str) -> list[str]:
+        """The statements of a simple query."""
+        return split(text)
+
+    async def described_lately(self, text: str, given: Sequence[str | None]) -> Described | None:
+        """What `describe` would tell, if it was told lately."""
+        if self._shown is None:
+            return None
+        with self._told(text, timed=False) as text:
+            return await current(self._shown.columns, self._connection.session, text, given)
+
+    async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
+        """What `execute` would give, if it was shown lately; nothing is planned then."""
+        if self._shown is None:
+            return None
+        with self._told(text, timed=False) as text:
+            shown = await current(self._shown.answers, self._connection.session, text, parameters)
+            return None if shown is None else shown.again()
+
+    def describe(self, text: str, given: Sequence[str | None]) -> Described:
+        """A statement's parameters and columns, without any charge."""
+        with self._told(text) as text:
+            if (listing := oversight.listing_named(text)) is not None:
+                return Described(parameters=(), columns=oversight.columns_of(listing))
+            about = read_setting(text, self._settings)
+            if about is not None:
+                return Described(parameters=(), columns=about.columns)
+            tree = self._question(text)
+            if tree is not None:
+                kinds = parameter_kinds(tree, given)
+                return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
+            if not split(text):
+                return Described(parameters=(), columns=None)
+            statement = parse(text)
+            if is_probe(statement) and not count_of(statement):
+                return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
+            described, session = describe_with(statement, text, given, self._connection), self._connection.session
+            if self._shown is not None and names_policy_alone(statement, session.catalog):
+                self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
+            return described
+
+    def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        """Answer one statement."""
+        with self._told(text) as text:
+            if (listing := oversight.listing_named(text)) is not None:
+                return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))
+            about = read_setting(text, self._settings)
+            if about is not None:
+                about.apply(self._settings, self._connection)
+                return _rows(about.tag, about.columns, about.rows)
+            tree = self._question(text)
+            if tree is not None:
+                found = self._asked().ask(tree, parameters)
+                return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
+            if not split(text):
+                return _rows("", None, ())
+            statement = parse(text)
+            if is_probe(statement):
+                return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
+            return self._answered(statement, text, parameters)
+
+    def cancel(self) -> None:
+        """Interrupt the statement that runs, if one does."""
+        if self._busy.locked():
+            self._was_cancelled.set()
+            threading.Thread(target=self._connection.interrupting(), daemon=True).start()  # it waits until the statement is over
+
+    def close(self) -> None:
+        """Give back what the connection holds."""
+        if self._catalogue is not None:
+            self._catalogue[1].close()
+        self._connection.close()
+
+    # -- the kinds of statements
+
+    def _answered(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        leave_after(self._connection.session, self._settings.pace)
+        cursor = self._connection.cursor().ask(statement, text, tuple(parameters))
+        columns = tuple(ColumnOnWire(name=name, kind=kind) for name, kind, *_ in cursor.description or ())
+        if cursor.answer is not None:
+            columns = tuple(ColumnOnWire(name=column.name, kind=kind_of(column)) for column in cursor.answer.columns)
+        wide = [at for at, column in enumerate(columns) if column.kind == "BIGINT"]
+        rows, held = _in_64_bits(cursor.fetchall(), wide)
+        about = [*_notes(cursor), *(f"values of {columns[at].name} beyond 64 bits are shown as the last one of them"
+                                    for at in held)]
+        if cursor.answer is not None and (cursor.answer.stored or cursor.answer.cost):
+            self._keep(statement, text, parameters, ShownAnswer(
+                tag=f"SELECT {len(rows)}", columns=columns, rows=tuple(rows), notices=_notices((STORED, *about))))
+        return _rows(f"SELECT {len(rows)}", columns, rows, (*self._cost(cursor), *waits_told(cursor, text), *about))
+
+    def _keep(self, statement: Statement, text: str, parameters: Sequence[object], shown: ShownAnswer) -> None:
+        """Keep how a stored answer is shown: one that was paid for is stored, and from now on shown as such."""
+        session = self._connection.session
+        if self._shown is not None and names_policy_alone(statement, session.catalog):
+            self._shown.answers.keep(key_of(session, text, parameters), shown, ENTRY + 4 * len(text) + shown.size)
+
+    def _cost(self, cursor: Cursor) -> Iterator[str]:
+        """What it cost and what is left."""
+        made = cursor.made
+        if made is not None and made.stored:
+            yield STORED
+        elif made is not None and made.cost:
+            left = left_if_known(self._connection.session, "all")
+            yield f"cost: {made.cost}" + (f"; left: {left}" if left else "")
+
+    def _question(self, text: str) -> exp.Query | None:
+        """The tree of a question to the catalogue. One that names no table is one of dpsql where it cannot answer it, as
+        where it calls a function that only dpsql has."""
+        tree = read_question(text, list(self._connection.session.catalog.tables))
+        if tree is None or tree.find(exp.Table) is not None:
+            return tree
+        try:
+            self._asked().describe(tree, [None] * len(parameter_kinds(tree, ())))
+        except Error:
+            return None
+        return tree
+
+    def _asked(self) -> CatalogDatabase:
+        """The catalogue as it is now; the tables of the analyst's own that are made meanwhile come into it."""
+        session = self._connection.session
+        catalog = seen_by(session, _NAMING_NOTHING).catalog
+        if self._catalogue is None or self._catalogue[0] != catalog.tables.keys():
+            if self._catalogue is not None:
+                self._catalogue[1].close()
+            asking = Asking(user=self._user, database=self._database, schema=border.PUBLIC,
+                            version=f"PostgreSQL {VERSION} (dpsql)", settings=self._settings.values)
+            self._catalogue = catalog.tables.keys(), CatalogDatabase(catalog, asking)
+        return self._catalogue[1]
+
+    def _columns_of_probe(self, statement: Query, text: str, parameters: Sequence[object]) -> tuple[ColumnOnWire, ...]:
+        """The columns of a query that has no row: those of its answer; of rows of a private table, what the policy declares."""
+        try:
+            return columns_of(text, parameters, self._connection)
+        except Error as fault:
+            if statement.parameters or fault.code not in OF_ROWS:
+                raise
+            border.check(statement.tree, text)
+            return self._asked().columns_of_rows(statement.tree)
+
+    @contextlib.contextmanager
+    def _told(self, text: str, *, timed: bool = True) -> Iterator[str]:
+        """The text of a statement, without the database's name. Errors in the terms of PostgreSQL; whether a statement runs, for
+        `cancel`; one that is `timed` ends when it is late."""
+        text = without_database(text, self._database)
+        with self._busy:
+            self._was_cancelled.clear()
+            self._was_late = False
+            fault: Error | None = None
+            try:
+                with self._in_time() if timed else contextlib.nullcontext():
+                    yield text
+            except Error as caught:
+                fault = caught
+            except Exception:
+                fault = InternalError("a fault of the server stopped this", code="fault")
+            refusal = None if fault is None else self._refusal(fault, text)
+        if refusal is not None:
+            raise refusal from None
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """A context in which a statement is interrupted when it takes longer than statement_timeout, as by `cancel`: after its
+        charge it fails and counts as such, as how long it takes may depend on private rows. The next one is never meant."""
+        if not (seconds := self._settings.timeout):
+            yield
+            return
+        over = threading.Event()
+
+        def watch() -> None:
+            if over.wait(seconds):
+                return
+            self._was_late = True
+            while not over.wait(_AGAIN):
+                self._connection.interrupt()
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+
+    def _refusal(self, fault: Error, text: str) -> RefusedOnWire:
+        was_stopped = self._was_late or self._was_cancelled.is_set()
+        if was_stopped and isinstance(fault, Incident):
+            return cancelled(late=self._was_late, charged=self._last_charge())
+        if was_stopped and fault.code in STOPPED:
+            return cancelled(late=self._was_late)
+        return told(fault, text)
+
+    def _last_charge(self) -> str:
+        """What the statement was charged that just failed, in words."""
+        with contextlib.suppress(Error):
+            charge = self._connection.session.ledger.last(self._connection.session.account)
+            return "" if charge is None else price_in_words(charge)
+        return "its price"
+
+
+def _notes(cursor: Cursor) -> Iterator[str]:
+    """What a reader of an answer should know."""
+    made = cursor.made
+    if isinstance(made, Answer):
+        rough = [column.name for column in made.columns if column.approximate]
+        if rough:
+            yield f"errors are approximate for {', '.join(rough)}"
+    yield from () if made is None else made.notes
+
+
+_NAMING_NOTHING = parse("DESCRIBE \"no table has this name\"")  # so that the tables of the account are looked up
+
+
+def names_policy_alone(statement: Statement, catalog: Catalog) -> bool:
+    """Whether a query names tables of the policy, and no others."""
+    named = tables_named(statement) if isinstance(statement, Query) else []
+    return bool(named) and all(catalog.table(name) is not None for name in named)
+
+
+def is_probe(statement: Statement) -> TypeGuard[Query]:
+    """Whether this is a query that cannot have a row, as its text says: tools ask so for the columns of a table or a query."""
+    return isinstance(statement, Query) and has_no_row(statement.tree)
+
+
+def has_no_row(tree: exp.Query) -> bool:
+    """Whether LIMIT 0, or a condition that is never true on a query without aggregates of its own, says that there is no row."""
+    limit = tree.args.get("limit")
+    if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal) and limit.expression.name == "0":
+        return True
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    return isinstance(where, exp.Where) and _is_never(where.this) and not (
+        any(tree.args.get(part) is not None for part in ("group", "having"))
+        or any(item.find(exp.AggFunc) is not None for item in tree.selects))
+
+
+def _is_never(condition: exp.Expr) -> bool:
+    match condition:
+        case exp.Paren(this=inner):
+            return _is_never(inner)
+        case exp.And(this=left, expression=right):
+            return _is_never(left) or _is_never(right)
+        case exp.Boolean(this=value):
+            return not value
+        case exp.EQ(this=exp.Literal() as left, expression=exp.Literal() as right):
+            return left.name.isdigit() and right.name.isdigit() and int(left.name) != int(right.name)
+        case exp.NEQ(this=exp.Literal() as left, expression=exp.Literal() as right):
+            return left.name.isdigit() and left.name == right.name
+    return False
+
+
+def _in_64_bits(rows: list[tuple[Any, ...]], columns: Sequence[int]) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Rows whose whole numbers are in 64 bits, which sums may leave; and the places of the columns where some were not."""
+    held = [at for at in columns if any(row[at] is not None and not LEAST <= row[at] <= MOST for row in rows)]
+    if not held:
+        return rows, []
+    return [tuple(min(max(value, LEAST), MOST) if at in held and value is not None else value for at, value in enumerate(row))
+            for row in rows], held
+
+
+def _rows(tag: str, columns: tuple[ColumnOnWire, ...] | None, rows: Sequence[tuple[object, ...]],
+          notices: Iterable[str] = ()) -> OutcomeOnWire:
+    return OutcomeOnWire(tag=tag, columns=columns, rows=iter(rows), notices=_notices(notices))
+
+
+def _notices(texts: Iterable[str]) -> tuple[Notice, ...]:
+    return tuple(Notice(text=text) for text in texts)
+
+
+def seats(connected: Callable[[str, str], Connection]) -> Callable[[str, str, Mapping[str, str]], ConnectionSeat]:
+    """How seats are opened, given what opens a connection for a user to a database. The result raises RefusedOnWire."""
+    def open_seat(user: str, database: str, startup: Mapping[str, str]) -> ConnectionSeat:
+        fault: Error | None = None
+        try:
+            return ConnectionSeat(connected(user, database), user=user, database=database, startup=startup)
+        except Error as caught:
+            fault = caught
+        raise told(fault, "")
+    return open_seat

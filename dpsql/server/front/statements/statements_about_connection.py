@@ -1,0 +1,246 @@
+"""SET, SHOW, RESET and what else is about a connection alone, as clients of PostgreSQL use them.
+
+Values are shown in one way only, so settings that would change it are refused; others are kept and have no effect, but for
+statement_timeout. Five are of dpsql: epsilon, delta, rho and confidence, the price and the confidence of statements that state
+none; and pace, the time after which their outcomes leave at the earliest, for those that take long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import TokenError
+
+from dpsql.catalog.model import LONGEST_PACE
+from dpsql.dbapi import Connection
+from dpsql.errors import OptionError, SqlError, Unsupported
+from dpsql.server.front.statements.transaction_status import start_of
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
+from dpsql.sql.text.border import PUBLIC
+
+TERMS = ("epsilon", "delta", "rho", "confidence")
+OWN = (*TERMS, "pace")
+MOST_SET = 200  # settings that a connection keeps
+LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
+REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
+            "standard_conforming_strings", "application_name", "is_superuser")
+FIXED: Mapping[str, tuple[str, ...]] = {
+    # settings whose value decides how values are written, with the values that are this way
+    "client_encoding": ("utf8", "utf-8", "unicode"), "standard_conforming_strings": ("on", "true", "yes", "1"),
+    "datestyle": ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd", "mdy", "dmy", "ymd"), "bytea_output": ("hex", "escape"),
+}
+DEFAULTS: Mapping[str, str] = {
+    "search_path": PUBLIC,
+    "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
+    "IntervalStyle": "postgres", "integer_datetimes": "on", "standard_conforming_strings": "on", "application_name": "",
+    "is_superuser": "off", "transaction_isolation": "serializable", "default_transaction_isolation": "serializable",
+    "transaction_read_only": "on", "default_transaction_read_only": "on", "transaction_deferrable": "off",
+    "extra_float_digits": "1", "bytea_output": "hex", "client_min_messages": "notice", "statement_timeout": "0",
+    "lock_timeout": "0", "max_identifier_length": "63", "idle_in_transaction_session_timeout": "0", "row_security": "off",
+    "synchronize_seqscans": "on", "max_index_keys": "32", "server_version_num": "150000", "lc_collate": "C", "lc_ctype": "C",
+    "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C", "default_table_access_method": "heap",
+    "default_tablespace": "", "escape_string_warning": "on", "xmloption": "content", "work_mem": "4MB", "jit": "off",
+    "geqo": "on", "quote_all_identifiers": "off", "default_with_oids": "off", "array_nulls": "on",
+    "backslash_quote": "safe_encoding", "check_function_bodies": "on", "session_authorization": "default", "role": "none",
+    "default_text_search_config": "pg_catalog.simple", "timezone_abbreviations": "Default", "ssl": "off", "seed": "",
+    "datestyle": "ISO, MDY", "password_encryption": "scram-sha-256", "wal_level": "replica", "in_hot_standby": "off",
+}
+
+
+class Settings:
+    """The settings of a connection: those of the server, and what the client sets."""
+
+    def __init__(self, *, version: str, startup: Mapping[str, str]) -> None:
+        """`startup` are those that the client states when it connects. Raises OptionError."""
+        self._first = {name.lower(): value for name, value in (*DEFAULTS.items(), ("server_version", version))}
+        given = {**_options(startup.get("options", "")), **startup}
+        known = {name.lower(): value for name, value in given.items() if name.lower() in self._first}
+        self._first |= {name: value for name, value in known.items() if name not in FIXED and not name.startswith("server_")}
+        self._set: dict[str, str] = {}
+        if "statement_timeout" in known:
+            self.set("statement_timeout", known["statement_timeout"])
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """All of them, by their names in lower case."""
+        return {**self._first, **self._set}
+
+    @property
+    def reported(self) -> Mapping[str, str]:
+        """Those that clients are told of at once."""
+        return {name: self.values[name.lower()] for name in REPORTED}
+
+    def set(self, name: str, value: str | None) -> None:
+        """Keep a value; None for that from before. Raises OptionError for one that has no effect that a client could want."""
+        if name not in self._first and name not in OWN and "." not in name:
+            raise OptionError(f"there is no setting {name}", code="unknown-setting", subject=name, try_=", ".join(OWN))
+        allowed = FIXED.get(name)
+        if value is None:
+            self._set.pop(name, None)
+            return
+        if allowed is not None and value.lower() not in allowed:
+            raise OptionError(f"{name} is {self._first[name]}, and is not changed", code="bad-setting", subject=name,
+                              try_=self._first[name])
+        if name.startswith("server_"):
+            raise OptionError(f"{name} is not changed", code="bad-setting", subject=name)
+        if name in ("statement_timeout", "pace") and _seconds(value) is None:
+            raise OptionError(f"{value[:20]} is no time", code="bad-setting", subject=name, try_="'30s', or 30000 for as many ms")
+        if name == "pace" and not (_seconds(value) or 0) <= LONGEST_PACE:
+            raise OptionError(f"{value[:20]} is too long", code="bad-setting", subject=name, try_="an hour, '1h', or less")
+        if len(self._set) >= MOST_SET and name not in self._set:
+            raise OptionError(f"a connection keeps {MOST_SET} settings", code="bad-setting", subject=name, try_="RESET ALL")
+        self._set[name] = self._first[name] if allowed is not None else value
+
+    def reset(self) -> None:
+        """Forget what the client set."""
+        self._set.clear()
+
+    @property
+    def timeout(self) -> float:
+        """What a statement may take, in seconds; 0 for any time."""
+        return _seconds(self._set.get("statement_timeout", self._first["statement_timeout"])) or 0.0
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """The settings that are dpsql's own, as `Connection.set_terms` takes them."""
+        return {name: _number(self._set[name]) for name in TERMS if name in self._set}
+
+    @property
+    def pace(self) -> float:
+        """The time after which outcomes of statements leave at the earliest, in seconds."""
+        return _seconds(self._set.get("pace", "0")) or 0.0
+
+
+def _options(text: str) -> dict[str, str]:
+    """Settings in the options of a connection: ``-c statement_timeout=5s --jit=off``. Blanks in values have a backslash."""
+    found = re.findall(r"(?<!\S)(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", text)
+    return {name.replace("-", "_"): re.sub(r"\\(.)", r"\1", value) for name, value in found}
+
+
+_UNITS = {"us": 1e-6, "": 1e-3, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _seconds(text: str) -> float | None:
+    """A time as PostgreSQL writes it, such as 500, 500ms or 2min; None for what is none."""
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|min|h|d|)\s*", text, re.ASCII)
+    return None if found is None else float(found[1]) * _UNITS[found[2]]
+
+
+def _number(text: str) -> object:
+    """A number that is written as a text; the text where it is none."""
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutConnection:
+    """A statement about the connection: its tag, what it shows, and what it changes."""
+
+    tag: str
+    columns: tuple[ColumnOnWire, ...] | None = None
+    rows: tuple[tuple[object, ...], ...] = ()
+    change: Callable[[Settings], None] = lambda settings: None
+
+    def apply(self, settings: Settings, connection: Connection) -> None:
+        """Change the settings; and the terms of the connection with them. Raises OptionError, and then nothing is changed."""
+        before, kept = settings.terms, dict(settings._set)
+        self.change(settings)
+        if settings.terms == before:
+            return
+        try:
+            connection.set_terms(**settings.terms)
+        except OptionError:
+            settings._set.clear()
+            settings._set.update(kept)
+            raise
+
+
+def read_setting(text: str, settings: Settings) -> AboutConnection | None:
+    """What a statement about the connection does; None for any other. Raises SqlError, Unsupported or OptionError."""
+    words = _words(text)
+    first = words[0].upper() if words else ""
+    match first:
+        case "SET":
+            return _set(words[1:])
+        case "RESET":
+            return _reset(words[1:])
+        case "SHOW" if len(words) == 1 or words[1].upper() not in LISTINGS:
+            return _show(words[1:], settings)
+        case "DISCARD":
+            return AboutConnection(tag=f"DISCARD {words[1].upper()}" if len(words) > 1 else "DISCARD", change=Settings.reset)
+        case "CLOSE":
+            return AboutConnection(tag="CLOSE CURSOR ALL" if words[1:] and words[1].upper() == "ALL" else "CLOSE CURSOR")
+        case "UNLISTEN":
+            return AboutConnection(tag="UNLISTEN")
+        case "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" | "DECLARE" | "FETCH" | "CURSOR":
+            raise Unsupported(f"{first} is not answered here", code="not-a-query", try_="SELECT, without it")
+    return None
+
+
+def _words(text: str) -> list[str]:
+    """The words of a statement that begins like one about the connection, texts without their quotes; none for others."""
+    first = _WORD.match(text, start_of(text)) if len(text) <= 10_000 else None
+    if first is None or first[0].upper() not in _FIRST:
+        return []
+    try:
+        tokens = Postgres().tokenize(text)
+    except TokenError:
+        return []
+    return [token.text for token in tokens if token.text != ";"]
+
+
+_FIRST = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE", "DECLARE",
+          "FETCH")
+_WORD = re.compile(r"\w+")
+
+
+def _set(words: Sequence[str]) -> AboutConnection:
+    words = words[1:] if words and words[0].upper() in ("SESSION", "LOCAL") else words
+    upper = [word.upper() for word in words]
+    if upper[:1] == ["TRANSACTION"] or upper[:2] == ["CHARACTERISTICS", "AS"] or upper[:1] == ["CONSTRAINTS"]:
+        return AboutConnection(tag="SET")
+    if upper[:2] == ["TIME", "ZONE"]:
+        words = ["timezone", "=", *words[2:]]
+    if upper[:1] == ["NAMES"]:
+        words = ["client_encoding", "=", *words[1:]]
+    at = next((i for i, word in enumerate(words) if word == "=" or word.upper() == "TO"), -1)
+    if at < 1 or at + 1 >= len(words):
+        raise SqlError("SET takes a name and a value", code="syntax", try_="SET epsilon = 0.5")
+    name, value = "".join(words[:at]).lower(), _joined(words[at + 1:])
+    return AboutConnection(tag="SET", change=lambda settings: settings.set(name, None if value.upper() == "DEFAULT" else value))
+
+
+def _joined(words: Sequence[str]) -> str:
+    """A value that may be a list, or a number with its sign."""
+    return " ".join(words).replace(" ,", ",").replace("- ", "-")
+
+
+def _reset(words: Sequence[str]) -> AboutConnection:
+    if not words:
+        raise SqlError("RESET takes a name", code="syntax", try_="RESET ALL")
+    name = "timezone" if [word.upper() for word in words[:2]] == ["TIME", "ZONE"] else "".join(words).lower()
+    return AboutConnection(tag="RESET", change=Settings.reset if name == "all" else lambda settings: settings.set(name, None))
+
+
+_PHRASES = {"transaction isolation level": "transaction_isolation", "time zone": "timezone",
+            "session authorization": "session_authorization"}
+
+
+def _show(words: Sequence[str], settings: Settings) -> AboutConnection:
+    name = " ".join(words).lower().replace(" . ", ".")
+    if name == "all":
+        columns = tuple(ColumnOnWire(name=each, kind="VARCHAR") for each in ("name", "setting", "description"))
+        return AboutConnection(tag="SHOW", columns=columns,
+                               rows=tuple((each, value, "") for each, value in sorted(settings.values.items())))
+    name = _PHRASES.get(name, name)
+    value = settings.values.get(name)
+    if value is None and name not in OWN:
+        raise OptionError(f"there is no setting {name}", code="unknown-setting", subject=name,
+                          try_="SHOW BUDGET, SHOW RELEASES or SHOW TABLES")
+    shown = next((each for each in DEFAULTS if each.lower() == name), name)
+    return AboutConnection(tag="SHOW", columns=(ColumnOnWire(name=shown, kind="VARCHAR"),), rows=((value or "as opened",),))

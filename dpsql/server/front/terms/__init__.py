@@ -1,0 +1,1 @@
+"""Answers in PostgreSQL's terms: columns, types, values as bytes, COPY, errors."""

@@ -1,0 +1,433 @@
+"""Kinds of values as PostgreSQL has them: numbers of types, and values as text and in binary, both ways.
+
+Dates and timestamps are Python's, and beyond what Python has, texts as PostgreSQL writes them: ``infinity``, ``10000-01-01``,
+``0044-03-15 BC``. So they are in both directions: `written` takes such texts, and `read` gives them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+from dpsql.server.front.terms.lists_on_wire import LIST_OIDS, MOST_ELEMENTS, LongList, in_binary, in_text, list_binary, list_text
+
+TEXT, BINARY = 0, 1
+OIDS = {"BIGINT": 20, "HUGEINT": 1700, "DOUBLE": 701, "BOOLEAN": 16, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114,
+        **LIST_OIDS, "DOUBLE[]": 1022, "NUMERIC[]": 1231, "BOOLEAN[]": 1000, "DATE[]": 1182, "TIMESTAMP[]": 1115}
+SIZES = {"BIGINT": 8, "DOUBLE": 8, "BOOLEAN": 1, "DATE": 4, "TIMESTAMP": 8}  # bytes; others are of variable length
+
+_INT2, _INT4, _INT8, _FLOAT4, _FLOAT8, _NUMERIC, _UNKNOWN = 21, 23, 20, 700, 701, 1700, 705
+_TEXTS = (25, 1043, 1042, 19)  # text, varchar, bpchar, name
+GIVEN: dict[int, str | None] = {0: None, _UNKNOWN: None, _INT2: "BIGINT", _INT4: "BIGINT", _INT8: "BIGINT", _FLOAT4: "DOUBLE",
+                                _FLOAT8: "DOUBLE", _NUMERIC: "NUMERIC", 16: "BOOLEAN", 1082: "DATE", 1114: "TIMESTAMP",
+                                **dict.fromkeys(_TEXTS, "VARCHAR")}
+"""The kinds that clients' types of parameters state. NUMERIC is one of parameters alone: a whole number or a double."""
+_ELEMENTS: dict[int, int] = {1005: _INT2, 1007: _INT4, 1016: _INT8, 1021: _FLOAT4, 1022: _FLOAT8, 1231: _NUMERIC, 1000: 16,
+                             1182: 1082, 1115: 1114, **dict(zip((1009, 1015, 1014, 1003), _TEXTS, strict=True))}
+"""The types of elements by those of arrays, which are the values of parameters alone."""
+GIVEN.update({array: f"{GIVEN[element]}[]" for array, element in _ELEMENTS.items()})
+
+_EPOCH = dt.datetime(2000, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
+_DAY = 86_400_000_000  # microseconds
+_DATE_ENDS = {2**31 - 1: "infinity", -(2**31): "-infinity"}
+_TIME_ENDS = {2**63 - 1: "infinity", -(2**63): "-infinity"}
+_FIRST_DAY, _LAST_DAY = -2_451_545, 2_145_031_948  # days since 2000 of PostgreSQL's first and last date
+_FIRST_MOMENT, _LAST_MOMENT = -211_813_488_000_000_000, 9_223_371_331_200_000_000 - 1
+_LONGEST_NUMBER = 400  # characters; a double in full has fewer than 330 before its point
+_HUGE = 2**127  # HUGEINT lies below
+
+
+class _Malformed(Exception):
+    """A value that is none of its type; never leaves this file."""
+
+
+# -- from the client
+
+
+def kinds_given(oids: list[int]) -> list[str | None]:
+    """The kinds that a client states for parameters. Raises RefusedOnWire for a type that has none here."""
+    for place, oid in enumerate(oids, start=1):
+        if oid not in GIVEN:
+            raise RefusedOnWire(f"parameter ${place} is of a type that is not accepted (its number is {oid})", sqlstate="0A000",
+                                hint="numbers, booleans, texts, dates and timestamps without a time zone are, and arrays of them")
+    return [GIVEN[oid] for oid in oids]
+
+
+def read(value: bytes | None, form: int, oid: int, kind: str, place: int) -> object:
+    """The Python value of parameter `$place`, which the client wrote as its type `oid`, in a kind.
+
+    Raises RefusedOnWire: 22P02 for malformed text, 22P03 for malformed binary, 22003 or 22008 for what the kind does not hold.
+    """
+    if value is None:
+        return None
+    written_as = OIDS[kind] if oid in (0, _UNKNOWN) else oid
+    if kind.endswith("[]"):
+        return _read_list(value, form, written_as, kind, place)
+    try:
+        if form == TEXT:
+            found = _of_text(value, written_as)
+        else:
+            found = _OF_BINARY[written_as](value)
+        return _in_kind(found, kind, place)
+    except (_Malformed, struct.error, UnicodeDecodeError):
+        raise _malformed(form, place) from None
+
+
+def _read_list(value: bytes, form: int, oid: int, kind: str, place: int) -> tuple[object, ...]:
+    """A list, whose elements are read one by one."""
+    element = _ELEMENTS.get(oid)
+    elements: Sequence[bytes | None]
+    try:
+        if form == TEXT:
+            elements = [None if each is None else each.encode() for each in in_text(value.decode("utf-8"))]
+        else:
+            told, elements = in_binary(value)
+            element = told if elements and told in _ELEMENTS.values() else element
+    except LongList:
+        raise RefusedOnWire(f"parameter ${place} is a list of more than {MOST_ELEMENTS:,} values", sqlstate="54000") from None
+    except (ValueError, struct.error):
+        raise _malformed(form, place) from None
+    if element is None:
+        raise RefusedOnWire(f"parameter ${place} is no list", sqlstate="42804")
+    return tuple(read(each, form, element, kind.removesuffix("[]"), place) for each in elements)
+
+
+def _malformed(form: int, place: int) -> RefusedOnWire:
+    return RefusedOnWire(f"parameter ${place} is malformed: it is no {'text' if form == TEXT else 'binary'} of its type",
+                         sqlstate="22P02" if form == TEXT else "22P03")
+
+
+def _in_kind(value: Any, kind: str, place: int) -> object:
+    """A value that was read, as its kind has it: whole numbers from decimals, doubles from numbers."""
+    match kind:
+        case "BIGINT" | "HUGEINT":
+            whole = _whole(value)
+            if whole is not None and (abs(whole) < _HUGE if kind == "HUGEINT" else -(2**63) <= whole < 2**63):
+                return whole
+            raise RefusedOnWire(f"parameter ${place} is no whole number in the range of {kind.lower()}", sqlstate="22003")
+        case "NUMERIC" if (whole := _whole(value)) is not None and -(2**63) <= whole < 2**63:
+            return whole
+        case "DOUBLE" | "NUMERIC" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            try:
+                return float(value)
+            except OverflowError:
+                raise RefusedOnWire(f"parameter ${place} is out of range", sqlstate="22003") from None
+        case "BOOLEAN" if isinstance(value, bool):
+            return value
+        case "VARCHAR":
+            return value if isinstance(value, str) else str(value)
+        case "DATE":
+            if isinstance(value, dt.datetime):
+                return value.date()
+            if isinstance(value, dt.date):
+                return value
+            if isinstance(value, str):
+                return _date_of_text(value)
+        case "TIMESTAMP":
+            if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+                return dt.datetime(value.year, value.month, value.day)
+            if isinstance(value, dt.datetime):
+                return value
+            if isinstance(value, str):
+                return _time_of_text(value)
+    raise RefusedOnWire(f"parameter ${place} is no {kind.lower()}", sqlstate="42804")
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < 40 and value == value.to_integral_value():
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _HUGE:
+        return int(value)
+    return None
+
+
+def _of_text(value: bytes, oid: int) -> object:
+    text = value.decode("utf-8")
+    if "\0" in text:
+        raise _Malformed
+    if oid in _TEXTS:
+        return text
+    return _OF_TEXT[oid](text.strip())
+
+
+def _int_of_text(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER or not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise _Malformed
+    return int(text)
+
+
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
+_NOT_FINITE = {"nan": math.nan, "infinity": math.inf, "inf": math.inf, "+infinity": math.inf, "+inf": math.inf,
+               "-infinity": -math.inf, "-inf": -math.inf}
+
+
+def _float_of_text(text: str) -> float:
+    if (special := _NOT_FINITE.get(text.lower())) is not None:
+        return special
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        raise _Malformed
+    return float(text)
+
+
+def _decimal_of_text(text: str) -> Decimal | float:
+    if (special := _NOT_FINITE.get(text.lower())) is not None:
+        return special
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        raise _Malformed
+    return Decimal(text)
+
+
+def _bool_of_text(text: str) -> bool:
+    told = text.lower()
+    if told and ("true".startswith(told) or "yes".startswith(told) or told in ("on", "1")):
+        return True
+    if told and ("false".startswith(told) or "no".startswith(told) or told in ("of", "off", "0")):
+        return False
+    raise _Malformed
+
+
+_ZONE = r"( ?[+-][0-9]{2}(:?[0-9]{2}){0,2}| ?Z)?"  # PostgreSQL ignores it where a type has no zone; drivers write it
+_DATE = re.compile(rf"([0-9]{{4,7}})-([0-9]{{1,2}})-([0-9]{{1,2}}){_ZONE}( BC)?")
+_TIME = re.compile(rf"([0-9]{{4,7}})-([0-9]{{1,2}})-([0-9]{{1,2}})"
+                   rf"([ T]([0-9]{{1,2}}):([0-9]{{2}})(:([0-9]{{2}})(\.[0-9]{{1,6}})?)?)?{_ZONE}( BC)?")
+
+
+def _date_of_text(text: str) -> dt.date | str:
+    if text.lower() in ("infinity", "-infinity"):
+        return text.lower()
+    found = _DATE.fullmatch(text) or _TIME.fullmatch(text)
+    if found is None:
+        raise _Malformed
+    return _date_of_days(_days(int(found[1]), int(found[2]), int(found[3]), bc=text.endswith(" BC")))
+
+
+def _time_of_text(text: str) -> dt.datetime | str:
+    if text.lower() in ("infinity", "-infinity"):
+        return text.lower()
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise _Malformed
+    days = _days(int(found[1]), int(found[2]), int(found[3]), bc=text.endswith(" BC"))
+    hours, minutes, seconds = (int(found[i] or 0) for i in (5, 6, 8))
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise _Malformed
+    parts = int((found[9] or ".0")[1:].ljust(6, "0"))
+    return _time_of_microseconds(days * _DAY + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + parts)
+
+
+def _exactly(form: struct.Struct) -> Callable[[bytes], Any]:
+    return lambda value: form.unpack(value)[0]  # which raises struct.error for another length
+
+
+def _bool_of_binary(value: bytes) -> bool:
+    if len(value) != 1 or value[0] > 1:
+        raise _Malformed
+    return value[0] == 1
+
+
+def _text_of_binary(value: bytes) -> str:
+    text = value.decode("utf-8")
+    if "\0" in text:
+        raise _Malformed
+    return text
+
+
+def _numeric_of_binary(value: bytes) -> Decimal | float:
+    """Digits of base 10,000: their number, the weight of the first one, the sign, how many decimals are shown, the digits."""
+    count, weight, sign, scale = struct.unpack_from("!HhHH", value)
+    if (special := {0xC000: math.nan, 0xD000: math.inf, 0xF000: -math.inf}.get(sign)) is not None:
+        return special
+    if sign not in (0, 0x4000) or count > _LONGEST_NUMBER or len(value) != 8 + 2 * count or scale > 0x3FFF:
+        raise _Malformed
+    digits = struct.unpack_from(f"!{count}H", value, 8)
+    if any(digit > 9999 for digit in digits):
+        raise _Malformed
+    whole = "".join(f"{digit:04d}" for digit in digits) or "0"
+    return Decimal(f"{'-' if sign else ''}{whole}E{4 * (weight - count + 1)}")  # exactly: arithmetic would round to 28 digits
+
+
+_OF_TEXT: dict[int, Callable[[str], object]] = {
+    _INT2: _int_of_text, _INT4: _int_of_text, _INT8: _int_of_text, _FLOAT4: _float_of_text, _FLOAT8: _float_of_text,
+    _NUMERIC: _decimal_of_text, 16: _bool_of_text, 1082: _date_of_text, 1114: _time_of_text,
+}
+_OF_BINARY: dict[int, Callable[[bytes], object]] = {
+    _INT2: _exactly(struct.Struct("!h")), _INT4: _exactly(struct.Struct("!i")), _INT8: _exactly(struct.Struct("!q")),
+    _FLOAT4: _exactly(struct.Struct("!f")), _FLOAT8: _exactly(struct.Struct("!d")), _NUMERIC: _numeric_of_binary,
+    16: _bool_of_binary, 1082: lambda value: _date_of_days(struct.unpack("!i", value)[0]),
+    1114: lambda value: _time_of_microseconds(struct.unpack("!q", value)[0]), **dict.fromkeys(_TEXTS, _text_of_binary),
+}
+
+
+# -- days and moments since 2000
+
+
+def _days(year: int, month: int, day: int, *, bc: bool) -> int:
+    """Days since 2000-01-01 in the Gregorian calendar, in any year. Raises _Malformed for a day that is none."""
+    if year == 0:
+        raise _Malformed
+    counted = 1 - year if bc else year  # the year before 1 is 0
+    cycles, within = divmod(counted - 1, 400)  # the calendar repeats itself after 400 years
+    try:
+        return dt.date(within + 1, month, day).toordinal() + cycles * 146_097 - _EPOCH_DAY
+    except ValueError:
+        raise _Malformed from None
+
+
+def _date_of_days(days: int) -> dt.date | str:
+    if days in _DATE_ENDS:
+        return _DATE_ENDS[days]
+    if not _FIRST_DAY <= days <= _LAST_DAY:
+        raise RefusedOnWire("date out of range", sqlstate="22008")
+    if 1 <= days + _EPOCH_DAY <= dt.date.max.toordinal():
+        return dt.date.fromordinal(days + _EPOCH_DAY)
+    return "".join(_date_parts(days))
+
+
+def _date_parts(days: int) -> tuple[str, str]:
+    """A day in text, and the era after it; of years that Python lacks."""
+    cycles, within = divmod(days + _EPOCH_DAY - 1, 146_097)
+    day = dt.date.fromordinal(within + 1)
+    year = day.year + 400 * cycles
+    return f"{year if year > 0 else 1 - year:04d}-{day.month:02d}-{day.day:02d}", "" if year > 0 else " BC"
+
+
+def _time_of_microseconds(moment: int) -> dt.datetime | str:
+    if moment in _TIME_ENDS:
+        return _TIME_ENDS[moment]
+    if not _FIRST_MOMENT <= moment <= _LAST_MOMENT:
+        raise RefusedOnWire("timestamp out of range", sqlstate="22008")
+    days, within = divmod(moment, _DAY)
+    if 1 <= days + _EPOCH_DAY <= dt.date.max.toordinal():
+        return _EPOCH + dt.timedelta(days=days, microseconds=within)
+    day, era = _date_parts(days)
+    return f"{day} {_clock(dt.timedelta(microseconds=within))}{era}"
+
+
+def _clock(within: dt.timedelta) -> str:
+    return (dt.datetime.min + within).time().isoformat().rstrip("0") if within.microseconds else \
+        (dt.datetime.min + within).time().isoformat()
+
+
+# -- to the client
+
+
+def written(value: object, kind: str, form: int) -> bytes | None:
+    """A value of a column in one of the two forms; None is NULL. Raises ValueError or TypeError for a value of another kind."""
+    if value is None:
+        return None
+    return _TO_TEXT[kind](value).encode("utf-8", "replace") if form == TEXT else _TO_BINARY[kind](value)
+
+
+def _whole_text(value: Any) -> str:
+    if isinstance(value, bool) or int(value) != value:
+        raise ValueError("no whole number")
+    return str(int(value))
+
+
+def _float_text(value: Any) -> str:
+    number = float(value)
+    if 1e15 <= abs(number) < 1e16:  # PostgreSQL begins to write exponents there, and Python does at the end
+        digits = repr(abs(number)).replace(".", "").rstrip("0")
+        return f"{'-' if number < 0 else ''}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e+15"
+    if math.isfinite(number):
+        return repr(number).removesuffix(".0")
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _bool_text(value: Any) -> str:
+    if value is not True and value is not False:
+        raise ValueError("no boolean")
+    return "t" if value else "f"
+
+
+def _date_text(value: Any) -> str:
+    if isinstance(value, str):
+        return str(_date_of_text(value))
+    return str((value.date() if isinstance(value, dt.datetime) else value).isoformat())
+
+
+def _time_text(value: Any) -> str:
+    if isinstance(value, str):
+        value = _time_of_text(value)
+        if isinstance(value, str):
+            return value
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    within = dt.timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond)
+    return f"{moment.date().isoformat()} {_clock(within)}"
+
+
+def _date_binary(value: Any) -> bytes:
+    if isinstance(value, str):
+        read_again = _date_of_text(value)
+        if isinstance(read_again, str):
+            ends = {text: number for number, text in _DATE_ENDS.items()}
+            return struct.pack("!i", ends[read_again] if read_again in ends else _days_of(read_again))
+        value = read_again
+    return struct.pack("!i", value.toordinal() - _EPOCH_DAY)
+
+
+def _days_of(text: str) -> int:
+    year, month, day = text.removesuffix(" BC")[:-6], text.removesuffix(" BC")[-5:-3], text.removesuffix(" BC")[-2:]
+    return _days(int(year), int(month), int(day), bc=text.endswith(" BC"))
+
+
+def _time_binary(value: Any) -> bytes:
+    if isinstance(value, str):
+        read_again = _time_of_text(value)
+        if isinstance(read_again, str):
+            ends = {text: number for number, text in _TIME_ENDS.items()}
+            return struct.pack("!q", ends[read_again] if read_again in ends else _moment_of(read_again))
+        value = read_again
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    return struct.pack("!q", (moment - _EPOCH) // dt.timedelta(microseconds=1))
+
+
+def _moment_of(text: str) -> int:
+    day, clock, *era = text.split(" ")
+    time = dt.time.fromisoformat(clock + "0" * (15 - len(clock)) if "." in clock else clock)
+    within = ((time.hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
+    return _days_of(" ".join([day, *era])) * _DAY + within
+
+
+def _numeric_binary(value: Any) -> bytes:
+    whole = int(_whole_text(value))
+    digits: list[int] = []
+    left = abs(whole)
+    while left:
+        left, digit = divmod(left, 10_000)
+        digits.insert(0, digit)
+    weight = max(len(digits) - 1, 0)
+    while digits and digits[-1] == 0:
+        digits.pop()
+    return struct.pack(f"!HhHH{len(digits)}H", len(digits), weight, 0x4000 if whole < 0 else 0, 0, *digits)
+
+
+def _int8_binary(value: Any) -> bytes:
+    try:
+        return struct.pack("!q", int(_whole_text(value)))
+    except struct.error:
+        raise ValueError("out of the range of bigint") from None
+
+
+_TO_TEXT: dict[str, Callable[[Any], str]] = {
+    "BIGINT": _whole_text, "HUGEINT": _whole_text, "DOUBLE": _float_text, "BOOLEAN": _bool_text, "VARCHAR": str,
+    "DATE": _date_text, "TIMESTAMP": _time_text,
+    **{kind: list_text(kind) for kind in LIST_OIDS},
+}
+_TO_BINARY: dict[str, Callable[[Any], bytes]] = {
+    "BIGINT": _int8_binary, "HUGEINT": _numeric_binary, "DOUBLE": lambda value: struct.pack("!d", float(value)),
+    "BOOLEAN": lambda value: b"\1" if _bool_text(value) == "t" else b"\0",
+    "VARCHAR": lambda value: str(value).encode("utf-8", "replace"), "DATE": _date_binary, "TIMESTAMP": _time_binary,
+    **{kind: list_binary(kind) for kind in LIST_OIDS},
+}

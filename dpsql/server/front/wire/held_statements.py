@@ -1,0 +1,107 @@
+"""The prepared statements and portals of one connection, by name, within limits on their number and size."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
+from dpsql.server.front.wire.server_limits import ServerLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedOnWire:
+    """A statement of one client. `word` is that of statements of transactions; `oids` are the types of its parameters."""
+
+    text: str
+    word: str | None
+    described: Described
+    oids: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + 8 * len(self.oids)
+
+
+@dataclass(slots=True, kw_only=True)
+class PortalOnWire:
+    """A statement with its parameters, and its outcome as far as it was taken: None before it is executed.
+
+    Only the connection's own task changes it. `size` is in bytes; `suspended` is closed when no rows wait any more.
+    """
+
+    statement: PreparedOnWire
+    parameters: tuple[object, ...]
+    formats: tuple[int, ...]
+    size: int
+    outcome: Outcome | None = None
+    suspended: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+
+class HeldStatements:
+    """What a connection holds."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._statements: dict[str, PreparedOnWire] = {}
+        self._portals: dict[str, PortalOnWire] = {}
+
+    def hold_statement(self, name: str, statement: PreparedOnWire) -> None:
+        """Raises RefusedOnWire where the name is taken, or there are too many."""
+        if name and name in self._statements:
+            raise RefusedOnWire(f"prepared statement \"{name}\" already exists", sqlstate="42P05")
+        self._statements.pop(name, None)
+        self._check(len(self._statements), statement.size)
+        self._statements[name] = statement
+
+    def hold_portal(self, name: str, portal: PortalOnWire) -> None:
+        """Raises RefusedOnWire as `hold_statement` does."""
+        if name and name in self._portals:
+            raise RefusedOnWire(f"portal \"{name}\" already exists", sqlstate="42P03")
+        self.drop_portal(name)
+        self._check(len(self._portals), portal.size)
+        self._portals[name] = portal
+
+    def statement(self, name: str) -> PreparedOnWire:
+        if name not in self._statements:
+            raise RefusedOnWire(f"prepared statement \"{name}\" does not exist", sqlstate="26000")
+        return self._statements[name]
+
+    def portal(self, name: str) -> PortalOnWire:
+        if name not in self._portals:
+            raise RefusedOnWire(f"portal \"{name}\" does not exist", sqlstate="34000")
+        return self._portals[name]
+
+    def drop_statement(self, name: str) -> None:
+        self._statements.pop(name, None)
+
+    def drop_all_statements(self) -> None:
+        self._statements.clear()
+
+    def drop_portal(self, name: str) -> None:
+        if name in self._portals:
+            self._portals.pop(name).suspended.close()
+
+    def end_of_transaction(self) -> None:
+        """Portals last until then."""
+        for name in [*self._portals]:
+            self.drop_portal(name)
+
+    def _check(self, number: int, size: int) -> None:
+        held = sum(statement.size for statement in self._statements.values()) + sum(
+            portal.size for portal in self._portals.values())
+        if number >= self._limits.prepared or held + size > self._limits.held_bytes:
+            raise RefusedOnWire("the connection holds too many prepared statements or portals", sqlstate="54000",
+                                hint="close those that are no longer used: DEALLOCATE ALL, or connect again")
+
+
+def formats_of(stated: Sequence[int], number: int) -> tuple[int, ...]:
+    """One format for each of a number of values, from none, one for all, or one for each. Raises RefusedOnWire."""
+    if any(form not in (0, 1) for form in stated) or len(stated) not in (0, 1, number):
+        raise RefusedOnWire("the formats of values are not as many as these, or unknown", sqlstate="08P01")
+    return tuple(stated) if len(stated) == number else (*stated, 0)[:1] * number
+
+
+def same_columns(one: Sequence[ColumnOnWire] | None, other: Sequence[ColumnOnWire] | None) -> bool:
+    return (None if one is None else tuple(one)) == (None if other is None else tuple(other))

@@ -1,0 +1,164 @@
+"""Messages of the protocol on one stream, in bounded memory both ways.
+
+The frame of a message is read here, so that its length is checked before its bytes are waited for; what it says is decoded by
+pygwire, which also knows which messages may come now. What is sent is gathered, and waits where the client does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+from pygwire import BackendConnection, ConnectionPhase
+from pygwire.messages import ErrorResponse, NoticeResponse, PGMessage
+
+from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
+
+GATHERED = 32_768  # bytes that are sent at once
+UNSENT = 262_144  # bytes beyond which the client is waited for
+_SQLSTATES = {"NOTICE": "00000", "INFO": "00000", "LOG": "00000", "DEBUG": "00000", "WARNING": "01000"}
+
+
+class Gone(Exception):
+    """The client is gone, or does not read."""
+
+
+def _nothing() -> None:
+    """What is done where nobody waits for anything."""
+
+
+class WatchedReader(asyncio.StreamReader):
+    """A reader that tells that its stream has ended, though not all of it is read. What waits unread to be more than twice its
+    limit hides the end."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit)
+        self.ended = False
+        self.at_end: Callable[[], object] = _nothing  # called when it ends
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self._end()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self._end()
+
+    def _end(self) -> None:
+        self.ended = True
+        self.at_end()
+
+
+class Packets:
+    """One stream after the start of TLS, if there is any."""
+
+    def __init__(self, reader: WatchedReader, writer: asyncio.StreamWriter, connection: BackendConnection,
+                 send_seconds: float) -> None:
+        self._reader, self._writer, self._connection, self._send_seconds = reader, writer, connection, send_seconds
+        self._out = bytearray()
+        writer.transport.set_write_buffer_limits(high=UNSENT)
+
+    async def receive(self, most: int) -> PGMessage:
+        """The next message, of `most` bytes. Raises Gone, and RefusedOnWire (FATAL) for what is none."""
+        return decoded(self._connection, await self.receive_packet(most))
+
+    async def receive_packet(self, most: int) -> bytes:
+        """The bytes of the next message. Raises as `receive` does."""
+        try:
+            head = await self._reader.readexactly(4 if self.has_phase(ConnectionPhase.STARTUP) else 5)
+            length = int.from_bytes(head[-4:], "big")
+            if length < 4:
+                raise violated()
+            if length > most:
+                raise RefusedOnWire(f"a message has {most} bytes at most", sqlstate="54000", severity="FATAL")
+            return head + await self._reader.readexactly(length - 4)
+        except (asyncio.IncompleteReadError, OSError):
+            raise Gone from None
+
+    @contextlib.contextmanager
+    def watched(self, left: Callable[[], object]) -> Iterator[None]:
+        """A context in which `left` is called when the client closes its connection, or loses it; at once, where it has."""
+        if self._reader.ended:
+            left()
+        self._reader.at_end = left
+        try:
+            yield
+        finally:
+            self._reader.at_end = _nothing
+
+    def send(self, *messages: PGMessage) -> None:
+        for message in messages:
+            self._out += self._connection.send(message)
+
+    def send_rows(self, rows: bytes) -> None:
+        """Rows that are encoded already, by another thread."""
+        self._out += rows
+
+    async def flush(self, *, whole: bool = True) -> None:
+        """Hand over what was gathered; unless `whole`, only where it is much. Raises Gone."""
+        if not whole and len(self._out) < GATHERED:
+            return
+        try:
+            if self._out:
+                self._writer.write(bytes(self._out))
+                self._out.clear()
+                if self._writer.transport.get_write_buffer_size() == 0:  # all of it was taken, as it nearly always is
+                    return
+            async with asyncio.timeout(self._send_seconds):
+                await self._writer.drain()
+        except (OSError, TimeoutError):
+            self.abort()
+            raise Gone from None
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+    def has_phase(self, *phases: ConnectionPhase) -> bool:
+        return self._connection.phase in phases
+
+    async def close(self) -> None:
+        """Send what was gathered and close; a client that does not take it is cut off."""
+        try:
+            if self._out and not self._writer.is_closing():
+                self._writer.write(bytes(self._out))
+            self._writer.close()
+            async with asyncio.timeout(min(self._send_seconds, 5.0)):
+                await self._writer.wait_closed()
+        except (OSError, TimeoutError):
+            self.abort()
+
+
+def decoded(connection: BackendConnection, packet: bytes) -> PGMessage:
+    """The message of one whole packet. Raises RefusedOnWire (FATAL) where there is none, or none that may come now."""
+    try:
+        message, = connection.receive(packet)
+    except Exception:  # whatever is wrong with bytes of a stranger, it ends their connection and nothing else
+        raise violated() from None
+    return message
+
+
+def violated() -> RefusedOnWire:
+    return RefusedOnWire("this is no message of the protocol, or none that may come now", sqlstate="08P01", severity="FATAL")
+
+
+def error_of(refusal: RefusedOnWire) -> ErrorResponse:
+    fields = {"S": refusal.severity, "V": refusal.severity, "C": refusal.sqlstate, "M": clean(refusal.message) or "refused"}
+    fields |= _optional(refusal.detail, refusal.hint)
+    if refusal.position is not None:
+        fields["P"] = str(refusal.position)
+    return ErrorResponse(fields=fields)
+
+
+def notices_of(notices: Iterable[Notice]) -> list[NoticeResponse]:
+    return [NoticeResponse(fields={"S": notice.severity, "V": notice.severity, "C": _SQLSTATES.get(notice.severity, "00000"),
+                                   "M": clean(notice.text), **_optional(notice.detail, notice.hint)}) for notice in notices]
+
+
+def _optional(detail: str, hint: str) -> dict[str, str]:
+    return {key: clean(text) for key, text in (("D", detail), ("H", hint)) if text}
+
+
+def clean(text: str) -> str:
+    """A text that the protocol can carry: without the character that ends one there, and in UTF-8."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,104 @@
+"""What clients may use of a server: connections, time, sizes, statements; and the counts that are compared with these limits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """Sizes are in bytes, times in seconds."""
+
+    connections: int = 200
+    connections_of_account: int = 20
+    unproven_of_address: int = 20  # connections that have not proven to know a password yet; over HTTP, that asked nothing yet
+    strangers_of_address: int = 100  # over HTTP: connections that have shown no session yet; others find some free
+    authentication_seconds: float = 30.0
+    idle_seconds: float = 8 * 3600.0
+    send_seconds: float = 120.0  # a client that does not read for so long is cut off
+    left_seconds: float = 10.0  # what a statement gets to finish whose client has left: then its answer is kept
+    stop_seconds: float = 30.0  # what statements that run get to finish when the server stops
+    unproven_bytes: int = 16_384  # of one message before the password is proven
+    message_bytes: int = 1_048_576
+    text_bytes: int = 262_144  # of the text of one statement, or of one script
+    statements_of_account: int = 4  # at once
+    statements_a_minute: int = 1_200  # of one account; preparing counts as well
+    prepared: int = 500  # statements, and as many portals, of a connection
+    held_bytes: int = 4_194_304  # of the texts of these statements and the parameters of these portals
+    suspended_bytes: int = 67_108_864  # about, of the rows that wait in portals of an account, of which some were fetched
+    json_bytes: int = 33_554_432  # over HTTP: of an answer in JSON
+    threads: int = 32
+    pace_seconds: float = 0.0  # all answers leave at multiples of this (`steady_answers`); 0 for at once
+    request_seconds: float = 20.0  # over HTTP: what a client takes to send the head of a request, or its body
+    turn_seconds: float = 5.0  # over HTTP: how long a request waits for the one before it of the same session
+    session_idle_seconds: float = 1800.0  # over HTTP
+    session_seconds: float = 12 * 3600.0  # over HTTP, in all
+
+
+class AccountUse:
+    """Counts of connections and statements, by account and address. For one thread."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._connected: Counter[str] = Counter()
+        self._unproven: Counter[str] = Counter()
+        self._strangers: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
+        self._suspended: Counter[str] = Counter()
+        self._begun: dict[str, deque[float]] = {}
+
+    def unproven(self, address: str) -> contextlib.AbstractContextManager[None]:
+        """A context for a connection from an address, until its password is proven. Raises RefusedOnWire."""
+        return _counted(self._unproven, address, self._limits.unproven_of_address, RefusedOnWire(
+            "too many connections of this address are logging in", sqlstate="53300", severity="FATAL",
+            hint="connect again in a moment, when others have logged in"))
+
+    def stranger(self, address: str) -> contextlib.AbstractContextManager[None]:
+        """A context for a connection of HTTP from an address, until it has shown a session. Raises RefusedOnWire."""
+        return _counted(self._strangers, address, self._limits.strangers_of_address, RefusedOnWire(
+            "too many connections of this address have no session", sqlstate="53300", severity="FATAL"))
+
+    def connected(self, account: str) -> contextlib.AbstractContextManager[None]:
+        """A context for a connection of an account. Raises RefusedOnWire."""
+        return _counted(self._connected, account, self._limits.connections_of_account, RefusedOnWire(
+            f"too many connections for role \"{account}\"", sqlstate="53300", severity="FATAL",
+            hint=f"an account has {self._limits.connections_of_account} at most"))
+
+    def suspended(self, account: str, size: int) -> contextlib.AbstractContextManager[None]:
+        """A context for rows that an account fetches some at a time; `size` is in bytes. Raises RefusedOnWire."""
+        return _counted(self._suspended, account, self._limits.suspended_bytes, RefusedOnWire(
+            "too many rows of this account wait to be fetched", sqlstate="53400", hint="fetch all of them at once, or close "
+            "other portals; the answer is kept, and asking for it again costs nothing"), size)
+
+    def running(self, account: str, now: float) -> contextlib.AbstractContextManager[None]:
+        """A context for a statement of an account. Raises RefusedOnWire."""
+        begun = self._begun.setdefault(account, deque())
+        while begun and now - begun[0] >= 60:
+            begun.popleft()
+        if len(begun) >= self._limits.statements_a_minute:
+            raise RefusedOnWire(f"an account has {self._limits.statements_a_minute} statements a minute", sqlstate="53400",
+                                hint="ask again in a minute; nothing was charged")
+        most = self._limits.statements_of_account
+        admitted = _counted(self._running, account, most, RefusedOnWire(
+            f"an account has {most} statements at once", sqlstate="53400", hint="ask again when one of them is answered; "
+            "nothing was charged"))
+        begun.append(now)
+        return admitted
+
+
+@contextlib.contextmanager
+def _counted(counts: Counter[str], key: str, most: int, refusal: RefusedOnWire, number: int = 1) -> Iterator[None]:
+    if counts[key] + number > most:
+        raise refusal
+    counts[key] += number
+    try:
+        yield
+    finally:
+        counts[key] -= number
+        if not counts[key]:
+            del counts[key]

@@ -1,0 +1,73 @@
+"""Who is who, as the vault knows it: passwords are checked here, and accounts opened, by the file of users and the policy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpsql.engine.opening import ConnectionTerms, open_session
+from dpsql.engine.preparing import make_store
+from dpsql.engine.session import Session
+from dpsql.errors import OperationalError
+from dpsql.server.link.login_messages import MALFORMED, WRONG, FirstProof, NotProven
+from dpsql.server.vault.password_proofs import Exchange
+from dpsql.server.vault.passwords import User, Verifier, WatchedUsers
+from dpsql.server.vault.proof_attempts import ProofAttempts
+from dpsql.server.vault.vault import Say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doorkeeper:
+    """For one policy. `certificate` is that of the server, in PEM, where clients can bind their proof to it."""
+
+    policy: Path
+    users: WatchedUsers
+    certificate: str | None = None
+    attempts: ProofAttempts = field(default_factory=ProofAttempts)
+
+    def authenticate(self, name: str, say: Say) -> Callable[[], str]:
+        """Let a client prove that it knows the password of a name. Returned is what tells the role of the user, and raises
+        OperationalError as soon as the user is removed or has another password. Raises OperationalError: in the same words, after
+        the same messages, for a name that is nobody's and for a wrong password."""
+        verifier, known = self.users.now().verifier_of(name)
+        try:
+            first = FirstProof.of_bytes(say(b"first"))
+            exchange = Exchange(verifier, mechanism=first.mechanism, certificate=self.certificate if first.bound else None)
+            final = say(exchange.challenge(first.message))
+            with self.attempts.one(name):
+                last = exchange.proven(final)
+                if not known:
+                    raise NotProven
+        except NotProven as fault:
+            raise OperationalError("the name or the password is wrong", code=MALFORMED if fault.malformed else WRONG) from None
+        say(last)
+        return lambda: self._role(name, verifier)
+
+    def _role(self, name: str, verifier: Verifier) -> str:
+        user = self._user(name)
+        if user.verifier != verifier:
+            raise _removed()
+        return user.role
+
+    def _user(self, name: str) -> User:
+        user = self.users.now().users.get(name)
+        if user is None:
+            raise _removed()
+        return user
+
+    def open_account(self, name: str, database: str) -> Session:
+        """The session of a user, under the budget and at the price that the file of users says. Clients name some database when
+        they connect; there is one alone. Raises errors.Error."""
+        user = self._user(name)
+        price: dict[str, Any] = dict(user.price)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the session's notes say it, and the log
+            return open_session(None, self.policy, None, ConnectionTerms(budget=user.budget, analyst=name, **price),
+                                make_store=make_store, places=False)
+
+
+def _removed() -> OperationalError:
+    return OperationalError("the user was removed or has another password", code="user")

@@ -1,0 +1,618 @@
+"""The process that holds the rows and the ledger, and serves accounts to a front process that holds neither.
+
+A channel is bound to one account when it is opened, by a check of a password that is made here; from then on nothing that the
+front says names an account, a limit, a price or a file. Plans come as plain values and are handed to the kernel, which copies
+them, derives every claim again, charges, reads and adds noise, exactly as for a caller in its own process. So whatever becomes of
+the front, an analyst gets no more than their budget allows: it is trusted only to show each analyst their own answers.
+
+Each channel has a thread, and a session of its own. What a login or a statement comes to leaves at a step of a public grid of
+times (`departure`), whatever it is; other calls read nothing private, and are answered at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import hashlib
+import math
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
+from typing import Any, TypeAlias
+
+from dpsql.accounting.cost import NOTHING, Account, Cost
+from dpsql.catalog.model import LONGEST_PACE
+from dpsql.catalog.tables import Column, Table
+from dpsql.engine.session import Session
+from dpsql.errors import Error, Incident, Interrupted, OperationalError
+from dpsql.kernel.ledger_reports import Entry
+from dpsql.kernel.marks import MARKS
+from dpsql.kernel.model_progress import SERIES
+from dpsql.kernel.run import AnsweredBefore
+from dpsql.plan.node import Node
+from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
+from dpsql.server.link.vault_calls import (
+    ANSWERED,
+    OTHER,
+    STATEMENTS,
+    AccountState,
+    Fault,
+    Frames,
+    LoginMessage,
+    Made,
+    Ran,
+    ReleasedStep,
+    Spent,
+    ToldAccount,
+    send_answer,
+    told,
+)
+from dpsql.server.vault.departure import Leaving
+from dpsql.server.vault.one_core import Cores
+from dpsql.stopping import stopped_by
+from dpsql.synthesis.released_table import SyntheticColumn
+from dpsql.synthesis.synthetic_table import declared_column
+from dpsql.types import Type
+
+Say: TypeAlias = Callable[[bytes], bytes]
+Authenticate: TypeAlias = Callable[[str, Say], Callable[[], str]]
+"""Finds out whether a user is who they say: it says something to the client by `Say`, which returns the answer, until it knows.
+Returned is what tells their role, and raises OperationalError as soon as they are no user any more. Raises OperationalError for
+all others."""
+OpenAccount: TypeAlias = Callable[[str, str], Session]
+"""The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
+
+MOST_CHANNELS = 1000
+MOST_HELD = 4096  # tables of released rows that a channel brings
+MOST_CELLS = 2**26  # values of all of them
+MOST_NAMED = 100  # names that a statement gives
+MOST_TEXT = 2**20  # characters of a statement
+MOST_PROOF = 2**16  # bytes of a message before a login, so that nobody fills memory on many channels
+MOST_NAME = 1000  # of a name, or of what identifies a statement
+MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
+NAMING = 60.0  # seconds to wait for a name that another connection gives
+LAST_SECONDS = 10.0  # what channels get to end in when the vault does
+PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
+CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
+                   "texts", "entries", "spent", "prices", "failed", "refresh", "enter", "leave",
+                   "everything", "accounts"})
+OVERSEEING = frozenset({"everything", "accounts"})
+ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner": CALLS}
+"""The calls of each role: who may spend, and who may see what others asked and spent."""
+EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
+CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
+CHECKED = frozenset({"check", "stored", "run", "answered", "answers", "holding"})
+"""Calls before which it is looked whether the files of the database are those that were opened, as each statement makes one of
+them first; what is read afterwards is used only if they still are."""
+CORES = Cores()
+BETWEEN = CALLS - STATEMENTS - {"hold"}  # calls that are answered while a script runs; no name gets other rows then
+
+
+class Vault:
+    """Serves channels. Safe with threads."""
+
+    def __init__(self, open_account: OpenAccount, authenticate: Authenticate, *, pace: float | None) -> None:
+        """`pace` is in seconds; see `departure`."""
+        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
+        self.numbers = count(1)
+        self._channels: dict[int, Channel] = {}
+        self._turn = threading.Condition()
+
+    def channel(self) -> tuple[int, socket.socket] | None:
+        """A new channel: its number and the front's end. None where there are too many."""
+        ours, theirs = socket.socketpair()
+        with self._turn:
+            if len(self._channels) >= MOST_CHANNELS:
+                ours.close()
+                theirs.close()
+                return None
+            number = next(self.numbers)
+            self._channels[number] = made = Channel(ours, self._open_account, self._authenticate, self._pace)
+        threading.Thread(target=self._serve, args=(number, made), daemon=True, name=f"channel {number}").start()
+        return number, theirs
+
+    def interrupt(self, number: int, statement: int) -> None:
+        """Interrupt a statement of a channel, by its number, if it is the one that runs."""
+        with self._turn:
+            found = self._channels.get(number)
+        if found is not None:
+            found.interrupt(statement)
+
+    def close(self) -> None:
+        """End all channels; statements that run fail. Waits a while until all are over, as a process that ends in the middle of a
+        query of the engine is aborted."""
+        with self._turn:
+            channels = [*self._channels.values()]
+        for channel in channels:
+            channel.close()
+            threading.Thread(target=channel.stop, daemon=True).start()
+        with self._turn:
+            self._turn.wait_for(lambda: not self._channels, LAST_SECONDS)
+
+    def _serve(self, number: int, channel: Channel) -> None:
+        try:
+            channel.serve()
+        finally:
+            with self._turn:
+                self._channels.pop(number, None)
+                self._turn.notify_all()
+
+
+class Channel:
+    """One end of a channel: a login, and then the calls of one account."""
+
+    def __init__(self, front: socket.socket, open_account: OpenAccount, authenticate: Authenticate, pace: float | None) -> None:
+        self._front, self._frames = front, Frames(front)
+        self._open_account, self._authenticate, self._pace = open_account, authenticate, pace
+        self._account: ServedAccount | None = None
+
+    def serve(self) -> None:
+        """Until the front goes, or a login fails. Whatever it says, nothing else ends here."""
+        with contextlib.suppress(OSError, _Gone), self._front:
+            try:
+                if self._logged_in() and self._account is not None:
+                    self._account.serve()
+            finally:
+                if self._account is not None:
+                    self._account.close()
+
+    def interrupt(self, statement: int) -> None:
+        if self._account is not None:
+            self._account.interrupt(statement)
+
+    def stop(self) -> None:
+        """Interrupt the statement that runs, whichever it is."""
+        if self._account is not None:
+            self._account.interrupt(self._account.number)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._front.shutdown(socket.SHUT_RDWR)
+
+    def _logged_in(self) -> bool:
+        """Whether a user proved to be one and has their account; otherwise they are told why not."""
+        fault: BaseException = OperationalError("the name or the password is wrong", code="login")
+        try:
+            name, data = _received(self._frames, MOST_PROOF)
+            user, database = decoded(data, _no_table)
+            if name == "login" and _short(user) and _short(database):
+                role = self._authenticate(user, self._say)
+                self._open(user, database, role)
+                return True
+        except (OSError, _Gone):
+            raise
+        except Exception as caught:
+            fault = caught
+        send_answer(self._frames, told(fault))
+        return False
+
+    def _open(self, user: str, database: str, role: Callable[[], str]) -> None:
+        """Open the account, for which files with private rows may be read, and tell so, or what is raised, at a step."""
+        departure = Leaving(self._pace)
+        try:
+            self._account = ServedAccount(self._open_account(user, database), self._frames, role, self._pace)
+        finally:
+            departure.hold()
+        send_answer(self._frames, Made(self._account.opening()))
+
+    def _say(self, message: bytes) -> bytes:
+        send_answer(self._frames, LoginMessage(message))
+        name, data = _received(self._frames, MOST_PROOF)
+        said = decoded(data, _no_table)
+        if name != "say" or type(said) is not bytes:
+            raise ValueError("the client's answer is awaited")
+        return said
+
+
+class _Gone(Exception):
+    """The front has closed a channel, or sends what is no frame."""
+
+
+class _Cancelled(BaseException):
+    """A statement is to stop before its charge. Not an Exception, so that the kernel does not take it for a fault of a script."""
+
+
+class ServedAccount:
+    """The calls of one account. What is private in a session stays here."""
+
+    def __init__(self, session: Session, front: Frames, role: Callable[[], str], pace: float | None) -> None:
+        """`role` tells the user's role now, and raises OperationalError as soon as the account is no user's any more."""
+        self._session, self._front, self._role, self._pace = session, front, role, pace
+        self._departure = Leaving(pace)  # of the statement that runs, or ran last
+        self.number = 0  # of that statement, as the front counts those that it sends
+        self._held: dict[str, HeldTable] = {}
+        self._brought: list[int] = []  # how many values there were in each table that the front has brought
+        self._models: set[str] = set()  # the names of the comparisons with models of this account
+        self._naming: dict[str, contextlib.ExitStack] = {}  # the names that are being given
+        self._stopping = threading.Event()  # the statement that runs is to stop
+        self._idle = threading.Event()  # none runs
+        self._idle.set()
+        self._turn = threading.Lock()
+
+    def opening(self) -> ToldAccount:
+        session, budget = self._session, self._session.budget
+        mine = {name: price for name, price in budget.analysts.items() if name == session.analyst}
+        return ToldAccount(
+            catalog=session.catalog, budget=dataclasses.replace(budget, analysts=mine, listed=None), analyst=session.analyst,
+            price=session.price, confidence=session.confidence, policy=session.policy, notes=session.notes,
+            version=session.kernel.version)
+
+    def serve(self) -> None:
+        """Answer one call after the other. Raises _Gone or OSError where the front has gone."""
+        while True:
+            name, data = _received(self._front)
+            with CORES.one() if name == "run" else contextlib.nullcontext():
+                self._send(self._answer(name, data))
+
+    def close(self) -> None:
+        for inside in self._naming.values():
+            inside.close()
+        self._session.close()
+
+    def interrupt(self, statement: int) -> None:
+        """From another thread: have the statement of this number, if it runs, stop as soon as it can. Returns when it is over.
+
+        One that is over and has not left fails all the same: when it was over, its analyst is not to find out by interrupting.
+        No other one is met: none begins while a thread has the turn, and looks which it is.
+        """
+        with self._turn:
+            if self.number != statement or self._idle.is_set() or self._stopping.is_set():
+                return
+            self._stopping.set()
+            self._departure.interrupt()
+        while not self._idle.wait(PATIENCE):
+            with self._turn:
+                if self.number != statement:
+                    return
+                self._session.kernel.interrupt()
+
+    def _send(self, answer: Made | ReleasedStep | Fault) -> None:
+        try:
+            send_answer(self._front, answer)
+        except OSError:
+            raise
+        except Exception:  # what cannot be pickled
+            send_answer(self._front, OTHER)
+
+    def _answer(self, name: str, data: bytes) -> Made | Fault:
+        """The answer to a call, when it may be sent: that to a statement at a step, refusals too."""
+        if name not in STATEMENTS:
+            return self._outcome(name, data)
+        with self._turn:
+            self._departure, self.number = Leaving(self._pace, charged=CORES.spread), self.number + 1
+        answer = self._outcome(name, data)
+        if not (isinstance(answer, Fault) and answer.kind == AnsweredBefore.__name__):  # that is told at once, as by "stored"
+            self._departure.hold()  # at once, where the kernel has waited
+        return answer
+
+    def _outcome(self, name: str, data: bytes) -> Made | Fault:
+        try:
+            if name not in CALLS:
+                raise ValueError("this is no call of a front")
+            if name not in ALLOWED[self._role()]:
+                raise OperationalError("the role of this user does not allow that", code="role",
+                                       try_="the owner of the data, who gives roles: dpsql user add NAME --role ROLE")
+            if name in CHECKED:
+                self._session.kernel.check()
+            with self._running() if name in STATEMENTS else contextlib.nullcontext():
+                given = decoded(data, self._read_table if name in EXACT else self._own_table)
+                return Made(getattr(self, f"_{name}")(*given))
+        except _Cancelled:
+            return told(OperationalError("the statement was stopped on request before it was charged", code="cancelled"))
+        except BaseException as fault:
+            return told(fault)
+
+    @contextlib.contextmanager
+    def _running(self) -> Generator[None]:
+        """A context in which the statement may be interrupted."""
+        with self._turn:
+            self._stopping.clear()
+            self._idle.clear()
+        try:
+            with stopped_by(self._stopping):
+                yield
+        except Incident:
+            if self._stopping.is_set():
+                raise Interrupted from None
+            raise
+        finally:
+            self._idle.set()
+
+    # -- tables
+
+    def _own_table(self, name: str, columns: tuple[Column, ...] | None) -> Table:
+        """The table of this name, for plans over private rows: what is said of its columns is not believed."""
+        if columns is None:
+            return self._session.catalog.tables[name]
+        return self._held[name].table
+
+    def _read_table(self, name: str, columns: tuple[Column, ...] | None) -> Table:
+        """The table of this name, for queries that read public tables alone; those of its columns that there are as the front
+        reads them."""
+        if columns is None:
+            return self._session.catalog.tables[name]
+        held, own = self._held.get(name), self._session.catalog.tables.get(name)
+        known = held.table if held is not None else own
+        if known is None or known.public is not True:
+            raise ValueError("only public tables are read in another way")
+        there = {column.lower() for column in known.columns}
+        return Table(name=name, public=True, columns={column.name: column for column in columns if column.name.lower() in there})
+
+    def _hold(self, name: str, columns: tuple[tuple[str, str, tuple[Any, ...]], ...]) -> None:
+        """Hold a table of released rows. It is identified by its account and all of its values, whatever the front says: so no
+        account reads, or changes, those of another one."""
+        catalog = self._session.catalog
+        made = HeldTable.of(name, columns)
+        if name.lower() in {other.lower() for other in (*catalog.tables, *catalog.undeclared, *catalog.outside)}:
+            raise ValueError("there is a table of this name")
+        self._brought.append(len(columns) * len(columns[0][2]))
+        if len(self._brought) > MOST_HELD or sum(self._brought) > MOST_CELLS:
+            raise OperationalError("this connection has brought too many tables", code="too-large", try_="connecting again")
+        account = self._session.account
+        identity = hashlib.sha256(encoded((account.budget, account.analyst, columns), {})).hexdigest()
+        self._session.kernel.hold(name, identity, {column: (kind, values) for column, kind, values in columns})
+        self._held = {other: held for other, held in self._held.items() if other.lower() != name.lower()} | {name: made}
+
+    # -- the kernel
+
+    def _check(self) -> str:
+        return self._session.kernel.version
+
+    def _public_rows(self, relation: Any) -> list[tuple[Any, ...]]:
+        with self._of_the_files():
+            return self._session.kernel.public_rows(relation)
+
+    def _fanout(self, relation: Any, columns: tuple[str, ...]) -> int:
+        if not isinstance(relation, Node) or not _are_texts(columns):
+            raise ValueError("rows of a relation are counted by its columns")
+        with self._of_the_files():
+            return self._session.kernel.fanout(relation, columns)
+
+    @contextlib.contextmanager
+    def _of_the_files(self) -> Generator[None]:
+        """A context in which a fault is that files were changed, if they were."""
+        try:
+            yield
+        except Error:
+            self._session.kernel.check()
+            raise
+
+    def _run(self, cost: Cost, digest: str, sql: str, views: tuple[Node, ...], step: tuple[Any, ...],
+             seconds: float = 0.0, unless_stored: bool = False) -> Ran:
+        """Run a script of the front: `step` is its first one, and it wants the outcome after so many `seconds` or later. Returned
+        is what most clients are told next."""
+        _check_cost(cost)
+        self._departure.asked = _time(seconds)
+        if not _short(digest) or type(sql) is not str or len(sql) > MOST_TEXT or type(views) is not tuple:
+            raise ValueError("this is no statement")
+        limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
+        self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
+                                 sql=sql, encode=_written, views=views, leaving=self._departure,
+                                 unless_stored=unless_stored is True)
+        spent = None
+        with contextlib.suppress(Error):
+            spent = self._spent()
+        return Ran(version=self._session.kernel.version, spent=spent)
+
+    def _script(self, step: Any) -> Generator[Any, Any, str]:
+        """The script that the front runs: its requests, and at the end the text of its answer.
+
+        Before its first request it is not charged, and stops without; afterwards any fault is the script's. It may ask for what
+        is public between its steps.
+        """
+        if self._stopping.is_set():
+            raise _Cancelled
+        begun = False
+        while True:
+            match step:
+                case ("asked", request):
+                    if begun:
+                        CORES.spread()
+                    released, begun = (yield request), True  # rows are read
+                    CORES.share()
+                case ("made", str(text)):
+                    return text
+                case ("interrupted",):
+                    raise KeyboardInterrupt
+                case _:
+                    raise ValueError("the script of the front failed")
+            if self._stopping.is_set():
+                raise InterruptedError
+            self._send(ReleasedStep(released))
+            step = self._next_step()
+
+    def _next_step(self) -> Any:
+        while True:
+            name, data = _received(self._front)
+            if name == "step":
+                return decoded(data, self._own_table)
+            self._send(self._answer(name, data) if name in BETWEEN else OTHER)
+
+    def _compare(self, asked: Any, model: str, sql: str, seconds: float = 0.0) -> Any:
+        self._departure.asked = _time(seconds)
+        if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
+            raise ValueError("this is no statement")
+        return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
+                                            leaving=self._departure)
+
+    # -- the ledger, of this account
+
+    def _stored(self, digest: str) -> tuple[str, str | None]:
+        """The version of the content, and what is stored for a statement on it."""
+        version = self._session.kernel.version
+        return version, self._session.ledger.stored(self._session.account, self._of_statement(digest), version)
+
+    def _answered(self, digest: str) -> tuple[int, str | None] | None:
+        """The number of the charge, and what a statement that opens a model paid for."""
+        found = self._session.ledger.answered(self._session.account, self._of_statement(digest), self._session.kernel.version)
+        if found is not None:
+            self._models.add(f"{SERIES}{found[0]}")
+        return found
+
+    def _of_statement(self, digest: Any) -> str:
+        """What identifies a statement. The charge of a comparison carries secret noise, so its name is none."""
+        if not _short(digest) or digest.startswith(SERIES):
+            raise ValueError("this is the name of no statement")
+        return str(digest)
+
+    def _answers(self, series: str) -> list[str]:
+        if series not in self._models:
+            raise ValueError("these are comparisons of another account")
+        return self._session.ledger.answers(series)
+
+    def _holding(self, mark: str) -> list[str]:
+        if mark not in MARKS.values():
+            raise ValueError("answers are not found by this")
+        return self._session.ledger.holding(self._session.account, self._session.kernel.version, mark)
+
+    def _texts(self, word: str, most: int) -> list[str]:
+        if not _short(word) or type(most) is not int or not 0 < most <= MOST_HELD:
+            raise ValueError("statements are found by a word")
+        return self._session.ledger.texts(self._session.account, word, most)
+
+    def _entries(self) -> list[Entry]:
+        """The statements that the account was charged for, without their answers, which may be large."""
+        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name, self._session.analyst))]
+
+    def _spent(self) -> Spent:
+        spent, own, last, first = self._session.ledger.now(self._session.account, self._session.budget.late)
+        return Spent(all=spent, own=own, last=last, waits=self._waits(first))
+
+    def _waits(self, first: int) -> float:
+        """For how many seconds the next outcome of an account waits, which leaves at this step at first; see `Spent`."""
+        return (self._pace or 0.0) * 2.0**first if first else 0.0
+
+    def _prices(self) -> Any:
+        return self._session.ledger.prices(self._session.budget.name)
+
+    def _failed(self) -> list[int]:
+        return self._session.ledger.failed(self._session.account)
+
+    def _refresh(self) -> Spent:
+        self._session.ledger.refresh()
+        return self._spent()
+
+    # -- the ledger, of everybody who spends from this budget
+
+    def _everything(self) -> list[Entry]:
+        """The statements that were charged, without their answers: who asked what is not hidden from a role that may call this,
+        and what was answered is."""
+        self._session.ledger.refresh()
+        return [*map(_without_answer, self._session.ledger.entries(self._session.budget.name))]
+
+    def _accounts(self) -> list[AccountState]:
+        """The whole budget, under None, and the accounts of all who were charged or have a limit of their own."""
+        ledger, budget = self._session.ledger, self._session.budget
+        asked = Counter(entry.account.analyst for entry in self._everything())
+        made = [AccountState(analyst=None, statements=asked.total(), spent=ledger.spent(budget.name), total=budget.total)]
+        for name in sorted({*asked, *budget.analysts}):
+            account = Account(budget=budget.name, analyst=name)
+            made.append(AccountState(analyst=name, statements=asked[name], spent=ledger.spent(budget.name, name),
+                                     total=budget.of(name), failed=len(ledger.failed(account)), incidents=budget.incidents,
+                                     waits=self._waits(ledger.first_step(account, budget.late))))
+        return made
+
+    # -- names
+
+    def _enter(self, name: str) -> None:
+        """Wait until nobody else gives something of this account a name: not for ever, as two connections may each wait for a
+        name that the other one has. Raises OperationalError."""
+        if not _short(name) or name.lower() in self._naming or len(self._naming) >= MOST_NAMED:
+            raise ValueError("a name is given once at a time")
+        inside = contextlib.ExitStack()
+        try:
+            inside.enter_context(self._session.ledger.naming(self._session.account, name, NAMING))
+        except TimeoutError:
+            raise OperationalError("another connection of this account gives something this name, and takes long", code="naming",
+                                   try_="again, when it is done; nothing was charged") from None
+        self._naming[name.lower()] = inside
+
+    def _leave(self, name: str) -> None:
+        self._naming.pop(name.lower()).close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldTable:
+    """A table of released rows, as its rows show it: nothing that is claimed of them is believed. It has no keys."""
+
+    table: Table
+
+    @classmethod
+    def of(cls, name: Any, columns: Any) -> HeldTable:
+        """Raises ValueError for what is no table of plain values."""
+        if not _short(name) or not name or type(columns) is not tuple or not columns:
+            raise ValueError("this is no table")
+        made: dict[str, Column] = {}
+        for column, kind, values in columns:
+            if not _short(column) or type(values) is not tuple or len(values) != len(columns[0][2]):
+                raise ValueError("this is no column")
+            if not all(value is None or _fits(value, Type(kind)) for value in values):
+                raise ValueError("these are no values of this type")
+            made[column] = declared_column(SyntheticColumn(name=column, type=Type(kind), values=values))
+        if len({column.lower() for column in made}) != len(columns):
+            raise ValueError("this is no table")
+        return cls(table=Table(name=name, public=True, columns=made))
+
+
+def _fits(value: Any, kind: Type) -> bool:
+    """Whether an engine keeps a value of this type as it is, so that the least and the greatest are those of its rows."""
+    match kind:
+        case Type.BIGINT:
+            return type(value) is int and -(2**63) <= value < 2**63
+        case Type.DOUBLE:
+            return (type(value) is int and abs(value) <= 2**53) or (type(value) is float and not math.isnan(value))
+    return type(value) is CARRIED[kind]
+
+
+def _received(front: Frames, most: int = MOST_BYTES) -> tuple[str, bytes]:
+    """The next message, of so many bytes at most: its name, and its values in bytes. Raises _Gone."""
+    frame = front.receive(most)
+    if frame is None:
+        raise _Gone
+    name, _, data = frame.partition(b"\n")
+    return name[:MOST_NAME].decode("ascii", "replace"), data
+
+
+def _without_answer(entry: Entry) -> Entry:
+    return dataclasses.replace(entry, body=None if entry.body is None else ANSWERED)
+
+
+def _no_table(name: str, columns: Sequence[Column] | None) -> Table:
+    raise ValueError("no table is named here")
+
+
+def _short(text: Any) -> bool:
+    return type(text) is str and 0 <= len(text) <= MOST_NAME and "\0" not in text
+
+
+def _are_texts(columns: Any) -> bool:
+    return type(columns) is tuple and all(type(column) is str for column in columns)
+
+
+def _check_cost(cost: Any) -> None:
+    """Raises ValueError for what is no exact cost."""
+    parts: Mapping[str, Any] = {} if type(cost) is not Cost else {"epsilon": cost.epsilon, "rho": cost.rho, "delta": cost.delta}
+    for name, part in parts.items():
+        if not (part is None and name == "epsilon") and (type(part) is not Fraction or not 0 <= part <= MOST_COST):
+            raise ValueError("this is no cost")
+    if not parts:
+        raise ValueError("this is no cost")
+
+
+def _time(seconds: Any) -> float:
+    """A time after which an outcome is to leave. Raises ValueError for what is none."""
+    if type(seconds) is not float or not 0 <= seconds <= LONGEST_PACE:
+        raise ValueError("this is no time")
+    return seconds
+
+
+def _written(answer: Any) -> str:
+    """The text that is stored for an answer of the front, which wrote it."""
+    if type(answer) is not str:
+        raise TypeError("an answer is a text")
+    return answer
