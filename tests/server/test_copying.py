@@ -18,7 +18,6 @@ from support.wire_servers import Raw, Running, fields, kinds, packet, running
 
 import dpsql
 from dpsql.server.front.statements.copy_statements import CopyStatement, read_copy
-from dpsql.server.front.statements.copying import CopyingSeat
 from dpsql.server.front.statements.seat import ConnectionSeat
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Outcome, RefusedOnWire
 from dpsql.server.front.terms.copied_rows import CopyForm, copied
@@ -236,7 +235,7 @@ def lines(outcome: Outcome) -> list[str]:
 
 
 def test_the_answer_and_the_price_are_those_of_the_query(own: ConnectionSeat) -> None:
-    seat, text = CopyingSeat(own), "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+    seat, text = own, "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
     before = str(own._connection.budget())
     assert seat.describe(f"COPY ({text}) TO STDOUT", ()) == Described(parameters=(), columns=None) and str(own._connection.budget()) == before
     first = seat.execute(f"COPY ({text}) TO STDOUT CSV HEADER", ())
@@ -259,13 +258,13 @@ def test_the_answer_and_the_price_are_those_of_the_query(own: ConnectionSeat) ->
 def test_what_is_refused_is_refused_in_place_and_before_a_charge(text: str, state: str, at: str | None, own: ConnectionSeat) -> None:
     before = str(own._connection.budget())
     with pytest.raises(RefusedOnWire) as told:
-        CopyingSeat(own).execute(text, ())
+        own.execute(text, ())
     assert (told.value.sqlstate, told.value.position) == (state, None if at is None else text.index(at) + 1), told.value
     assert str(own._connection.budget()) == before
 
 
 def test_public_rows_listings_and_the_catalogue_are_copied(own: ConnectionSeat) -> None:
-    seat = CopyingSeat(own)
+    seat = own
     assert lines(seat.execute("COPY clinics TO STDOUT CSV", ())) == [",".join("" if value is None else str(value) for value in row) + "\n" for row in seat.execute("SELECT * FROM clinics", ()).rows]
     assert "people\n" in lines(seat.execute("COPY (SELECT tablename FROM pg_tables) TO STDOUT", ()))
     assert lines(seat.execute("COPY (SHOW TABLES) TO STDOUT CSV HEADER", ()))[0].startswith("table,")

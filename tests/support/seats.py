@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dpsql.server.front.statements.copy_statements import read_copy
+from dpsql.server.front.statements.copying import copied_outcome, described_copy
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, Outcome, RefusedOnWire
 
 STATUS = {"server_version": "15.0", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
@@ -38,6 +40,8 @@ class ScriptedSeat:
         return None
 
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
+        if (copy := read_copy(text)) is not None:
+            return described_copy(copy, lambda query: self.describe(query, given))
         kinds = {int(number): kind for number, kind in PARAMETER.findall(text)}
         stated = dict(enumerate((kind for kind in given), start=1))
         names = [(kinds[i] or stated.get(i) or "VARCHAR").upper().replace("NUMERIC", "DOUBLE") for i in sorted(kinds)]
@@ -67,6 +71,8 @@ class ScriptedSeat:
         return tuple(ColumnOnWire(name=name, kind=kind) for name, kind in made)
 
     def execute(self, text: str, parameters: Sequence[object]) -> Outcome:
+        if (copy := read_copy(text)) is not None:
+            return copied_outcome(copy, lambda query: self.describe(query, ()), lambda query: self.execute(query, parameters))
         self.executed += 1
         notices: tuple[Notice, ...] = ()
         rows: list[tuple[object, ...]] | Iterator[tuple[object, ...]]

@@ -7,7 +7,6 @@ query is taken out of the text as it stands there, and is asked as if it stood a
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,14 +15,13 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Error
-from dpsql.server.front.statements.transaction_status import start_of
+from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.statements.wrapped_queries import wrapped_query
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.terms.copied_rows import CopyForm
 from dpsql.server.front.terms.sqlstates import told
 from dpsql.sql.text.tokens import Words, tokens_of
 
-_COPY = re.compile(r"COPY\b", re.IGNORECASE)
 _SHOWING = ("SELECT", "WITH", "FROM", "VALUES", "(", "EXPLAIN", "SHOW", "DESCRIBE", "DESC", "VALIDATE")
 _TEXTS = (TokenType.STRING, TokenType.BYTE_STRING)  # the second is E'...'
 _OF_TEXT_ALONE = "\\.abcdefghijklmnopqrstuvwxyz0123456789"  # no delimiters, as a reader would take them for an escape
@@ -50,7 +48,7 @@ class CopyStatement:
 
 def read_copy(text: str) -> CopyStatement | None:
     """What COPY asks for; None for any other statement. Raises RefusedOnWire, with places in the text."""
-    if _COPY.match(text, start_of(text)) is None:
+    if first_word(text) != "COPY":
         return None
     tokens: list[Token] | None = None
     with contextlib.suppress(TokenError):

@@ -1,15 +1,16 @@
 """One analyst's connection as clients of PostgreSQL see it: from their SQL to columns, rows, notices and errors.
 
-A statement is one of five kinds: about the connection (SET, SHOW ...), about what everybody spent (`oversight`), a question to
-the system catalogue, a probe that asks for columns alone, or one of dpsql. Only the last kind is ever charged.
+Each statement is of one of the KINDS below, which say how it is recognised, described and answered. Only statements of dpsql are
+ever charged, alone or as the query of a COPY.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard, TypeVar
 
 from sqlglot import exp
 
@@ -23,11 +24,14 @@ from dpsql.errors import Error, Incident, InternalError
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase, parameter_kinds, read_question
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
 from dpsql.server.front.statements import oversight
+from dpsql.server.front.statements.copy_statements import CopyStatement, read_copy
+from dpsql.server.front.statements.copying import copied_outcome, described_copy
 from dpsql.server.front.statements.database_names import without_database
 from dpsql.server.front.statements.described import columns_of, count_of, describe_with, kind_of
 from dpsql.server.front.statements.leaving_times import leave_after, waits_told
 from dpsql.server.front.statements.shown_answers import ENTRY, ShownAnswer, ShownToAccounts, current, key_of
-from dpsql.server.front.statements.statements_about_connection import Settings, read_setting
+from dpsql.server.front.statements.statements_about_connection import SETTING_WORDS, AboutConnection, Settings, read_setting
+from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire, Described, Notice, OutcomeOnWire, RefusedOnWire
 from dpsql.server.front.terms.sqlstates import cancelled, told
 from dpsql.sql.text import border
@@ -40,6 +44,7 @@ VERSION = "15.0"  # of PostgreSQL, whose catalogue clients will ask for
 MOST, LEAST = 2**63 - 1, -(2**63)
 STORED = "cost: nothing, as this was answered before"
 STOPPED = ("interrupted", "cancelled")  # codes of a statement that was interrupted before its charge
+Made = TypeVar("Made")
 _AGAIN = 0.02  # seconds between two attempts to interrupt: one that comes before a statement has begun is lost
 
 
@@ -82,44 +87,12 @@ class ConnectionSeat:
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge."""
         with self._told(text) as text:
-            if (listing := oversight.listing_named(text)) is not None:
-                return Described(parameters=(), columns=oversight.columns_of(listing))
-            about = read_setting(text, self._settings)
-            if about is not None:
-                return Described(parameters=(), columns=about.columns)
-            tree = self._question(text)
-            if tree is not None:
-                kinds = parameter_kinds(tree, given)
-                return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
-            if not split(text):
-                return Described(parameters=(), columns=None)
-            statement = parse(text)
-            if is_probe(statement) and not count_of(statement):
-                return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
-            described, session = describe_with(statement, text, given, self._connection), self._connection.session
-            if self._shown is not None and names_policy_alone(statement, session.catalog):
-                self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
-            return described
+            return self._described(text, given)
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement."""
         with self._told(text) as text:
-            if (listing := oversight.listing_named(text)) is not None:
-                return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))
-            about = read_setting(text, self._settings)
-            if about is not None:
-                about.apply(self._settings, self._connection)
-                return _rows(about.tag, about.columns, about.rows)
-            tree = self._question(text)
-            if tree is not None:
-                found = self._asked().ask(tree, parameters)
-                return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
-            if not split(text):
-                return _rows("", None, ())
-            statement = parse(text)
-            if is_probe(statement):
-                return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
-            return self._answered(statement, text, parameters)
+            return self._executed(text, parameters)
 
     def cancel(self) -> None:
         """Interrupt the statement that runs, if one does."""
@@ -133,7 +106,76 @@ class ConnectionSeat:
             self._catalogue[1].close()
         self._connection.close()
 
-    # -- the kinds of statements
+    # -- the kinds of statements: see KINDS
+
+    def _described(self, text: str, given: Sequence[str | None]) -> Described:
+        kind, read = self._recognised(text)
+        return kind.describe(self, read, text, given)
+
+    def _executed(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        kind, read = self._recognised(text)
+        return kind.answer(self, read, text, parameters)
+
+    def _recognised(self, text: str) -> tuple[StatementKind, Any]:
+        """The kind of a statement, and what was read of it."""
+        word = first_word(text)
+        read = ((kind, kind.recognise(self, text)) for kind in KINDS if not kind.words or word in kind.words)
+        return next(each for each in read if each[1] is not None)
+
+    def _describe_copy(self, copy: CopyStatement, text: str, given: Sequence[str | None]) -> Described:
+        return described_copy(copy, lambda query: self._of_copy(query, lambda inner: self._described(inner, given)))
+
+    def _answer_copy(self, copy: CopyStatement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        return copied_outcome(copy, lambda query: self._of_copy(query, lambda inner: self._described(inner, ())),
+                              lambda query: self._of_copy(query, lambda inner: self._executed(inner, parameters)))
+
+    def _of_copy(self, query: str, work: Callable[[str], Made]) -> Made:
+        """What is done with the query of a COPY. Raises RefusedOnWire, with places in the query."""
+        with self._in_terms(query) as inner:
+            return work(inner)
+
+    def _describe_listing(self, listing: str, text: str, given: Sequence[str | None]) -> Described:
+        return Described(parameters=(), columns=oversight.columns_of(listing))
+
+    def _answer_listing(self, listing: str, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        return _rows("SHOW", oversight.columns_of(listing), oversight.rows_of(listing, self._connection))
+
+    def _read_setting(self, text: str) -> AboutConnection | None:
+        return read_setting(text, self._settings)
+
+    def _describe_setting(self, about: AboutConnection, text: str, given: Sequence[str | None]) -> Described:
+        return Described(parameters=(), columns=about.columns)
+
+    def _answer_setting(self, about: AboutConnection, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        about.apply(self._settings, self._connection)
+        return _rows(about.tag, about.columns, about.rows)
+
+    def _describe_question(self, tree: exp.Query, text: str, given: Sequence[str | None]) -> Described:
+        kinds = parameter_kinds(tree, given)
+        return Described(parameters=kinds, columns=self._asked().describe(tree, [None] * len(kinds)))
+
+    def _answer_question(self, tree: exp.Query, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        found = self._asked().ask(tree, parameters)
+        return _rows(f"SELECT {len(found.rows)}", found.columns, found.rows)
+
+    def _describe_nothing(self, read: bool, text: str, given: Sequence[str | None]) -> Described:
+        return Described(parameters=(), columns=None)
+
+    def _answer_nothing(self, read: bool, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        return _rows("", None, ())
+
+    def _describe_statement(self, statement: Statement, text: str, given: Sequence[str | None]) -> Described:
+        if is_probe(statement) and not count_of(statement):
+            return Described(parameters=(), columns=self._columns_of_probe(statement, text, ()))
+        described, session = describe_with(statement, text, given, self._connection), self._connection.session
+        if self._shown is not None and names_policy_alone(statement, session.catalog):
+            self._shown.columns.keep(key_of(session, text, given), described, ENTRY + 4 * len(text))
+        return described
+
+    def _answer_statement(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
+        if is_probe(statement):
+            return _rows("SELECT 0", self._columns_of_probe(statement, text, parameters), ())
+        return self._answered(statement, text, parameters)
 
     def _answered(self, statement: Statement, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         leave_after(self._connection.session, self._settings.pace)
@@ -201,21 +243,28 @@ class ConnectionSeat:
 
     @contextlib.contextmanager
     def _told(self, text: str, *, timed: bool = True) -> Iterator[str]:
-        """The text of a statement, without the database's name. Errors in the terms of PostgreSQL; whether a statement runs, for
-        `cancel`; one that is `timed` ends when it is late."""
-        text = without_database(text, self._database)
+        """As `_in_terms`, for all that a client asks: whether a statement runs, for `cancel`; one that is `timed` ends when it is
+        late."""
         with self._busy:
             self._was_cancelled.clear()
             self._was_late = False
-            fault: Error | None = None
-            try:
-                with self._in_time() if timed else contextlib.nullcontext():
-                    yield text
-            except Error as caught:
-                fault = caught
-            except Exception:
-                fault = InternalError("a fault of the server stopped this", code="fault")
-            refusal = None if fault is None else self._refusal(fault, text)
+            with self._in_terms(text) as text, self._in_time() if timed else contextlib.nullcontext():
+                yield text
+
+    @contextlib.contextmanager
+    def _in_terms(self, text: str) -> Iterator[str]:
+        """The text of a statement, without the database's name. Errors in the terms of PostgreSQL."""
+        text = without_database(text, self._database)
+        fault: Error | None = None
+        try:
+            yield text
+        except RefusedOnWire:  # of COPY, in these terms already
+            raise
+        except Error as caught:
+            fault = caught
+        except Exception:
+            fault = InternalError("a fault of the server stopped this", code="fault")
+        refusal = None if fault is None else self._refusal(fault, text)
         if refusal is not None:
             raise refusal from None
 
@@ -257,6 +306,39 @@ class ConnectionSeat:
             charge = self._connection.session.ledger.last(self._connection.session.account)
             return "" if charge is None else price_in_words(charge)
         return "its price"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementKind:
+    """Statements that are read, described and answered in one way.
+
+    words      the words that they may begin with; empty for any
+    recognise  what such a statement says; None if it is of another kind
+    describe   its parameters and columns, from what it says, its text, and the kinds of parameters that the client states
+    answer     its outcome, from what it says, its text, and the values of its parameters
+    """
+
+    words: Collection[str]
+    recognise: Callable[[ConnectionSeat, str], Any]
+    describe: Callable[[ConnectionSeat, Any, str, Sequence[str | None]], Described]
+    answer: Callable[[ConnectionSeat, Any, str, Sequence[object]], OutcomeOnWire]
+
+
+_Seat = ConnectionSeat
+KINDS = (  # the first one that recognises a statement has it
+    StatementKind(words=("COPY",), recognise=lambda seat, text: read_copy(text),
+                  describe=_Seat._describe_copy, answer=_Seat._answer_copy),
+    StatementKind(words=("SHOW",), recognise=lambda seat, text: oversight.listing_named(text),  # what everybody spent
+                  describe=_Seat._describe_listing, answer=_Seat._answer_listing),
+    StatementKind(words=SETTING_WORDS, recognise=_Seat._read_setting,
+                  describe=_Seat._describe_setting, answer=_Seat._answer_setting),
+    StatementKind(words=(), recognise=_Seat._question,  # of the system catalogue
+                  describe=_Seat._describe_question, answer=_Seat._answer_question),
+    StatementKind(words=(), recognise=lambda seat, text: None if split(text) else True,  # no statement at all
+                  describe=_Seat._describe_nothing, answer=_Seat._answer_nothing),
+    StatementKind(words=(), recognise=lambda seat, text: parse(text),  # of dpsql
+                  describe=_Seat._describe_statement, answer=_Seat._answer_statement),
+)
 
 
 def _notes(cursor: Cursor) -> Iterator[str]:

@@ -17,13 +17,15 @@ from sqlglot.errors import TokenError
 from dpsql.catalog.model import LONGEST_PACE
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, SqlError, Unsupported
-from dpsql.server.front.statements.transaction_status import start_of
+from dpsql.server.front.statements.transaction_status import first_word
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.border import PUBLIC
 
 TERMS = ("epsilon", "delta", "rho", "confidence")
 OWN = (*TERMS, "pace")
 MOST_SET = 200  # settings that a connection keeps
+SETTING_WORDS = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE",
+                 "DECLARE", "FETCH")
 LISTINGS = ("BUDGET", "RELEASES", "TABLES")  # what SHOW means in dpsql
 REPORTED = ("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes",
             "standard_conforming_strings", "application_name", "is_superuser")
@@ -184,19 +186,13 @@ def read_setting(text: str, settings: Settings) -> AboutConnection | None:
 
 def _words(text: str) -> list[str]:
     """The words of a statement that begins like one about the connection, texts without their quotes; none for others."""
-    first = _WORD.match(text, start_of(text)) if len(text) <= 10_000 else None
-    if first is None or first[0].upper() not in _FIRST:
+    if len(text) > 10_000 or first_word(text) not in SETTING_WORDS:
         return []
     try:
         tokens = Postgres().tokenize(text)
     except TokenError:
         return []
     return [token.text for token in tokens if token.text != ";"]
-
-
-_FIRST = ("SET", "RESET", "SHOW", "DISCARD", "CLOSE", "UNLISTEN", "LISTEN", "NOTIFY", "LOCK", "PREPARE", "EXECUTE", "DECLARE",
-          "FETCH")
-_WORD = re.compile(r"\w+")
 
 
 def _set(words: Sequence[str]) -> AboutConnection:

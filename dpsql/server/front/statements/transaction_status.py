@@ -13,6 +13,7 @@ from dpsql.server.front.terms.answers_on_wire import Notice, RefusedOnWire
 
 IDLE, OPEN, FAILED = "I", "T", "E"
 _AHEAD = re.compile(r"(\s+|--[^\n]*(\n|$)|/\*([^*]|\*(?!/))*\*/)+")
+_WORD = re.compile(r"\w+")
 _FORMS = {
     "BEGIN": re.compile(r"BEGIN\b|START\s+TRANSACTION\b", re.IGNORECASE),
     "ROLLBACK TO": re.compile(r"ROLLBACK\s+((WORK|TRANSACTION)\s+)?TO\b", re.IGNORECASE),
@@ -43,6 +44,12 @@ def start_of(text: str) -> int:
     """Where the first word of a statement begins, after blanks and comments."""
     ahead = _AHEAD.match(text)
     return ahead.end() if ahead else 0
+
+
+def first_word(text: str) -> str:
+    """The first word of a statement, in capitals; empty where it begins with none, as with a parenthesis."""
+    found = _WORD.match(text, start_of(text))
+    return found[0].upper() if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

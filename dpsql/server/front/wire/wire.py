@@ -52,7 +52,6 @@ from pygwire.messages import (
 )
 
 from dpsql.catalog import name_faults, names
-from dpsql.server.front.statements.copying import CopyingSeat
 from dpsql.server.front.statements.doors import Door
 from dpsql.server.front.statements.shown_answers import CELL
 from dpsql.server.front.statements.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
@@ -187,7 +186,7 @@ class Client:
             raise RefusedOnWire(f"password authentication failed for user \"{given['user'][:63]}\"", sqlstate="28P01",
                                 severity="FATAL") from None
         self._name = name
-        return CopyingSeat(seat)
+        return seat
 
     async def _first_proof(self) -> FirstProof:
         """The client's first message. Raises NotProven."""
