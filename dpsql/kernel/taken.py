@@ -9,7 +9,7 @@ kernel has checked cannot be changed before it is executed.
 The declaration of its fields is the one description of a request (`dpsql.field_types`). Each field holds exactly what its
 annotation says: a whole number is an `int`, never a bool or a float, and the plan of a measurement is of the class that its proof
 is about. Numbers lie in the range of their annotation, and what a proof assumes of several fields together, `assumptions`, holds.
-The same fields are what a front sends (`server.plain_values`), and what forged requests are made of in the tests.
+The same fields are what a front sends (`server.link.plain_values`), and what forged requests are made of in the tests.
 
 Identity is preserved: values that were one object are one object in the copy. The cost of several tests of one plan depends on
 that (`measurements.flip_distance.touched`).
