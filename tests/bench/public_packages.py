@@ -7,7 +7,7 @@ Which files are tables is told without a look at what dpsql makes of them, by `N
     again        another file has the same bytes
     no text      it cannot be decompressed, or holds a NUL and has no mark of UTF-16 in front
     short        it has fewer than 21 lines that are not blank: a header and 20 rows
-    wide         its lines have more than 500 cells: they take long, and `drafting.py` measures how long
+    wide         its lines have more than 500 cells: they take long to draft
     drawn        a line of the first ten has no other signs than + - = and |: it is a table for the eye
     prose        a .txt or .dat of which fewer than 80 % of the lines have the same number of cells (two or more, between commas,
                  semicolons, tabs, bars or runs of blanks) and fewer than 80 % are one number each

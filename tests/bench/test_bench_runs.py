@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 from support.benches import printed
 from support.clusters import needs_spark
-from support.postgres import WHY, program
 
 SMARTNOISE = Path(tempfile.gettempdir()) / "dpsql-bench"
 
@@ -34,17 +32,6 @@ def test_ledger(tmp_path: Path) -> None:
     assert all(float(cell) >= 0 for cell in opened[2:])
 
 
-@pytest.mark.slow
-def test_server(tmp_path: Path) -> None:
-    pytest.importorskip("pygwire", reason="the extra dpsql[server] is not installed")
-    lines = printed("server.py", "--rows", 2000, "--clients", 3, "--each", 4, "--overload", 24, "--soak", 60, "--data", tmp_path)
-    told = {line[0]: line for line in lines[3:]}
-    assert lines[0][0].startswith("3 clients") and told["new: count"][1] == "12" and told["shown the second time: count"][1] == "12"
-    assert told["shown lately: count"][1] == "96"
-    assert float(told["new: count"][9]) > 0 and float(told["shown lately: count"][9]) == 0, "commits"
-    assert told["overload: 24 clients"] and float(lines[-1][6]) > 50 and float(lines[-1][7]) > 50, "megabytes"
-
-
 def test_public_files(tmp_path: Path) -> None:
     (tmp_path / "some").mkdir()
     rows = [f"{i},{i // 4},{'NA' if i % 7 == 0 else i / 2},{'ab'[i % 2]}" for i in range(30)]
@@ -54,18 +41,6 @@ def test_public_files(tmp_path: Path) -> None:
     lines = printed("public_files.py", "--files", tmp_path)
     assert ["about", "1"] in lines and ["all", "2", "2", "100.0 %", "6", "0", "0", "0", "0", "0"] in [line[:10] for line in lines]
     assert lines[-1] == ["----", "-----", "----"], "no difference from pandas"
-
-
-def test_drafting() -> None:
-    lines = printed("drafting.py", "--shapes", "60x12")
-    assert [line[0] for line in lines[3:]] == ["sniff", "all rows", "drafted", "init"]
-
-
-@pytest.mark.slow
-def test_noise() -> None:
-    lines = printed("noise.py", "--values", 500, "--runs", 1)
-    assert lines[0] == ["noise for 500 values: CPU milliseconds, median of 1"] and len(lines) == 3 + 2 * 7
-    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:4])
 
 
 @pytest.mark.slow
@@ -99,14 +74,6 @@ def test_spark(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(program("initdb") is None, reason=WHY)
-def test_snapshots() -> None:
-    lines = printed("snapshots.py", "--rows", 3000, "--runs", 1)
-    assert [line[0] for line in lines[3:]] == ["refresh", "snapshot", "copy, csv", "copy, binary"]
-    assert all(float(cell) >= 0 for line in lines[3:] for cell in line[1:])
-
-
-@pytest.mark.slow
 def test_accuracy() -> None:
     lines = printed("accuracy.py", "--rows", 2000, "--runs", 3)
     rows = {line[0]: line for line in lines[3:]}
@@ -130,14 +97,6 @@ def test_startup(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_choices() -> None:
-    lines = printed("choices.py", "--rows", 1200, "--runs", 2, "--only", "COUNT(*) FROM people at epsilon = 1")
-    head, line = lines[1], lines[3]
-    assert len(lines) == 4 and line[:3] == ["COUNT(*) FROM people", "epsilon = 1", "none"] and head[4] == "ratio"
-    assert float(line[3]) >= 0 and {"laplace", "rows", "clip", "bands"} & set(re.split(r"[ ,]+", line[-1]))
-
-
-@pytest.mark.slow
 def test_clips() -> None:
     lines = printed("clips.py", "--entities", 300, "--runs", 1)
     assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"
@@ -148,14 +107,6 @@ def test_distinct() -> None:
     lines = printed("distinct.py", "--entities", 60, "--runs", 2)
     assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "visits.own, no list"
     assert all(float(cell) >= 0 for line in lines[3:] for cell in line[2:5])
-
-
-def test_joins(tmp_path: Path) -> None:
-    duckdb.sql("SELECT i // 9 AS u, 9 + i % 9 AS v FROM range(81) AS t(i) UNION ALL SELECT i, i + 1 FROM range(8) AS t(i)").write_parquet(
-        str(tmp_path / "lastfm_asia.parquet"))
-    lines = printed("joins.py", tmp_path, "--runs", 2, "--only", "lastfm")
-    assert [line[1:3] for line in lines[3:]] == [["triangles", "72"], ["paths", "79"]]
-    assert all(float(cell.replace(",", "")) >= 0 for line in lines[3:] for cell in line[3:])
 
 
 def test_degrees(tmp_path: Path) -> None:
@@ -171,14 +122,6 @@ def test_levels(tmp_path: Path) -> None:
     assert all(float(cell.replace(",", "")) >= 0 for cell in lines[3][3:])
 
 
-def test_markov(tmp_path: Path) -> None:
-    duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "rows.parquet"))
-    (tmp_path / "sizes.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
-    lines = printed("markov.py", "--adult", tmp_path / "rows.parquet", "--domain", tmp_path / "sizes.json", "--rho", 1, "--seeds", 1)
-    found = {line[0]: [float(error) for error in line[4].split(" / ")] for line in lines[3:7]}
-    assert {"MST", "AIM, 1 MB"} < set(found) and max(map(max, found.values())) < 0.05
-
-
 @pytest.mark.slow
 def test_synthetic(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "adult_coded14.parquet"))
@@ -188,29 +131,6 @@ def test_synthetic(tmp_path: Path) -> None:
         found = {line[0]: [float(error) for error in line[2].split(" / ")] for line in lines[3:5]}
         assert set(found) == {"aim", "independent"} and max(found["aim"]) < 0.05 < found["independent"][1]
     assert lines[-1] == ["acs: acs_ma2018.parquet is not in the folder"]
-
-
-@pytest.mark.slow
-def test_linked_tables() -> None:
-    lines = printed("linked_tables.py", "--epsilon", 4, "--runs", 1)
-    assert [line[0] for line in lines[3:]] == ["tables that hang together", "independent, joined at random", "the data drawn again"]
-    linked, independent = ([float(cell) for cell in line[2:]] for line in lines[3:5])
-    assert linked[4] < independent[4] and linked[5] < independent[5] and linked[7] < 0.1 < independent[7]
-
-
-@pytest.mark.slow
-def test_classifier(tmp_path: Path) -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed; see README.md")
-    texts = ("workclass", "education", "marital_status", "occupation", "relationship", "race", "sex", "native_country")
-    columns = [*(f"'{name}' || (i // {3 + at}) % 2 AS {name}" for at, name in enumerate(texts)),
-               *(f"17 + i % {7 + at} AS {name}" for at, name in enumerate(("age", "capital_gain", "capital_loss", "hours_per_week"))),
-               "1 + i % 16 AS education_num", "CASE WHEN i % 16 > 9 THEN '>50K' ELSE '<=50K' END AS income",
-               "CASE WHEN i % 5 = 0 THEN 'test' ELSE 'train' END AS split"]
-    duckdb.sql(f"SELECT {', '.join(columns)} FROM range(4000) AS t(i)").write_parquet(str(tmp_path / "adult.parquet"))
-    lines = printed("classifier.py", "--adult", tmp_path / "adult.parquet", "--runs", 1, "--epsilon", 10, "--method", "mst",
-                    "--method", "independent")
-    found = {line[0]: float(line[2]) for line in lines[3:]}
-    assert found["real rows"] > 0.99 and found["mst"] > 0.9 and found["independent"] < 0.7
 
 
 @pytest.mark.slow
