@@ -3,7 +3,6 @@ and what the numbers mean. It holds released and public values only."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +11,7 @@ from dpsql.answers.asked import Asked
 from dpsql.answers.chart_svg import CHART_STYLE, chart_html
 from dpsql.answers.charted import pictured
 from dpsql.answers.display import as_csv, charged, interval_text, printable, shown
-from dpsql.answers.html_page import code, document, figures, folded, paragraph
+from dpsql.answers.html_page import bullets, code, document, figures, folded, heading, paragraph
 from dpsql.errors import ProgrammingError
 
 MOST_ROWS = 10_000  # of a table: a browser can still show it
@@ -23,7 +22,7 @@ def answer_page(answer: Answer, asked: Asked) -> str:
     """The page of one answer, as text."""
     title = title_of(answer)
     head = asked.head(charged(answer).removeprefix("cost "))
-    parts = [f"<h1>{html.escape(title)}</h1>", *map(code, asked.statements), head, *_told(answer),
+    parts = [heading(1, title), *map(code, asked.statements), head, *_told(answer),
              *meanings([answer], asked.spending.entity), *_notes(answer.notes), asked.foot()]
     return document(title, parts, CHART_STYLE)
 
@@ -31,11 +30,11 @@ def answer_page(answer: Answer, asked: Asked) -> str:
 def workload_page(answers: Sequence[Answer], asked: Asked, *, cost: str, notes: Sequence[str]) -> str:
     """The page of a workload, whose answers are consistent and were paid for together, as text."""
     title = f"{len(answers)} statements, answered together" if len(answers) > 1 else "a statement"
-    parts = [f"<h1>{title}</h1>", asked.head(cost), paragraph(
+    parts = [heading(1, title), asked.head(cost), paragraph(
         "One set of noisy numbers was measured for all of them, so the answers agree with each other: groups add up to totals."),
         "<h2>How accurate they are</h2>", _accuracies(answers, asked), *meanings(answers, asked.spending.entity)]
     for i, (answer, statement) in enumerate(zip(answers, asked.statements, strict=True), start=1):
-        parts += [f"<h2>{i}. {html.escape(title_of(answer))}</h2>", code(statement), *_told(answer), *_notes(answer.notes)]
+        parts += [heading(2, f"{i}. {title_of(answer)}"), code(statement), *_told(answer), *_notes(answer.notes)]
     return document(title, [*parts, asked.foot(notes)], CHART_STYLE)
 
 
@@ -64,7 +63,7 @@ def meanings(answers: Sequence[Answer], entity: str) -> list[str]:
 def _notes(notes: Sequence[str]) -> Iterator[str]:
     """What a reader should know, such as rows that do not count."""
     if notes:
-        yield f"<h3>To keep in mind</h3><ul>{''.join(f'<li>{html.escape(note)}</li>' for note in notes)}</ul>"
+        yield heading(3, "To keep in mind") + bullets(notes)
 
 
 def _told(answer: Answer) -> Iterator[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 
 from dpsql.answers.bars import BAR_STYLE
+from dpsql.answers.display import listed_html
 from dpsql.answers.html_page import fragment, paragraph
 from dpsql.answers.listings import bounds_of, limit_of_rows, values_of_column
 from dpsql.answers.spending import Spending
@@ -38,7 +38,7 @@ def _table(table: Table, catalog: Catalog) -> str:
              "yes" if column.nullable else "no") for column in table.columns.values()]
     head = f"<summary><span class=word>{html.escape(table.name)}</span> · {html.escape(_kind(table, catalog))}</summary>"
     titles = "column", "key", "type", "values", "bounds", "may be null"
-    return f"<details>{head}<div class=wide>{_rows(titles, rows)}</div></details>"
+    return f"<details>{head}<div class=wide>{listed_html(titles, rows)}</div></details>"
 
 
 def _kind(table: Table, catalog: Catalog) -> str:
@@ -52,9 +52,3 @@ def _role(column: str, table: Table) -> str:
     roles = ["key"] if column in table.key else []
     roles += [f"names a row of {key.table}" for key in table.foreign_keys if column in key.columns]
     return ", ".join(roles)
-
-
-def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -65,6 +65,16 @@ def fragment(parts: Iterable[str], style: str = "") -> str:
     return f"<style>{STYLE}{style}</style><div class=dpsql>{''.join(parts)}</div>"
 
 
+def heading(level: int, text: str) -> str:
+    """A heading of plain text."""
+    return f"<h{level}>{html.escape(text)}</h{level}>"
+
+
+def bullets(texts: Iterable[str]) -> str:
+    """A list of plain texts."""
+    return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
+
+
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph of plain text."""
     return f"<p{f' class={kind}' if kind else ''}>{html.escape(text)}</p>"

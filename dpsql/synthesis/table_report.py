@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpsql.answers.html_page import document, facts, figures, fragment, paragraph
+from dpsql.answers.html_page import document, facts, figures, fragment, heading, paragraph
 from dpsql.models.table_domain import Columns
 from dpsql.synthesis.released_table import KeptTable, SyntheticColumn
 from dpsql.synthesis.table_comparison import MarginalComparison, TableComparison
@@ -59,7 +59,7 @@ def shown_in_notebook(table: KeptTable) -> str:
 
 def _parts(table: KeptTable) -> Iterator[str]:
     compared = TableComparison(table)
-    yield f"<h1>{html.escape(table.name)}: a synthetic table</h1>"
+    yield heading(1, f"{table.name}: a synthetic table")
     yield from _facts(table)
     sentences = (f"<li><b>{html.escape(of)}:</b> {html.escape(told)}</li>" for of, told in trust(compared))
     yield f"<h2>What it can be trusted for</h2><ul>{''.join(sentences)}</ul>"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dpsql.answers.display import number
-from dpsql.answers.html_page import document, facts, figures, folded, paragraph
+from dpsql.answers.html_page import document, facts, figures, folded, heading, paragraph
 from dpsql.validation.findings import INCONCLUSIVE, NO, UNTESTED, YES, Finding, Validation, in_six_digits
 
 COLOURS = {YES: "var(--good)", NO: "var(--bad)", INCONCLUSIVE: "var(--unsure)", UNTESTED: "var(--none)"}
@@ -38,7 +38,7 @@ STYLE = """
 def page(made: Validation, title: str = "Is the synthetic table good enough?") -> str:
     """The page as text."""
     scale = _Scale(made.findings)
-    parts = [f"<h1>{html.escape(title)}</h1>", _counts(made), _head(made), _how_to_read(made),
+    parts = [heading(1, title), _counts(made), _head(made), _how_to_read(made),
              *(paragraph(note, "dim") for note in made.notes), "<h2>Every check</h2>", _scale_head(made, scale),
              *(_check(found, scale) for found in made.findings), *_mistakes(made)]
     return document(title, parts, STYLE)
