@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
-    from matplotlib.axes import Axes
 
     from dpsql.accounting.cost import Charge
     from dpsql.answers.answer import Answer
     from dpsql.answers.asked import Asked
+    from dpsql.answers.drawing import Drawing
     from dpsql.answers.spending import Spending
     from dpsql.batch.workload_answers import Answers
     from dpsql.engine.answering import PlannedStatement
@@ -631,11 +631,12 @@ class Cursor:
         """The result as a polars frame. Raises InterfaceError where polars or pyarrow is not installed."""
         return extra("polars", "polars").from_arrow(self.arrow())
 
-    def plot(self, *columns: str, ax: Axes | None = None) -> Axes | list[Axes]:
-        """Draws the answer with its intervals; see `plots.plot`. Raises ProgrammingError or InterfaceError."""
-        from dpsql.answers.plots import plot
+    def plot(self, *columns: str) -> Drawing:
+        """Draw the answer with its intervals, for a notebook or a file; see `drawing.drawing`. Raises ProgrammingError or
+        InterfaceError."""
+        from dpsql.answers.drawing import drawing
 
-        return plot(self._answered(), columns, ax)
+        return drawing(self._answered(), columns)
 
     @guarded
     def report(self, target: str | Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.html_pages import rows_of, texts_of
 from support.sessions import session_of
 from test_chart_svg import HOSTILE
-from test_plots import answer
+from test_drawing import answer
 
 import dpsql
 from dpsql import cli

@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from test_plots import answer
+from test_drawing import answer
 
 from dpsql.answers.chart_axes import axis_of, day_ticks, number_texts, place_of, ticks
 from dpsql.answers.chart_svg import NARROW, WIDE, chart_html, chart_svg

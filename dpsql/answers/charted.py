@@ -1,6 +1,6 @@
 """What is drawn of an answer: which columns, against which keys, as bars, lines or a dot; and what the marks mean, in words.
 
-How it is drawn is for others: `plots` draws with matplotlib, `chart_svg` for pages. Everything is made from released values.
+`chart_svg` draws it. Everything is made from released values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.chart_texts import shortened
-from dpsql.answers.display import Ends, charged, half_width, interval_text, meaning, number, printable, shown
+from dpsql.answers.display import Ends, half_width, interval_text, meaning, number, printable, shown
 from dpsql.errors import ProgrammingError
 from dpsql.plan.expr.nodes import Value
 from dpsql.types import Type
@@ -55,7 +55,6 @@ class Chart:
     whole   whether the keys are whole numbers
     intervals  which share of its intervals hold the exact numbers, such as 95 %; empty where there are none
     notes   what the marks mean, and what is not drawn
-    cost    what the answer cost
     """
 
     name: str
@@ -66,7 +65,6 @@ class Chart:
     series: tuple[Series, ...]
     intervals: str
     notes: tuple[str, ...]
-    cost: str
 
     @property
     def title(self) -> str:
@@ -110,7 +108,7 @@ def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False) -
                   whole=x is not None and answer.columns[x].type is Type.BIGINT,
                   series=_series(answer, column, x, second, continuous=continuous),
                   intervals="" if answer.columns[column].exact else f"{answer.confidence * 100:g} %",
-                  notes=tuple(_notes(answer, column, x, continuous=continuous)), cost=charged(answer)) for column in numbers]
+                  notes=tuple(_notes(answer, column, x, continuous=continuous))) for column in numbers]
 
 
 def pictured(answer: Answer, *, bars: bool = False) -> list[Chart]:

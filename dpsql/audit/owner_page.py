@@ -8,7 +8,6 @@ for. Analysts must not see it: it tells what others asked, and which statements 
 from __future__ import annotations
 
 import datetime as dt
-import html
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from dpsql.answers.bars import BAR_STYLE, bars
 from dpsql.answers.chart_svg import CHART_STYLE, chart_html
 from dpsql.answers.charted import Chart, Series
 from dpsql.answers.display import number
-from dpsql.answers.html_page import document, facts, figures, folded, paragraph
+from dpsql.answers.html_page import bullets, document, facts, figures, folded, heading, paragraph
 from dpsql.answers.listing import Listing
 from dpsql.answers.listings import listed_failures, listed_releases, slowed_in_words
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
@@ -96,7 +95,7 @@ def owner_page(books: Sequence[BudgetBook], *, policy: str, events: int, at: dt.
     """The page as text; `policy` is the name of its file, `events` the length of the ledger, `found` what the policy does to the
     rows."""
     title = "What was spent, and on what"
-    parts = [f"<h1>{title}</h1>", f"<p class=owners>{_marking(found)}</p>",
+    parts = [heading(1, title), f"<p class=owners>{_marking(found)}</p>",
              facts([("policy", policy), ("date", day_and_minute(at)),
                     ("ledger", f"{events:,} events, each linked to the one before it")]),
              *(paragraph(note) for note in notes)]
@@ -114,7 +113,7 @@ def _marking(found: PolicyOnRows | None) -> str:
 def _budget(book: BudgetBook) -> Iterator[str]:
     """One budget: the whole, over time, by analyst, and what failed."""
     budget, whole = book.budget, book.whole
-    yield f"<h2>{html.escape(f'Budget {budget.name}: {budget.total}, protects each {budget.entity}')}</h2>"
+    yield heading(2, f"Budget {budget.name}: {budget.total}, protects each {budget.entity}")
     yield bars([("all analysts", float(1 - whole.share_left), whole.words())])
     if book.epsilon is not None:
         yield paragraph(f"All that was released together is ε = {book.epsilon:.4g} at δ = {book.at_delta:.3g}.", "dim")
@@ -138,7 +137,7 @@ def _over_time(book: BudgetBook) -> Chart:
     most = sorted(book.analysts, key=lambda name: -book.share(name))[:MOST_DRAWN]
     lines = [("all", book.entries), *((name, book.asked[name]) for name in most if name in book.asked)]
     notes = [f"those of the {MOST_DRAWN} who spent most, and the sum of all"] if len(book.analysts) > MOST_DRAWN else []
-    return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False, cost="",
+    return Chart(name="% of the whole budget", key="time (UTC)", second="spent by", lines=True, whole=False,
                  series=tuple(_line(book, name, entries) for name, entries in lines), intervals="", notes=tuple(notes))
 
 
@@ -198,9 +197,9 @@ def _on_rows(found: PolicyOnRows) -> Iterator[str]:
     if found.is_fine:
         yield paragraph("Nothing is suspicious.")
     else:
-        yield f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in (*found.errors, *found.suspicions))}</ul>"
+        yield bullets([*found.errors, *found.suspicions])
         yield paragraph("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep "
                         "limits round.")
     for table in found.tables():
-        yield f"<h3>{html.escape(table.title)}</h3>"
+        yield heading(3, table.title)
         yield figures(table.heads, table.rows, texts=[i for i in range(len(table.heads)) if i not in table.numbers])

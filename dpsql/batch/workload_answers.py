@@ -6,18 +6,15 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.answer import of_json as answer_of
 from dpsql.answers.answer_page import workload_page
 from dpsql.answers.asked import Asked
+from dpsql.answers.drawing import Drawing, drawing_together
 from dpsql.answers.new_files import save
 from dpsql.batch.records import Record, encoded
 from dpsql.errors import ProgrammingError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +56,10 @@ class Answers:
             raise ProgrammingError("nobody is known who asked", code="page", try_="con.workload(...).report(...)")
         save(workload_page(self.answers, self.asked(), cost=self.charged, notes=self.notes), target)
 
-    def plot(self) -> list[list[Axes]]:
-        """Draws the answers with their intervals on a figure; see `plots.plot_together`. Raises ProgrammingError or
-        InterfaceError."""
-        from dpsql.answers.plots import plot_together
-
-        return plot_together(self.answers, self.charged if self.stored else f"cost {self.charged}, for all together")
+    def plot(self) -> Drawing:
+        """Draw the answers with their intervals, for a notebook or a file; see `drawing.drawing_together`. Raises
+        ProgrammingError."""
+        return drawing_together(self.answers, self.charged if self.stored else f"cost {self.charged}, for all together")
 
     @property
     def charged(self) -> str:

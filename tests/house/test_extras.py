@@ -36,7 +36,7 @@ def named_in_guides() -> set[str]:
 
 
 def test_extras_that_are_named_are_declared() -> None:
-    assert {"plot", "server", "arrow", "polars"} <= named_in_errors() and {"server", "spark"} <= named_in_guides()
+    assert {"server", "arrow", "polars"} <= named_in_errors() and {"server", "spark"} <= named_in_guides()
     assert named_in_errors() | named_in_guides() <= DECLARED.keys()
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from test_chart_svg import HOSTILE, SHAPES
-from test_plots import answer
+from test_drawing import answer
 
 from dpsql.answers.charted import MOST_POINTS
 from dpsql.server.front.http.http_charts import MOST_LETTERS, charts_of
