@@ -207,7 +207,7 @@ class Connection:
                 queries = _queries(sql)
                 return explain_workload(queries, seen_by(session, *queries), _options(options), parameters)
         if options:
-            raise errors.ProgrammingError("the options of a statement stand in its text", code="options",
+            raise errors.ProgrammingError("options are part of the statement's text", code="options",
                                           try_="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (...) ...")
         query, _ = _explained(sql)
         with self._used() as session:
@@ -371,7 +371,7 @@ class Connection:
                 statement = statement_of(_text(query), name, given)
                 return synthesis(statement, seen_by(session, statement), parameters).answer()
             if name is not None:
-                raise errors.ProgrammingError("each of several queries has its name already", code="synthesis",
+                raise errors.ProgrammingError("with several queries, the dictionary gives the names", code="synthesis",
                                               try_='synthesize({"people_syn": "SELECT ..."}, epsilon=1)')
             several = linked_statement_of({each: _text(text) for each, text in query.items()}, given)
             return linked_synthesis(several, seen_by(session, several), parameters).answer()
@@ -548,7 +548,7 @@ class Cursor:
         wanted = self.arraysize if size is None else size
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
             shown = wanted if isinstance(wanted, int | float | str) else type(wanted).__name__
-            raise errors.ProgrammingError(f"{shown} is no number of rows", code="argument", try_="fetchmany(10)")
+            raise errors.ProgrammingError(f"{shown} is not a number of rows", code="argument", try_="fetchmany(10)")
         self._next = min(len(rows), start + wanted)
         return rows[start : self._next]
 
@@ -655,7 +655,7 @@ class Cursor:
             self.synthetic.report(target)
             return
         if self._asked is None or self.answer is None:
-            raise errors.ProgrammingError("a page is about one statement that was answered", code="page",
+            raise errors.ProgrammingError("a page needs one statement that was answered", code="page",
                                           try_='con.execute("SELECT ...").report("page.html")')
         text, parameters = self._asked
         told = self.connection.explain(text, parameters)
@@ -744,7 +744,7 @@ def _explained(sql: str) -> tuple[Explained, bool]:
     statement = parse(_text(sql))
     query = statement.query if isinstance(statement, Explain) else statement
     if not isinstance(query, Query | Validate | Synthesize | SynthesizeTables | OpenModel):
-        raise errors.ProgrammingError("only queries are explained", code="explain", try_="SELECT ...")
+        raise errors.ProgrammingError("only queries can be explained", code="explain", try_="SELECT ...")
     return query, query is statement
 
 
@@ -764,7 +764,7 @@ def _queries(statements: str | Sequence[str]) -> list[Query]:
             fault.source = f"statement {number + 1}" if len(texts) > 1 else fault.source
             raise
         if not isinstance(query, Query):
-            raise errors.ProgrammingError(f"a workload is made of queries, and statement {number + 1} is none", code="workload",
+            raise errors.ProgrammingError(f"a workload consists of queries, and statement {number + 1} is none", code="workload",
                                           try_="SELECT ...")
         queries.append(query)
     return queries

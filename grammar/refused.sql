@@ -68,10 +68,10 @@ SELCT COUNT(*) FROM people
 -- Unsupported not-a-query: only queries are answered
 42
 
--- Unsupported explain: EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost
+-- Unsupported explain: EXPLAIN must be followed by PRIVACY: it shows what a query would reveal and cost
 EXPLAIN SELECT COUNT(*) FROM people
 
--- Unsupported explain: EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost
+-- Unsupported explain: EXPLAIN must be followed by PRIVACY: it shows what a query would reveal and cost
 EXPLAIN ANALYZE SELECT COUNT(*) FROM people
 
 -- SqlError syntax: a query is missing here
@@ -177,7 +177,7 @@ SELECT FROM people
 -- SqlError syntax: something is missing after FROM
 SELECT COUNT(*) FROM
 
--- SqlError syntax: limit is a word of SQL, not a name
+-- SqlError syntax: limit is an SQL keyword, not a name
 SELECT COUNT(*) limit FROM people
 
 -- SqlError syntax: something is missing after where
@@ -201,7 +201,7 @@ SELECT COUNT(*) FROM people WHERE age IN ()
 -- SqlError syntax: IS is followed by NULL, TRUE, FALSE or [NOT] DISTINCT FROM
 SELECT COUNT(*) FROM people WHERE sex IS 'f'
 
--- SqlError parameter: a parameter stands for a value, not for a name
+-- SqlError parameter: a parameter can be a value, not a name
 SELECT COUNT(*) ? FROM people
 
 -- SqlError join-condition: JOIN needs a condition
@@ -216,10 +216,10 @@ SELECT COUNT(*) FROM people LEFT JOIN visits WHERE age > 3
 -- SqlError syntax: ( is expected here
 WITH t AS SELECT * FROM people SELECT COUNT(*) FROM t
 
--- Unsupported not-accepted: a chain of comparisons is read differently by different engines
+-- Unsupported not-accepted: engines read a chain of comparisons differently
 SELECT COUNT(*) FROM people WHERE 1 < age < 30
 
--- Unsupported not-accepted: a chain of comparisons is read differently by different engines
+-- Unsupported not-accepted: engines read a chain of comparisons differently
 SELECT COUNT(*) FROM people WHERE age = income = 3
 
 -- # options
@@ -254,10 +254,10 @@ SELECT COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) * F
 -- SqlError syntax: WITH is not expected here
 SELECT WITH DIFFERENTIAL_PRIVACY WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM people
 
--- SqlError options: a statement has one clause of options
+-- SqlError options: a statement can have only one OPTIONS clause
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY * FROM people) AS t
 
--- SqlError options: options stand right after the first SELECT
+-- SqlError options: OPTIONS must follow the first SELECT
 SELECT age, COUNT(*) FROM people GROUP BY age OPTIONS (epsilon = 0.1)
 
 -- SqlError options: DIFERENTIAL_PRIVACY is not expected here
@@ -301,7 +301,7 @@ SELECT COUNT(p.*) FROM people AS p
 -- Unsupported star: rows are never shown
 SELECT * EXCLUDE (age) FROM people
 
--- Unsupported star: EXCLUDE, REPLACE and RENAME stand after * in a SELECT list only
+-- Unsupported star: EXCLUDE, REPLACE and RENAME may only follow * in a SELECT list
 SELECT COUNT(* EXCLUDE (age)) FROM people
 
 -- SqlError unknown-column: * has no column ages
@@ -350,16 +350,16 @@ SELECT nextval('seq') FROM people
 -- Unsupported outer-union: the outermost query must be one SELECT
 SELECT age FROM people UNION ALL SELECT year FROM visits
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits LIMIT 3) AS t
 
--- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: OFFSET inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT age FROM people EXCEPT SELECT year FROM visits OFFSET 3) AS t
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits LIMIT 3) AS t
 
--- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: OFFSET inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT age FROM people INTERSECT SELECT year FROM visits OFFSET 3) AS t
 
 -- Unsupported no-limit: each row here depends on the rows of many entities, and the number of rows of scores that one of them has is not limited
@@ -377,13 +377,13 @@ SELECT COUNT(*) FROM (SELECT sex FROM people UNION ALL SELECT year FROM visits) 
 -- Unsupported not-accepted: recursive queries have no bound
 WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM t) SELECT COUNT(*) FROM t
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 10) AS t
 
--- Unsupported inner-limit: OFFSET inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: OFFSET inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT * FROM people ORDER BY age OFFSET 2) AS t
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT year FROM visits LIMIT 3) AS t
 
 -- Unsupported inner-limit: OFFSET inside a subquery
@@ -395,7 +395,7 @@ SELECT AVG(m) FROM (SELECT person_id, MEDIAN(cost) AS m FROM visits GROUP BY per
 -- Unsupported no-bounds: the values that SUM adds up have no declared bounds
 SELECT AVG(s) FROM (SELECT person_id, SUM(weight) AS s FROM people GROUP BY person_id) AS t
 
--- SqlError group-by: * cannot stand beside GROUP BY
+-- SqlError group-by: * cannot be combined with GROUP BY
 SELECT COUNT(*) FROM (SELECT *, COUNT(*) FROM visits GROUP BY person_id) AS t
 
 -- Unsupported window-here: a window function is answered in the SELECT list of a subquery of rows only
@@ -467,13 +467,13 @@ SELECT COUNT(*) FROM (SELECT SUM(cost) OVER (PARTITION BY person_id ORDER BY see
 -- Unsupported not-accepted: IGNORE NULLS is not answered
 SELECT COUNT(*) FROM (SELECT LAG(cost IGNORE NULLS) OVER (PARTITION BY person_id ORDER BY seen) AS n FROM visits) AS t
 
--- Unsupported shared-window: these windows hold rows of many entities, and one of them could change the result for all others
+-- Unsupported shared-window: these windows contain rows of many entities, so one entity could change the result for all others
 SELECT COUNT(*) FROM (SELECT RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 10
 
 -- Unsupported not-accepted: relative ranks are not answered
 SELECT COUNT(*) FROM (SELECT PERCENT_RANK() OVER (ORDER BY cost DESC) AS r FROM visits) AS t WHERE r <= 0.1
 
--- Unsupported shared-window: these windows hold rows of many entities, and one of them could change the result for all others
+-- Unsupported shared-window: these windows contain rows of many entities, so one entity could change the result for all others
 SELECT COUNT(*) FROM (SELECT cost / SUM(cost) OVER (PARTITION BY clinic) AS share FROM visits) AS t WHERE share > 0.1
 
 -- SqlError syntax: OVER is followed by a window
@@ -538,7 +538,7 @@ SELECT COUNT(*) FROM unlisted
 -- Unsupported outside-table: table households cannot be used: it is private, and no foreign key leads from it to the protected person (people.person_id)
 SELECT COUNT(*) FROM households
 
--- Unsupported not-accepted: tables of a policy are in the schema main
+-- Unsupported not-accepted: the policy's tables are in the schema main
 SELECT COUNT(*) FROM other.people
 
 -- Unsupported file: files are not read by statements
@@ -601,10 +601,10 @@ SELECT COUNT(*) FROM people ASOF JOIN visits USING (person_id)
 -- Unsupported join-kind: POSITIONAL JOIN is not answered
 SELECT COUNT(*) FROM people POSITIONAL JOIN visits
 
--- Unsupported outer-private: this join keeps a row of people and visits that matches none
+-- Unsupported outer-private: this join keeps rows of people and visits without a match
 SELECT COUNT(*) FROM people p FULL JOIN visits v ON p.age = v.year
 
--- Unsupported outer-private: this join keeps a row of people and visits that matches none
+-- Unsupported outer-private: this join keeps rows of people and visits without a match
 SELECT COUNT(*) FROM people p LEFT JOIN visits v ON p.age < v.year
 
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
@@ -669,7 +669,7 @@ SELECT COUNT(*) FROM people p JOIN visits v ON p.person_id = v.person_id WHERE p
 -- SqlError unknown-table: there is no table people in FROM
 SELECT COUNT(*) FROM people AS p WHERE people.age > 3
 
--- Unsupported not-accepted: tables of a policy are in the schema main
+-- Unsupported not-accepted: the policy's tables are in the schema main
 SELECT COUNT(*) FROM people WHERE other.people.age > 3
 
 -- SqlError aggregate-here: n is an aggregate, known only after rows are grouped
@@ -761,7 +761,7 @@ SELECT COUNT(*) FROM people WHERE year(age) = 3
 -- SqlError type: + cannot be applied to DATE and DOUBLE
 SELECT COUNT(*) FROM people WHERE born + income > '2000-01-01'
 
--- Unsupported type: only a constant number of days can be taken from a date
+-- Unsupported type: only a constant number of days can be subtracted from a date
 SELECT COUNT(*) FROM people WHERE born - age > '2000-01-01'
 
 -- SqlError type: this text is not a whole number
@@ -880,7 +880,7 @@ SELECT STRING_AGG(sex, ',') FROM people
 -- Unsupported not-accepted: approximate counts are not needed
 SELECT APPROX_COUNT_DISTINCT(sex) FROM people
 
--- Unsupported no-bounds: the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds
+-- Unsupported no-bounds: a geometric mean needs bounds above 0, so that the logarithms have bounds
 SELECT GEOMEAN(age) FROM people
 
 -- SqlError type: GEOMEAN takes one argument
@@ -1037,7 +1037,7 @@ SELECT COUNT(*) FROM people WHERE pow(age, income) = 3
 -- Unsupported operator: ^ means different things in different engines
 SELECT COUNT(*) FROM people WHERE age ^ 2 = 9
 
--- Unsupported not-accepted: ~ beside this operator is read differently by different engines
+-- Unsupported not-accepted: engines read ~ next to this operator differently
 SELECT COUNT(*) FROM people WHERE ~age + 1 = 1
 
 -- SqlError type: a shift needs a constant from 0 to 61
@@ -1141,13 +1141,13 @@ SELECT CASE WHEN age > 3 'old' ELSE 'young' END AS life, COUNT(*) FROM people GR
 -- SqlError syntax: AS is missing here
 WITH p (SELECT * FROM people) SELECT COUNT(*) FROM p
 
--- Unsupported scalar-subquery: a subquery as a value must have one row in every database
+-- Unsupported scalar-subquery: a subquery used as a value must always have exactly one row
 SELECT COUNT(*) FROM people WHERE age > (SELECT age FROM people)
 
--- Unsupported scalar-subquery: a subquery as a value must have one row in every database
+-- Unsupported scalar-subquery: a subquery used as a value must always have exactly one row
 SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people GROUP BY sex)
 
--- Unsupported scalar-subquery: a subquery as a value must have one row in every database
+-- Unsupported scalar-subquery: a subquery used as a value must always have exactly one row
 SELECT (SELECT * FROM visits) FROM people
 
 -- SqlError scalar-subquery: a subquery as a value has one column, and this one has 2
@@ -1159,31 +1159,31 @@ SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics)
 -- Unsupported scalar-subquery: which rows of a public table are used here depends on a value that is not yet released
 SELECT COUNT(*) FROM visits v JOIN (SELECT city FROM clinics WHERE beds > (SELECT AVG(age) FROM people)) AS c ON v.note = c.city
 
--- Unsupported inner-limit: LIMIT inside a subquery depends on the rows of everybody
+-- Unsupported inner-limit: LIMIT inside a subquery depends on everybody's rows
 SELECT COUNT(*) FROM people WHERE age > (SELECT beds FROM clinics LIMIT 1)
 
 -- SqlError type: DOUBLE and VARCHAR cannot be combined
 SELECT COUNT(*) FROM people WHERE sex > (SELECT AVG(age) FROM people)
 
--- Unsupported linked: a subquery may refer to the row around it only in equalities with its own columns
+-- Unsupported linked: a subquery may refer to the outer row only in equalities with its own columns
 SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.age < p.age)
 
--- Unsupported linked: this aggregate adds up values of the row around the subquery
+-- Unsupported linked: this aggregate adds up values of the outer row
 SELECT COUNT(*) FROM people p WHERE (SELECT SUM(v.cost - p.age) FROM visits v WHERE v.person_id = p.person_id) > 3
 
--- Unsupported linked: this subquery shows a column of the row around it
+-- Unsupported linked: this subquery returns a column of the outer row
 SELECT COUNT(*) FROM people p WHERE (SELECT p.age FROM visits v WHERE v.visit_id = p.person_id) > 3
 
 -- Unsupported linked-group: the value of this subquery depends on the rows of many entities
 SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(w.cost) FROM visits w WHERE w.clinic = v.clinic)
 
--- Unsupported scalar-subquery: this subquery may have several rows for a row around it
+-- Unsupported scalar-subquery: this subquery may have several rows for one outer row
 SELECT COUNT(*) FROM people p WHERE (SELECT cost FROM visits v WHERE v.person_id = p.person_id) > 3
 
 -- Unsupported group-by: a subquery over groups is not answered
 SELECT sex, (SELECT COUNT(*) FROM visits v WHERE v.person_id = p.person_id) FROM people p GROUP BY sex
 
--- Unsupported lateral: a subquery in FROM does not see the tables beside it
+-- Unsupported lateral: a subquery in FROM cannot refer to the tables next to it
 SELECT COUNT(*) FROM people p, (SELECT COUNT(*) AS n FROM visits v WHERE v.person_id = p.person_id) AS t
 
 -- Unsupported private-list: a list that depends on private rows could change the answer for everybody
@@ -1282,7 +1282,7 @@ SELECT COUNT(*) FROM people ERROR WITHIN 10 STANDARD ERROR 3
 -- SqlError accuracy: a column has one accuracy
 SELECT COUNT(*) ERROR WITHIN 10 STANDARD ERROR 3 FROM people
 
--- SqlError accuracy: accuracy is asked of the outermost SELECT only
+-- SqlError accuracy: only the outermost SELECT can have an accuracy
 SELECT COUNT(*) FROM (SELECT * FROM people ERROR WITHIN 10) AS t
 
 -- SqlError accuracy: OF and a number are expected here
@@ -1312,13 +1312,13 @@ CREATE SYNTHETIC TABLE made SELECT sex FROM people
 -- SqlError synthesis: WHERE is not expected here
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (rows = 3) WHERE age > 3
 
--- SqlError options: the options of this statement stand at its end
+-- SqlError options: the options of this statement must be at its end
 CREATE SYNTHETIC TABLE made AS SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) sex FROM people
 
 -- OptionError option: score is an option of the method privbayes alone
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people OPTIONS (method = 'mst', score = 'r')
 
--- SqlError accuracy: no accuracy is asked of this statement
+-- SqlError accuracy: this statement cannot have an accuracy
 CREATE SYNTHETIC TABLE made AS SELECT sex FROM people ERROR WITHIN 3
 
 -- SqlError synthesis: TABLE is expected here

@@ -163,7 +163,7 @@ def test_what_is_wrong_is_told_before_a_charge(text: str, reason: str, place: st
 
 
 def test_an_accuracy_is_not_asked_of_sql_around(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="an accuracy can be required of released numbers"):
+    with pytest.raises(OptionError, match="an accuracy applies to released numbers"):
         answer(SHARES + " ERROR WITHIN 5", exact(tmp_path))
 
 

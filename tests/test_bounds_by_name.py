@@ -87,8 +87,8 @@ def test_a_reservoir_keeps_so_many_groups_and_clamps_each(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("options", "note"), [
-    ("bound = 'clip', clip = 20", "what each entity adds in all is limited to clip = 20"),
-    ("bound = 'reservoir', clip = 2.5, max_groups = 2", "what each entity adds in all is limited to clip = 2.5")])
+    ("bound = 'clip', clip = 20", "each entity's total is limited to clip = 20"),
+    ("bound = 'reservoir', clip = 2.5, max_groups = 2", "each entity's total is limited to clip = 2.5")])
 def test_a_clip_that_is_given_is_told(options: str, note: str, tmp_path: Path) -> None:
     found = answer(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {options}) SUM(points) FROM scores", session_of(tmp_path))
     assert isinstance(found, Answer) and any(each.startswith(note) for each in found.notes), found
@@ -112,8 +112,8 @@ REFUSED = [
     ("bound = 'balance'", "COUNT(DISTINCT points) FROM scores", "for COUNT, SUM and AVG", "bound = 'rows'", "COUNT(DISTINCT points)"),
     ("bound = 'extension', clip = 3", "COUNT(*), SUM(points) FROM scores", "clip could mean", "one statement for each", None),
     ("bound = 'extension', clip = 3", "AVG(points) FROM scores", "clip could mean", "one statement for each", None),
-    ("bound = 'clip'", "SUM(points), MEDIAN(points) FROM scores", "MEDIAN(points) needs a limit of rows", "max_rows", "MEDIAN(points)"),
-    ("bound = 'balance'", "AVG(weight) FROM people JOIN scores USING (person_id)", "needs a limit of rows", "bounds = ", "AVG(weight)"),
+    ("bound = 'clip'", "SUM(points), MEDIAN(points) FROM scores", "MEDIAN(points) needs a limit on rows", "max_rows", "MEDIAN(points)"),
+    ("bound = 'balance'", "AVG(weight) FROM people JOIN scores USING (person_id)", "needs a limit on rows", "bounds = ", "AVG(weight)"),
     ("bound = 'bands'", "points > 0 AS up, COUNT(*) FROM scores GROUP BY up", "number of groups that one entity is in", "max_groups = 4", "bound = 'bands'"),
     ("bound = 'balance', delta = 1e-6, epsilon = 1", "note, COUNT(*) FROM visits GROUP BY note", "computes every group by itself",
      "bound = 'clip'", "note"),
@@ -136,7 +136,7 @@ AUTO = [
     ("COUNT(*) FROM visits", "rows", "one entity has at most 3 of these rows"),
     ("COUNT(*) FROM scores", "clip", "nothing limits an entity's rows"),
     ("SUM(points), COUNT(*), VAR_POP(points) FROM scores", "clip", "nothing limits an entity's rows"),
-    ("SUM(points), MEDIAN(points) FROM scores", "rows", "MEDIAN(points) needs a limit of rows"),
+    ("SUM(points), MEDIAN(points) FROM scores", "rows", "MEDIAN(points) needs a limit on rows"),
     (f"COUNT(*) FROM {PAIRS}", "balance", "a row belongs to several entities"),
     (f"COUNT(*), AVG(a.age) FROM {PAIRS}", "balance", "a row belongs to several entities"),
 ]

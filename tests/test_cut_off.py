@@ -101,7 +101,7 @@ def test_a_mean_of_some_rows_does_not_rule_out_that_of_all(text: str, options: s
 def test_an_open_interval_is_told_as_at_least(tmp_path: Path) -> None:
     found = asked("COUNT(*) FROM calls", "max_rows = 5", tmp_path)
     (low, _), = found.intervals[0]
-    assert interval_text(found.intervals[0][0], found.rows[0][0]) == f"≥ {round(low):,}" and "≥ is at least so much" in legend(found)
+    assert interval_text(found.intervals[0][0], found.rows[0][0]) == f"≥ {round(low):,}" and "≥ is a lower bound" in legend(found)
     assert as_dict(found)["intervals"] == [[[low, None]]]
 
 

@@ -111,7 +111,7 @@ def test_ends_of_intervals_do_not_make_another_statement(session: Session) -> No
 
 @pytest.mark.parametrize("options", ["errors = 1", "errors = true, errors = true"])
 def test_ends_are_shown_or_not(options: str, session: Session) -> None:
-    with pytest.raises(Error, match="errors is given once"):
+    with pytest.raises(Error, match="errors must be given once"):
         describe(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) COUNT(*) FROM people", session)
 
 

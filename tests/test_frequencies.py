@@ -101,7 +101,7 @@ def test_keys_may_be_computed(exact: Session) -> None:
     text = "COUNT(*) FROM visits v {} JOIN visits w ON v.year // 10 = w.year // 10 WHERE v.year > 2018 AND w.year > 2018"
     assert "202" in str({row[2] for row in big().rows["visits"]})
     assert value(exact, f"SELECT {few} {text.format('')}") == 2 * 4 * 4
-    assert "kept of each year // 10" in told(exact, f"SELECT {few} {text.format('LEFT')}")
+    assert "used per year // 10" in told(exact, f"SELECT {few} {text.format('LEFT')}")
     assert value(exact, f"SELECT {few} COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.year = v.year + 1 - 1)"
                  ) == 4 * len({row[2] for row in big().rows["visits"]} - {None})
 
@@ -126,7 +126,7 @@ def test_a_declared_limit_multiplies_along_a_chain(declared: Session) -> None:
     """At most sixteen pairs have a clinic where four rows meet four: that is known, and pairs are not counted again."""
     text = f"SELECT {options(bound='frequency')} COUNT(*) FROM {MEET} JOIN visits x ON x.clinic = w.clinic"
     assert value(declared, text) == 4 * 4 * 4 * 4
-    assert told(declared, text).count("at most 4 rows are kept of each clinic") == 1, "one line tells it for all three"
+    assert told(declared, text).count("at most 4 rows are used per clinic") == 1, "one line tells it for all three"
 
 
 def test_a_table_where_values_do_not_meet_is_not_limited(declared: Session) -> None:
@@ -176,8 +176,8 @@ def test_max_rows_limits_tables_where_rows_have_no_owner(exact: Session) -> None
 
 def test_explain_tells_why_rows_are_left_out(exact: Session) -> None:
     shown = told(exact, f"SELECT {options(bound='frequency', max_frequency=4, max_rows=2)} COUNT(*) FROM {MEET}")
-    assert "at most 2 rows of visits are kept of each person" in shown
-    assert "at most 4 rows are kept of each clinic" in shown and "be matched on it in: Join on clinic = clinic" in shown
+    assert "at most 2 rows of visits are used per person" in shown
+    assert "at most 4 rows are used per clinic" in shown and "be matched on it in: Join on clinic = clinic" in shown
     assert "frequency: what each person adds comes from a limited number of its rows" in shown
 
 

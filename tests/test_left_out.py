@@ -55,10 +55,10 @@ epsilon = 1000
 delta = 1e-6
 """
 
-LIMIT = "at most 3 rows of visits (declared) are kept of each person, chosen by a keyed hash"
+LIMIT = "at most 3 rows of visits (declared) are used per person, chosen by a keyed hash"
 NOBODY = "rows of visits that belong to no person are not read"
-COST = "values are held in bounds: cost in [-10, 10.5]"
-HEALTH = "rows with other values of health are in no group"
+COST = "values are clamped to their bounds: cost to [-10, 10.5]"
+HEALTH = "rows whose health is not a declared value are in no group"
 
 
 def built(folder: Path, rows: int) -> Path:
@@ -101,8 +101,8 @@ CASES = [
     ("SELECT SUM(LEAST(GREATEST(income, 0), 10)), SUM(1), SUM(CASE WHEN active THEN 1 ELSE 0 END) FROM people", []),
     ("SELECT COUNT(*) FROM visits", [LIMIT, NOBODY]),
     ("SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id)", [LIMIT, NOBODY]),
-    ("SELECT SUM(cost), AVG(cost), SUM(2 * cost) FROM visits", [LIMIT, NOBODY, f"{COST}, 2 * cost in [-20, 21]"]),
-    ("SELECT COUNT(*) FROM items", ["at most 9 rows of items (declared) are kept of each person, chosen by a keyed hash", "rows of items that belong to no person are not read"]),
+    ("SELECT SUM(cost), AVG(cost), SUM(2 * cost) FROM visits", [LIMIT, NOBODY, f"{COST}, 2 * cost to [-20, 21]"]),
+    ("SELECT COUNT(*) FROM items", ["at most 9 rows of items (declared) are used per person, chosen by a keyed hash", "rows of items that belong to no person are not read"]),
     ("SELECT COUNT(*) FROM friends", ["rows of friends that lack one of their 2 owners are not read"]),
     ("SELECT COUNT(*) FROM friends f JOIN visits v ON f.a = v.person", [LIMIT, "rows of visits that belong to no person are not read",
                                                                         "rows of friends that lack one of their 2 owners are not read"]),
@@ -113,30 +113,30 @@ CASES = [
     ("SELECT COUNT(*) FROM people WHERE health = 'goood'", ["'goood' is not a declared value of health; good is"]),
     ("SELECT COUNT(*) FILTER (WHERE health IN ('poor', 'bad') AND site = 7) FROM people",
      ["'bad' is not a declared value of health", "7 is not a declared value of site"]),
-    ("SELECT upper(health), COUNT(*) FROM people GROUP BY 1", ["rows with other values of upper(health) are in no group"]),
+    ("SELECT upper(health), COUNT(*) FROM people GROUP BY 1", ["rows whose upper(health) is not a declared value are in no group"]),
     ("SELECT CASE WHEN health = 'good' THEN 'a' WHEN health = 'poor' THEN 'b' ELSE 'c' END AS x, COUNT(*) FROM people GROUP BY 1", []),
     ("SELECT CASE WHEN health IN ('good', 'poor') THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1", []),
     ("SELECT CASE WHEN active AND health = 'good' THEN health WHEN NOT active THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1",
-     ["rows with other values of x are in no group"]),
+     ["rows whose x is not a declared value are in no group"]),
     ("SELECT CASE WHEN health <> 'good' THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1",
-     ["rows with other values of x are in no group"]),
+     ["rows whose x is not a declared value are in no group"]),
     ("SELECT CASE WHEN health IN ('good', 'bad') THEN health ELSE 'other' END AS x, COUNT(*) FROM people GROUP BY 1",
-     ["rows with other values of x are in no group", "'bad' is not a declared value of health"]),
+     ["rows whose x is not a declared value are in no group", "'bad' is not a declared value of health"]),
     ("SELECT health, site, MEDIAN(income) FROM people GROUP BY health, site",
-     ["values are held in bounds: income in [0, 25000]", "rows with other values of health or site are in no group"]),
+     ["values are clamped to their bounds: income to [0, 25000]", "rows whose health or site is not a declared value are in no group"]),
     ("SELECT COUNT(DISTINCT health), COUNT(DISTINCT active) FROM people",
      ["other values of health than the declared ones are not counted"]),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = 'laplace') COUNT(DISTINCT health) FROM people", []),
-    ("SELECT quantile_disc(born, 0.5) FROM people", ["values are held in bounds: born in [1900-01-01, 2020-12-31]"]),
+    ("SELECT quantile_disc(born, 0.5) FROM people", ["values are clamped to their bounds: born to [1900-01-01, 2020-12-31]"]),
     ("SELECT AVG(t) FROM (SELECT person, LEAST(GREATEST(SUM(cost), 0), 9) AS t FROM visits GROUP BY person)", [LIMIT, NOBODY, COST]),
     ("SELECT COUNT(*) FROM people WHERE income > (SELECT AVG(cost) FROM visits)", [LIMIT, NOBODY, COST]),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows = 2) COUNT(*) FROM orders",
-     ["at most 2 rows of orders are kept of each person, chosen by a keyed hash"]),
-    ("SELECT health, COUNT(*) FROM people GROUP BY CUBE (health)", ["rows with other values of health are in no group"]),
-    ("SELECT health, COUNT(*) FROM people GROUP BY health ERROR WITHIN 50", ["rows with other values of health are in no group"]),
+     ["at most 2 rows of orders are used per person, chosen by a keyed hash"]),
+    ("SELECT health, COUNT(*) FROM people GROUP BY CUBE (health)", ["rows whose health is not a declared value are in no group"]),
+    ("SELECT health, COUNT(*) FROM people GROUP BY health ERROR WITHIN 50", ["rows whose health is not a declared value are in no group"]),
     ("SELECT COUNT(*) FROM visits ERROR WITHIN 50", [LIMIT, NOBODY]),
 ]
-HOW = ("number over", "numbers over", "what each entity adds", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
+HOW = ("number over", "numbers over", "each entity's contribution", "earlier measurement", "meets", "learned privately", "released first", "intervals of quantiles", "found privately")
 
 
 def standing(notes: tuple[str, ...]) -> list[str]:
@@ -172,7 +172,7 @@ def test_declared_groups_alone_have_none(shop: dpsql.Connection) -> None:
 def test_a_workload_says_it_once_for_all(shop: dpsql.Connection) -> None:
     made = shop.workload(["SELECT COUNT(*) FROM people", "SELECT health, COUNT(*) FROM people GROUP BY health", "SELECT SUM(cost) FROM visits",
                           "SELECT COUNT(*) FROM visits", "SELECT active, COUNT(*) FROM people GROUP BY active"])
-    assert standing(made.notes) == [LIMIT, NOBODY, COST, "rows with other values of health are in no group"]
+    assert standing(made.notes) == [LIMIT, NOBODY, COST, "rows whose health is not a declared value are in no group"]
     assert all(answer.notes == () for answer in made)
 
 

@@ -173,7 +173,7 @@ def test_the_delta_of_failures_is_shared_by_those_that_may_fail(tmp_path: Path) 
 def test_the_value_is_told_with_its_price_and_its_error(tmp_path: Path) -> None:
     found = asked(options(ABOVE, "epsilon = 2"), exact(tmp_path))
     note, bounds = found.notes
-    assert bounds == "values are held in bounds: income in [0, 100000]"
+    assert bounds == "values are clamped to their bounds: income to [0, 100000]"
     assert note.startswith("(SELECT AVG(income) FROM people) = 49") and note.endswith("was released first, for ε = 1")
     assert "standard error" in note and found.cost == "ε = 2"
     again = asked(options(ABOVE, "epsilon = 2").lower().replace("differential", "DIFFERENTIAL"), exact(tmp_path / "."))
@@ -260,7 +260,7 @@ def test_limits_and_bounds_are_for_the_outermost_query(tmp_path: Path) -> None:
     assert found.rows == ((every, some),)
     both = "SELECT SUM(cost) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)"
     clipped, plain = (asked(options(both, f"epsilon = 90{clip}"), session).notes for clip in (", clip = 1e6", ""))
-    assert sorted(clipped) == sorted((*plain, "what each entity adds in all is limited to clip = 1e+06"))
+    assert sorted(clipped) == sorted((*plain, "each entity's total is limited to clip = 1e+06"))
     pairs = ("SELECT COUNT(*) FROM visits a JOIN visits b USING (clinic) WHERE a.cost > (SELECT AVG(cost) FROM visits)")
     for bound in ("balance", "frequency', max_frequency = '100".replace("'100", "100"), "r2t"):
         text = options(pairs, f"epsilon = 90, bound = '{bound}" + ("" if "=" in bound else "'"))

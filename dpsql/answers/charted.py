@@ -115,7 +115,7 @@ def pictured(answer: Answer, *, bars: bool = False) -> list[Chart]:
     """The charts of all columns, for pages and browsers. Raises ProgrammingError as `charts` does, and at once for more rows
     than `MOST_POINTS`."""
     if answer.size > MOST_POINTS:
-        raise ProgrammingError(f"{answer.size:,} rows are more than a picture can show", code="plot", try_=f"LIMIT {MOST_POINTS}")
+        raise ProgrammingError(f"{answer.size:,} rows are too many for a chart", code="plot", try_=f"LIMIT {MOST_POINTS}")
     return charts(answer, bars=bars)
 
 
@@ -154,7 +154,7 @@ def _numbers(answer: Answer, names: Sequence[str]) -> list[int]:
     noisy = [j for j in numeric if not answer.columns[j].exact]
     found = noisy or [j for j in numeric if j > 0 or len(answer.columns) == 1]
     if not found or not answer.size:
-        raise ProgrammingError("there is no number to draw", code="plot", try_="SELECT key, COUNT(*) ... GROUP BY key")
+        raise ProgrammingError("the answer has no numbers to draw", code="plot", try_="SELECT key, COUNT(*) ... GROUP BY key")
     return found
 
 
@@ -163,9 +163,9 @@ def _keys(answer: Answer, numbers: Sequence[int]) -> list[int]:
     public = all(column.exact for column in answer.columns)
     keys = [j for j, column in enumerate(answer.columns) if (j < min(numbers) if public else column.exact and j not in numbers)]
     if len(keys) > 2:
-        raise ProgrammingError(f"an answer with {len(keys)} keys is not drawn", code="plot", try_="GROUP BY one or two keys")
+        raise ProgrammingError(f"an answer with {len(keys)} keys cannot be drawn", code="plot", try_="GROUP BY one or two keys")
     if len({tuple(row[j] for j in keys) for row in answer.rows}) < answer.size:
-        raise ProgrammingError("several rows have the same keys, so nothing would say which is which", code="plot",
+        raise ProgrammingError("several rows have the same keys, so the chart could not label them", code="plot",
                                try_="the keys of GROUP BY in SELECT")
     return keys
 
@@ -189,7 +189,7 @@ def _series(answer: Answer, column: int, x: int | None, second: int | None, *, c
     most = MOST_LINES if second is not None else 1
     if len(names) > most:
         assert second is not None
-        raise ProgrammingError(f"{answer.columns[second].name} has {len(names)} values, and {most} can be told apart",
+        raise ProgrammingError(f"{answer.columns[second].name} has {len(names)} values, and a chart can distinguish {most}",
                                code="plot", try_="fewer of them, by WHERE or LIMIT")
     found = []
     for name in names:
@@ -198,7 +198,7 @@ def _series(answer: Answer, column: int, x: int | None, second: int | None, *, c
             rows = sorted((i for i in rows if _has_place(answer.rows[i][x])), key=lambda i: answer.rows[i][x])  # type: ignore
         found.append(_one_series(answer, column, rows, x, "" if second is None else number(name)))
     if not continuous and sum(len(series.keys) for series in found) > MOST_BARS:
-        raise ProgrammingError(f"{answer.size} bars cannot be told apart", code="plot", try_=f"LIMIT {MOST_BARS}")
+        raise ProgrammingError(f"{answer.size} bars are too many for a chart", code="plot", try_=f"LIMIT {MOST_BARS}")
     return tuple(found)
 
 

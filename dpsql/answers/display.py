@@ -97,7 +97,7 @@ def meaning(answer: Answer, names: Sequence[str] | None = None) -> list[str]:
     parts = []
     if any(not column.exact for column in answer.columns):
         open_ = any(ends is not None and half_width(ends) is None for row in answer.intervals for ends in row)
-        parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is at least so much" if open_ else ""))
+        parts.append(f"± is the {answer.confidence * 100:g} % interval" + (", ≥ is a lower bound" if open_ else ""))
     rough = [column.name for column in answer.columns if column.approximate and (names is None or column.name in names)]
     if rough:
         parts.append(f"approximate for {', '.join(rough)}")

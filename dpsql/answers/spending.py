@@ -201,7 +201,7 @@ def exhausted(account: BudgetLine, price: Price | None, span: Span | None = None
 def closed(budget: str, analyst: str, failed: int) -> BudgetExhausted:
     """The refusal of a statement of an account that is closed."""
     many = f"{failed} statements of {analyst} have" if failed != 1 else f"a statement of {analyst} has"
-    return BudgetExhausted(f"{many} failed after the charge, so this account is closed and nothing new is charged to it",
+    return BudgetExhausted(f"{many} failed after the charge, so this account is closed",
                            code="account-closed", subject=analyst, try_="the owner of the data, who can open it by dpsql budget "
                            f"--budget {budget} --reopen {analyst}; statements that were answered before stay free, and EXPLAIN "
                            "PRIVACY too")

@@ -198,8 +198,8 @@ def _on_rows(found: PolicyOnRows) -> Iterator[str]:
         yield paragraph("Nothing is suspicious.")
     else:
         yield bullets([*found.errors, *found.suspicions])
-        yield paragraph("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep "
-                        "limits round.")
+        yield paragraph("Analysts see the policy, so changes that you make because of this report reveal something about "
+                        "the rows. Correct mistakes, and keep limits round.")
     for table in found.tables():
         yield heading(3, table.title)
         yield figures(table.heads, table.rows, texts=[i for i in range(len(table.heads)) if i not in table.numbers])

@@ -165,7 +165,7 @@ def policy_on_rows(policy: Policy, budgets: Sequence[Budget], database: str | Pa
     """Compare the policy with all rows, for the entities of these budgets. Raises PolicyError and OperationalError as a
     connection would."""
     if private_in_spark(policy):
-        raise OperationalError("rows that only Spark can see are not counted here", code="spark",
+        raise OperationalError("rows in Spark cannot be counted here", code="spark",
                                try_="check without --rows, and a query of Spark's own")
     without = {name: replace(table, key=()) for name, table in policy.tables.items()}
     reader = open_reader(replace(policy, tables=without), database)

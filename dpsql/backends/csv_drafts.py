@@ -54,7 +54,7 @@ def drafted(path: Path, table: str) -> DraftedFile:
     with contextlib.suppress(OSError, EOFError, UnicodeError, csv.Error, duckdb.Error, ValueError):
         found = _drafted(path)
     if found is None:
-        raise OperationalError(f"{path} cannot be read as a table of cells", code="no-database", subject=table,
+        raise OperationalError(f"{path} cannot be read as a table", code="no-database", subject=table,
                                try_="a file with a line for each row, such as CSV")
     return found
 
@@ -78,8 +78,8 @@ def _drafted(path: Path) -> DraftedFile | None:
     if not names:
         return None
     if len(names) > MOST_COLUMNS:
-        raise OperationalError(f"{path} has {len(names):,} columns, and a draft is of {MOST_COLUMNS:,} at most", code="too-large",
-                               try_="a policy that names those to be asked about; the others are not read")
+        raise OperationalError(f"{path} has {len(names):,} columns, and a draft has at most {MOST_COLUMNS:,}", code="too-large",
+                               try_="a policy that lists the columns to query; the others are not read")
     with contextlib.suppress(UnclosedQuote):
         return _of_all_rows(path, how, names)
     return _of_all_rows(path, replace(how, quote="", escape=""), names)  # the mark is a part of texts

@@ -52,7 +52,7 @@ def names_in(path: Path, how: CsvFormat) -> list[str]:
         lines = iter(lambda: text.readline(LONGEST_HEADER), "")
         first = next((line for line in lines if not _is_comment(line, how)), "")
         if not first.strip("\r\n"):
-            raise csv.Error("the first line is empty, and DuckDB would take it for the header")
+            raise csv.Error("the first line is empty, and DuckDB would read it as the header")
         return next(records_of(chain([first], lines), how))
 
 

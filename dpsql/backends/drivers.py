@@ -105,8 +105,8 @@ def opened(uri: str, password: str | None, subject: str) -> Iterator[SourceDatab
     try:
         begun = _begun(source)
         if not begun:
-            raise OperationalError(f"{place_of(uri)} does not begin to read", code="no-database", subject=subject,
-                                   try_="a database that can be read, of a version that is maintained")
+            raise OperationalError(f"{place_of(uri)} cannot start reading", code="no-database", subject=subject,
+                                   try_="a readable database of a supported version")
         unfit = source.rows_or_none(dialect.unfit) if dialect.unfit else []
         if unfit:
             raise OperationalError(f"{place_of(uri)} cannot be read: {unfit[0][0]}", code="no-database", subject=subject,

@@ -271,12 +271,12 @@ def missing_database(path: Path) -> OperationalError:
 
 def unreadable_database(path: Path, subject: str = "") -> OperationalError:
     return OperationalError(f"{path} cannot be opened as a DuckDB database; if another program writes to it, or this one has "
-                            "opened it by itself, close that first", code="no-database", subject=subject,
+                            "opened it directly, close it there first", code="no-database", subject=subject,
                             try_="a DuckDB file that you may read")
 
 
 def redefining(path: Path, own: Sequence[str], subject: str = "") -> OperationalError:
-    return OperationalError(f"{path} defines {', '.join(own)} anew, and what is known of functions is of DuckDB's own",
+    return OperationalError(f"{path} defines {', '.join(own)} anew, but dpsql knows only DuckDB's own definitions",
                             code="own-functions", subject=subject, try_="other names for its macros")
 
 

@@ -169,8 +169,8 @@ def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     except duckdb.Error:
         whole = False
     if not whole or not all(is_whole(bucket) for bucket in store.buckets):
-        raise OperationalError("the prepared store is damaged, or another one has just taken its place", code="store",
-                               try_="dpsql prepare, which makes it anew")
+        raise OperationalError("the prepared store is damaged, or was just replaced", code="store",
+                               try_="dpsql prepare, which makes a new one")
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection) -> None:
@@ -199,7 +199,7 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
         held = {spelled[name.lower()]: how for name, how in table.cells.items() if name.lower() in spelled}
         untyped = next((name for name, how in held.items() if how.type is None), None)
         if untyped is not None:
-            raise OperationalError(f"column {untyped} of {path} has no type, and its rows must not decide it", code="no-type",
+            raise OperationalError(f"column {untyped} of {path} has no type, and it must not depend on the rows", code="no-type",
                                    subject=f"{table.name}.{untyped}",
                                    try_='type = "VARCHAR", or another; dpsql init drafts the types')
         if path == first:
@@ -251,9 +251,9 @@ def _put(connection: duckdb.DuckDBPyConnection, table: FileTable, path: Path, na
     except duckdb.OutOfMemoryException:
         fault = too_little_memory(table)
     except UnclosedQuote:
-        fault = OperationalError(f"{path} ends within quotes, so that all rows after the last one that is opened would be lost",
-                                 code="no-database", subject=table.name, try_=f"[tables.{table.name}.csv]  quote = \"\", if they "
-                                 "are a part of texts")
+        fault = OperationalError(f"{path} ends inside a quoted text, so all rows after the last opening quote would be lost",
+                                 code="no-database", subject=table.name, try_=f"[tables.{table.name}.csv]  quote = \"\", if "
+                                 "quotes are ordinary characters")
     except (duckdb.Error, OSError, EOFError, UnicodeError, csv.Error, zlib.error):
         fault = no_csv(table, path)
     if fault is not None:
@@ -277,9 +277,9 @@ def row_name(file: str, columns: Sequence[str]) -> str:
 
 
 def no_csv(table: FileTable, path: Path) -> OperationalError:
-    return OperationalError(f"{path} cannot be read as the policy says that it is written", code="no-database",
+    return OperationalError(f"{path} cannot be read in the format that the policy declares", code="no-database",
                             subject=table.name,
-                            try_=f"[tables.{table.name}.csv], in which dpsql init writes how a file seems to be written")
+                            try_=f"[tables.{table.name}.csv], which dpsql init drafts from the file")
 
 
 def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> FileView:

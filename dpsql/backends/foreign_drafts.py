@@ -52,7 +52,7 @@ def tables_in(file: ForeignFile) -> tuple[list[ForeignFile], dict[str, str]]:
     formats = {sheet: _format(replace(file, sheet=sheet), alone=len(visible) == 1) for sheet in visible}
     found = {sheet: how for sheet, how in formats.items() if how is not None}
     if not found:
-        raise OperationalError(f"{file.path} has no table in any of its sheets", code="no-tables", subject=file.table,
+        raise OperationalError(f"{file.path} has no table on any sheet", code="no-tables", subject=file.table,
                                try_="a sheet with a header and rows below")
     aside = dict.fromkeys(hidden, "it is hidden") | {sheet: "it has no table" for sheet in visible if sheet not in found}
     return [replace(file, sheet=sheet if len(visible) > 1 else None, how=how) for sheet, how in found.items()], aside

@@ -29,12 +29,12 @@ def check_key(place: str, column: str, reading: Reading, unlike: Mapping[str, st
     own = dialect.canonical.format(column)
     if not reading.equality:
         fits = " or ".join(f'type = "{kind}"' for kind in dialect.fitting_keys(reading.of))
-        raise OperationalError(f"{place} ties rows to entities, and its type in the database is {reading.of or 'of no name'}: "
+        raise OperationalError(f"{place} links rows to entities, and its type in the database is {reading.of or 'of no name'}: "
                                f"read as {reading.target}, equal values could become different names, or different ones the same",
                                code=CODE, subject=place,
                                try_=fits or f"a key of whole numbers or text, here and where it is referenced, such as {own}")
     if column in unlike:
-        raise OperationalError(f"{place} ties rows to entities, and the database does not compare it letter by letter: "
+        raise OperationalError(f"{place} links rows to entities, and the database does not compare it letter by letter: "
                                f"{unlike[column]}, so one entity could have rows under several names", code=CODE, subject=place,
                                try_=f"a key with one spelling for each entity, here and where it is referenced, such as {own}")
 
@@ -48,10 +48,10 @@ def check_pairs(equalities: Mapping[tuple[str, str], str], ties: Mapping[tuple[s
         for other in sorted(others):
             theirs = equalities.get(other)
             if theirs is not None and theirs != own:
-                raise OperationalError(f"{place} and {'.'.join(other)} tie rows to entities, and are not compared as the same "
-                                       f"thing: as {own}, and as {theirs}", code=CODE, subject=place,
+                raise OperationalError(f"{place} and {'.'.join(other)} link rows to entities, and are compared in different "
+                                       f"ways: as {own}, and as {theirs}", code=CODE, subject=place,
                                        try_="the same type in the database for both, and in the policy")
             if other[0] not in in_databases and own not in PLAIN:
-                raise OperationalError(f"{place} ties rows to entities in files, and the database compares it as {own}, of which "
-                                       "files may have other spellings", code=CODE, subject=place,
+                raise OperationalError(f"{place} links rows to entities in files, and the database compares it as {own}, "
+                                       "which files may spell differently", code=CODE, subject=place,
                                        try_="a key of whole numbers or text, or both tables in the database")

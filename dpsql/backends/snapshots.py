@@ -9,7 +9,7 @@ before it charges a statement; for those that run just then, the snapshot before
 
 Answers that were paid for are of one snapshot, and cost again after the next. So whether there is a next one shows, and must not
 depend on private rows: if one person's visit were all that is new, a statement that costs again would tell of it. Only where all
-tables are public, and all rows are the ones that were there, the snapshot before stays in force.
+tables are public, and all rows are the ones that were there, the previous snapshot is still used.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def take_snapshot(folder: Path, databases: Sequence[SnapshotDatabase], others: S
     except OSError as told:
         why = os.strerror(told.errno) if told.errno else "the system does not say why"
         fault = OperationalError(f"the snapshot cannot be written to {folder}: {why}", code="no-space",
-                                 try_="a folder with room for it: snapshots in [store]; the snapshot before stays in force")
+                                 try_="a folder with room for it: snapshots in [store]; the previous snapshot is still used")
     raise fault
 
 
@@ -298,7 +298,7 @@ def _check_files(others: Sequence[SnapshotFile]) -> None:
                         and (one.file.sheet == other.file.sheet or None in (one.file.sheet, other.file.sheet))), None)
         if private is not None:
             raise OperationalError(f"the public table {other.name} has the file of {private}, which is private",
-                                   code="policy-schema", subject=other.name, try_="a file, or a sheet, without what is private")
+                                   code="policy-schema", subject=other.name, try_="a file or sheet without private data")
 
 
 def _checked(source: SourceDatabase, database: SnapshotDatabase, databases: Sequence[SnapshotDatabase],
@@ -320,7 +320,7 @@ def _described(source: SourceDatabase, database: SnapshotDatabase) -> list[_Foun
     if source.dialect.moment:
         moment = next((str(now) for now, in source.rows_or_none(source.dialect.moment)), None)
     if moment is None:
-        raise OperationalError(f"{place_of(database.uri)} does not tell the time, as of which tables are read",
+        raise OperationalError(f"{place_of(database.uri)} does not report the time of the snapshot",
                                code="no-database", subject=database.tables[0].name, try_="a user who may run queries there")
     described = [_found(source, table, source.dialect.at.format(moment)) for table in database.tables]
     if source.dialect.locks:
@@ -365,7 +365,7 @@ def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
         if found.table.public and other is not None:
             how = "has the rows of" if found.name == other.name else "shows rows of"
             raise OperationalError(f"the public table {found.table.name} {how} {other.table.name}, which is private",
-                                   code="policy-schema", subject=found.table.name, try_="a table without what is private")
+                                   code="policy-schema", subject=found.table.name, try_="a table without private data")
 
 
 def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
@@ -376,7 +376,7 @@ def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
         raise OperationalError(f"the database has no table {shown}, or it may not be seen", code="no-table", subject=table.name,
                                try_='relation = "schema.table", spelled as there')
     if rows[0][2] and not table.public:
-        raise OperationalError(f"{shown} is a view or holds rows of elsewhere, and it is not known whose these are",
+        raise OperationalError(f"{shown} is a view or has rows from elsewhere, and it is unknown whose these are",
                                code="policy-schema", subject=table.name,
                                try_="the table that it reads, with a filter, or a table made from it")
     types = {str(column): str(kind) for column, kind, *_ in rows}
@@ -388,7 +388,7 @@ def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
     for tie in table.ties:
         check_key(f"{table.name}.{tie}", columns[tie], readings[tie], unlike, source.dialect)
     if reads is None:
-        raise OperationalError(f"{shown} is a view or holds rows of elsewhere, and may show what is private",
+        raise OperationalError(f"{shown} is a view or has rows from elsewhere, and may show private data",
                                code="policy-schema", subject=table.name,
                                try_="a table made from it, if everybody may see all of its rows as they are")
     return _Found(table=table, name=name, readings=readings, at=at, reads=reads)
@@ -403,8 +403,8 @@ def _catalog(source: SourceDatabase, table: SnapshotTable, name: tuple[str, ...]
         own = frozenset([".".join(name)]) if stored else None
         return (dialect.reads(source.rows, name) if dialect.reads is not None else own,
                 dialect.unlike(source.rows, name) if table.ties else {})
-    raise OperationalError(f"the catalog of the database does not tell how keys of {table.name} are compared, or what it reads",
-                           code="no-database", subject=table.name, try_="a user who may see it, and a version that is maintained")
+    raise OperationalError(f"the catalog of the database does not say how keys of {table.name} are compared, or what it reads",
+                           code="no-database", subject=table.name, try_="a user who may see it, and a supported version")
 
 
 def _column(table: SnapshotTable, name: str, types: Mapping[str, str]) -> str:
@@ -490,7 +490,7 @@ def _copy(source: SourceDatabase, found: _Found, path: Path, memory: str | None)
         broken = FROM_SOURCE in str(told)
         reason = "stopped" if broken else "sent a value that cannot be kept, such as a text that is not UTF-8,"
         fault = OperationalError(f"the database {reason} while {table.name} was read", code="no-database", subject=table.name,
-                                 try_="dpsql refresh again; the snapshot before stays in force")
+                                 try_="dpsql refresh again; the previous snapshot is still used")
     finally:
         engine.close()
     if fault is not None:
@@ -512,12 +512,12 @@ def _write(engine: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, pat
 def _not_read(table: SnapshotTable, code: str) -> OperationalError:
     """Why a query of a table is refused."""
     if code == "42501":
-        return OperationalError(f"table {table.name} may not be read, or a policy of rows hides some of it", code="no-database",
+        return OperationalError(f"table {table.name} may not be read, or row security hides some of it", code="no-database",
                                 subject=table.name, try_="a user who may read all of it: GRANT SELECT, and BYPASSRLS if needed")
     shown = f" (SQLSTATE {code})" if code else ""
     if table.filter is not None and (not code or code.startswith("42")):  # all else of the query is ours
         return _wrong_filter(table, f"is not understood by the database{shown}")
-    return OperationalError(f"the database does not let {table.name} be read{shown}",
+    return OperationalError(f"the database does not allow reading {table.name}{shown}",
                             code="no-database", subject=table.name, try_="the same table in a tool of that database")
 
 

@@ -103,11 +103,11 @@ class SparkBuckets:
             self._chunks = run_job(lambda: cluster.spark.read.schema(CHUNKS).parquet(store.folder))
         except ReaderFault:
             raise OperationalError(f"Spark cannot read the prepared store in {store.folder}", code="spark",
-                                   try_="dpsql prepare, which makes it anew") from None
+                                   try_="dpsql prepare, which makes a new one") from None
 
     def check(self) -> None:
         if not self._manifest.is_file() or self._manifest.read_text(encoding="utf-8") != self._text:
-            raise OperationalError("the data were prepared anew since they were opened", code="data-changed",
+            raise OperationalError("the data were prepared again after they were opened", code="data-changed",
                                    try_="dpsql.connect(...) again; what was charged stays charged")
         self._cluster.check()
 

@@ -155,7 +155,7 @@ def _session(master: str) -> Any:
                                try_=f'master = "{there}" in [spark], or another process')
     there_set = dict(spark.sparkContext.getConf().getAll())
     if any(there_set.get(name) != value for name, value in {**QUIET, **CLOSED}.items()):
-        raise OperationalError("this process already has a Spark session, whose logs, pages and files others may read",
+        raise OperationalError("this process already has a Spark session, and others may read its logs, pages and files",
                                code="spark", try_="dpsql before any other use of Spark, or in another process")
     return spark.newSession()
 

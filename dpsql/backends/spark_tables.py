@@ -50,7 +50,7 @@ class SparkTable:
                                    try_='source = "spark:s3a://bucket/folder" of Parquet files, or "spark:catalog.schema.table"'
                                    ) from None
         if is_view:
-            raise OperationalError(f"{self.source} is a view, and it is not known whose rows it shows", code="policy-schema",
+            raise OperationalError(f"{self.source} is a view, and it is unknown whose rows it shows", code="policy-schema",
                                    subject=self.name, try_="the table that it reads, or a table made from it")
         return frame
 

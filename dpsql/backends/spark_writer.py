@@ -62,7 +62,7 @@ def written(cluster: SparkCluster, address: str, manifest: Path) -> Iterator[str
             _empty(cluster, place)
         raise
     if failed:
-        raise OperationalError(f"the store could not be written to {address} by Spark; the store before it is still used",
+        raise OperationalError(f"the store could not be written to {address} by Spark; the previous store is still used",
                                code="store", try_='store = "hdfs://..." in [spark], a folder where every executor may write')
 
 

@@ -70,8 +70,8 @@ def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: i
         yield _made(reader, catalog.entity.name, tables, made, salt=salt, buckets=buckets, tell=tell)
     except (ReaderFault, OSError):
         remove(made)
-        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the one before is still used, "
-                               "if there is one", code="store", try_='folder = "..." in [store], on a larger disk') from None
+        raise OperationalError(f"the store could not be written to {folder}{_free(folder)}; the previous store, if any, "
+                               "is still used", code="store", try_='folder = "..." in [store], on a larger disk') from None
     except BaseException:
         remove(made)
         raise
@@ -83,10 +83,10 @@ def storable(catalog: Catalog) -> list[Table]:
     tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
     if not tables:
         raise OperationalError(f"no table has rows that belong to one {catalog.entity.name} each", code="store",
-                               try_="statements as they are: without a store, the data are read where they are")
+                               try_="statements without a store, which read the data directly")
     for table in tables:
         if {OWNER, PLACE} & {name.lower() for name in table.columns}:
-            raise OperationalError(f"a column of {table.name} has the name of one that a store adds: {OWNER}, or {PLACE}",
+            raise OperationalError(f"a column of {table.name} has a name that the store uses: {OWNER}, or {PLACE}",
                                    code="store", subject=table.name, try_="another name for it, or statements without a store")
     return tables
 

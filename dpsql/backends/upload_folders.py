@@ -37,7 +37,7 @@ class Uploads:
         """
         found = self._place(path)
         if found is None:
-            raise OperationalError(f"{path} is not below a folder of uploads, or is a file of the policy", code="upload",
+            raise OperationalError(f"{path} is not in a folder for uploads, or belongs to the policy", code="upload",
                                    subject=str(path), try_='a pandas frame, uploads = ["folder"] in the policy, or the name of a '
                                    "public table")
         with tempfile.TemporaryDirectory(prefix="dpsql-upload-") as folder:

@@ -117,8 +117,8 @@ class _Builder:
             queries = np.where(lost < 0, lost, np.maximum(queries, 0) * made.rows + np.maximum(here, 0))
             chosen.append(made)
         if not any(queries.reshape(-1) >= 0):
-            raise Unsupported("no declared value fulfils these conditions", code="workload", span=member.sum.span,
-                              try_="conditions that some values fulfil")
+            raise Unsupported("no declared value satisfies these conditions", code="workload", span=member.sum.span,
+                              try_="conditions that some values satisfy")
         product = Product(tuple(chosen))
         if product not in self._first:
             self._first[product] = self.rows

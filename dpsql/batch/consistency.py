@@ -65,7 +65,7 @@ def check(groups: tuple[Group, ...], way: Consistency, strategy: str, span: Mapp
     """Raise OptionError, located, for a table that is too large for the method; for a method that needs errors that are not known
     beforehand, those of a strategy that is `adaptive`; and for a total where no or several kinds of rows are counted."""
     if adaptive and way.method in ("max_fit", "reweight"):
-        raise OptionError(f"{way.method} compares numbers with their errors, which strategy = '{strategy}' does not know",
+        raise OptionError(f"{way.method} needs the errors of numbers, which strategy = '{strategy}' does not provide",
                           code="consistency", subject="consistency", span=span.get("consistency"), try_="consistency = 'nnls'")
     for group in (group for group in groups if applies(group, way)):
         workload = group.smaller.workload
@@ -77,8 +77,8 @@ def check(groups: tuple[Group, ...], way: Consistency, strategy: str, span: Mapp
                               span=span.get("consistency"), try_="the statement without it, fewer numbers, or coarser keys")
     counts = sum(isinstance(group.summand, Count) for group in groups)
     if way.total is not None and counts != 1:
-        raise OptionError("a total is the number of the rows that are counted, and here "
-                          f"{'none are' if counts == 0 else f'rows of {counts} kinds are'}", code="consistency", subject="total",
+        raise OptionError("total is the number of counted rows, and this statement counts "
+                          f"{'none' if counts == 0 else f'rows of {counts} kinds'}", code="consistency", subject="total",
                           span=span.get("total"), try_="COUNT(*) among the numbers" if counts == 0 else "one workload for each")
 
 

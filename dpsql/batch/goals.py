@@ -141,7 +141,7 @@ def goals_of(question: Question, clauses: Sequence[Goal], general: Goal | None) 
         name = _aggregate(question, output, goal)
         found[name] = goal if name not in found else _tighter(goal, found[name])
     if common is not None and not found:
-        raise ProgrammingError("this statement shows no aggregate", code="accuracy", span=common.span,
+        raise ProgrammingError("this statement has no aggregate", code="accuracy", span=common.span,
                                try_="COUNT(*) or SUM(x) beside its keys")
     return found
 

@@ -160,7 +160,7 @@ def _one_column(expr: Expr, what: str, span: Span | None) -> None:
     read = columns(expr)
     if not read and what == "condition":
         raise Unsupported("this condition is the same for all rows", code="workload", span=expr.span or span,
-                          try_="conditions of columns")
+                          try_="a condition on a column")
     if len(read) > 1:
         raise Unsupported(f"this {what} compares several columns with each other, so it is not a sum over cells", code="workload",
                           span=expr.span or span, try_="tests of one column each, joined by AND; or the statement by itself")

@@ -53,7 +53,7 @@ class Answers:
         ProgrammingError where none answered.
         """
         if self.asked is None:
-            raise ProgrammingError("nobody is known who asked", code="page", try_="con.workload(...).report(...)")
+            raise ProgrammingError("the analyst of these answers is unknown", code="page", try_="con.workload(...).report(...)")
         save(workload_page(self.answers, self.asked(), cost=self.charged, notes=self.notes), target)
 
     def plot(self) -> Drawing:

@@ -257,7 +257,7 @@ def check_fitting(options: Options) -> None:
              "clip": options.clip is not None,
              "max_groups": options.max_groups is not None, "max_frequency": options.max_frequency is not None}
     for name in (name for name, is_given in given.items() if is_given):
-        raise OptionError(f"a workload takes no {name}", code="workload", subject=name, span=options.span.get(name),
+        raise OptionError(f"a workload cannot have the option {name}", code="workload", subject=name, span=options.span.get(name),
                           try_="strategy = 'auto' and max_rows, or the statement by itself")
 
 

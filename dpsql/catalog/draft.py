@@ -101,7 +101,7 @@ def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
     is none."""
     tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
     if not tables:
-        raise OperationalError("the database has no table that a policy could name", code="no-tables")
+        raise OperationalError("the database has no table that a policy could use", code="no-tables")
     return tables
 
 

@@ -652,7 +652,7 @@ def _check_spark(policy: Policy, fail: Callable[[tuple[str, ...], str, str], Non
     for table in there:
         if table.public and (other := private.get(str(table.source).rstrip("/"))) is not None:
             fail(("tables", table.name, "source"), f"this is the source of {other}, which is private",
-                 "a table without what is private")
+                 "a table without private data")
 
 
 def _check_references(policy: Policy) -> None:

@@ -86,7 +86,7 @@ def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: 
             raise _fault(policy, ("tables", name), f"the database has no table {name}", try_=suggest(name, sorted(schema)))
         found[name] = _spelled_as(policy.tables[name], schema[names[name.lower()]])
         if found[name].view is not None and not policy.tables[name].public:
-            raise _fault(policy, ("tables", name), f"{name} is a view, and it is not known whose rows it shows",
+            raise _fault(policy, ("tables", name), f"{name} is a view, and it is unknown whose rows it shows",
                          try_="the tables that it reads, or a table made from it")
         read = [other for other, told in policy.tables.items() if not told.public and other.lower() in (found[name].view or ())]
         if read:

@@ -22,17 +22,17 @@ class Commands:
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--database", metavar="FILE", help="a DuckDB, CSV or Parquet file (default: what the policy says)")
+    parser.add_argument("--database", metavar="FILE", help="a DuckDB, CSV or Parquet file (default: from the policy)")
     parser.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml beside the database, or here)")
-    parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
-    parser.add_argument("--budget", metavar="NAME", help="the budget; needed where the policy has several")
-    parser.add_argument("--analyst", metavar="NAME", help="whose statements these are (default: you)")
+    parser.add_argument("--ledger", metavar="FILE", help="the ledger (default: from the policy, or beside it)")
+    parser.add_argument("--budget", metavar="NAME", help="the budget (required if the policy has several)")
+    parser.add_argument("--analyst", metavar="NAME", help="the analyst who asks (default: your login name)")
 
 
 def add_terms(parser: argparse.ArgumentParser) -> None:
     for name in ("epsilon", "delta", "rho"):
-        parser.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
-    parser.add_argument("--confidence", type=number("confidence"), metavar="NUMBER", help="of intervals (default: 0.95)")
+        parser.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state none")
+    parser.add_argument("--confidence", type=number("confidence"), metavar="NUMBER", help="that of intervals (default: 0.95)")
 
 
 def number(name: str) -> Callable[[str], Any]:

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from dpsql.audit.policy_on_rows import PolicyOnRows
     from dpsql.catalog.model import Budget, Catalog, Policy
 
-ADVICE = ("Analysts see the policy, so what you change because of this tells of the rows: correct slips, and keep limits round. "
-          "What you meant is named in the part of its table, by the word in brackets: expected = [\"several\"].")
+ADVICE = ("Analysts see the policy, so changes that you make because of this report reveal something about the rows: correct "
+          "mistakes, and keep limits round. If something is intended, add the word in brackets to its table: "
+          "expected = [\"several\"].")
 
 
 def add(commands: Commands) -> None:
-    refresh = commands.add("refresh", _refresh, "read tables in databases such as PostgreSQL: take a new snapshot, for the owner")
-    refresh.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml, here)")
-    refresh.add_argument("--ledger", metavar="FILE", help="the ledger (default: what the policy says, or beside it)")
+    refresh = commands.add("refresh", _refresh, "take a new snapshot of tables in databases such as PostgreSQL")
+    refresh.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml in this folder)")
+    refresh.add_argument("--ledger", metavar="FILE", help="the ledger (default: from the policy, or beside it)")
     check = commands.add("check", _check, "check a policy against its database, and list what can be queried")
     add_place(check)
-    check.add_argument("--rows", action="store_true", help="read the private rows, exactly, and show what the policy cuts off of "
-                       "them: for the owner; it shows private facts on this screen and stores none; exit code 0 where nothing is "
-                       "suspicious, 1 otherwise")
+    check.add_argument("--rows", action="store_true", help="count exactly which private rows and values the policy cuts off (for "
+                       "the owner: shows private facts on this screen, and stores none); exit code 1 if anything is suspicious")
     check.add_argument("--json", action="store_true", help="print JSON")
-    made = commands.add("prepare", _prepare, "store the data once more in buckets of entities, which are read much faster")
+    made = commands.add("prepare", _prepare, "copy the data into buckets of entities, which are read much faster")
     add_place(made)
-    made.add_argument("--buckets", type=int, metavar="NUMBER", help="how many (default: one for each twelve million rows)")
+    made.add_argument("--buckets", type=int, metavar="NUMBER", help="how many buckets (default: one per twelve million rows)")
 
 
 def _refresh(options: argparse.Namespace) -> None:
@@ -47,7 +47,7 @@ def _refresh(options: argparse.Namespace) -> None:
     with waiting("reading the database ..."):
         tables = refresh(policy=options.policy, ledger=options.ledger)
     print(f"a new snapshot of {', '.join(tables)} is in force; connections that are open have to connect again" if tables else
-          "all tables are public and have the rows that they had, so the snapshot before stays in force")
+          "all tables are public and have the rows that they had, so the previous snapshot is still used")
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -107,7 +107,8 @@ def _check_rows(policy: Policy, budgets: Sequence[Budget], options: argparse.Nam
 
     for name in ("ledger", "analyst"):
         if getattr(options, name) is not None:
-            raise OperationalError(f"--rows is for the owner, and has no {name}", code="argument", try_=f"leaving --{name} out")
+            raise OperationalError(f"--rows is for the owner and cannot be combined with --{name}", code="argument",
+                                   try_=f"leaving --{name} out")
     with waiting("counting ..."):
         found = policy_on_rows(policy, budgets, options.database)
     if options.json:

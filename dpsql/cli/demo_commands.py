@@ -11,10 +11,10 @@ from dpsql.cli.statements import answer_all
 
 
 def add(commands: Commands) -> None:
-    demo = commands.add("demo", _demo, "answer some SQL over real data that comes with dpsql")
+    demo = commands.add("demo", _demo, "run some SQL on real data that comes with dpsql")
     demo.add_argument("--to", metavar="FOLDER", help="create a copy of the demo in a new folder instead")
-    made = commands.add("help", _help, "show a guide; without a topic, list them")
-    made.add_argument("topic", nargs="?", help="a guide; without one, all of them are listed")
+    made = commands.add("help", _help, "show a guide, or list all guides")
+    made.add_argument("topic", nargs="?", help="the guide to show (default: list all guides)")
 
 
 def _demo(options: argparse.Namespace) -> None:

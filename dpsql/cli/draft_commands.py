@@ -29,14 +29,14 @@ Choose: TypeAlias = "Callable[[Mapping[str, TableSchema], Evidence | None], Chos
 
 def add(commands: Commands) -> None:
     init = commands.add("init", _init, "draft a policy for files or a database")
-    init.add_argument("database", nargs="+", help="a DuckDB file, or files: CSV, Parquet, Arrow, workbooks, those of SPSS, Stata "
-                      "and SAS; or the URI of a database such as postgresql://host/database; with --from-smartnoise, a YAML file")
+    init.add_argument("database", nargs="+", help="a DuckDB file; files of CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; the "
+                      "URI of a database, such as postgresql://host/database; with --from-smartnoise, a YAML file")
     init.add_argument("--from-smartnoise", action="store_true", help="import metadata of SmartNoise SQL")
     init.add_argument("--row-key", action="append", default=[], metavar="TABLE=COLUMN",
-                      help="for SmartNoise tables with row privacy: the column that names rows")
-    init.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
+                      help="for SmartNoise tables with row privacy: the column that identifies rows")
+    init.add_argument("--yes", action="store_true", help="ask nothing and accept all guesses")
     init.add_argument("--to", default="dpsql.toml", metavar="FILE",
-                      help="the policy to write (default: %(default)s); - prints it")
+                      help="the policy to write (default: %(default)s; - prints it)")
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -102,7 +102,7 @@ def _drafted(files: Sequence[Path], choose: Choose) -> str:
         with tempfile.TemporaryDirectory(prefix="dpsql-init-") as copies:
             return _drafted_of_files(files, choose, Path(copies))
     if len(files) != 1:
-        raise OperationalError("either one DuckDB file is named, or CSV and Parquet files", code="no-database",
+        raise OperationalError("name either one DuckDB file, or CSV and Parquet files", code="no-database",
                                try_="a draft for each, by two commands, or all tables in one database")
     with contextlib.closing(open_database(files[0])) as reader:
         schema, seen = reader.schema(), RowEvidence(reader)

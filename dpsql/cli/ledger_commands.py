@@ -17,7 +17,7 @@ from dpsql.errors import OperationalError
 
 
 def add(commands: Commands) -> None:
-    for name, run, help_ in (("budget", _budget, "show what was spent, what is left and what failed; --create starts a ledger"),
+    for name, run, help_ in (("budget", _budget, "show what was spent, what is left and what failed; --create starts the ledger"),
                              ("releases", _releases, "list the statements that were charged")):
         made = commands.add(name, run, help_)
         add_place(made)
@@ -26,17 +26,16 @@ def add(commands: Commands) -> None:
             made.add_argument("--tight", action="store_true", help="also the least ε that is known for all charges together, by "
                               "the library dp-accounting; this takes some seconds")
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
-            made.add_argument("--accept-change", action="store_true", help="say what the policy changes of what earlier charges "
-                              "protect, ask, and go on with it; of all budgets unless one is named")
+            made.add_argument("--accept-change", action="store_true", help="explain how the policy changes what earlier "
+                              "charges protect, and accept it if you confirm (default: in all budgets)")
             made.add_argument("--yes", action="store_true", help="with --accept-change: do not ask")
-            made.add_argument("--html", metavar="FILE", help="write a page to a new file, for the owner alone: who spent what, "
-                              "when and on what, and what failed; of all budgets unless one is named")
-            made.add_argument("--rows", action="store_true", help="with --html: also what dpsql check --rows finds, which is "
-                              "private")
-            made.add_argument("--reopen", metavar="ANALYST", help="reopen the account of an analyst that incidents closed, or "
+            made.add_argument("--html", metavar="FILE", help="write a page for the owner alone to a new file: who spent what, "
+                              "when and on what, and what failed (default: in all budgets)")
+            made.add_argument("--rows", action="store_true", help="with --html: add the private report of dpsql check --rows")
+            made.add_argument("--reopen", metavar="ANALYST", help="reopen an analyst's account that incidents closed, or "
                               "that late outcomes slowed down")
     made = commands.add("ledger", _ledger,
-                        "verify the whole ledger: every event from the first on, and all that its anchor has seen")
+                        "verify every event of the ledger, and all that its anchor has recorded")
     made.add_argument("action", choices=["verify"], help="what to do with it")
     add_place(made)
     made.add_argument("--json", action="store_true", help="print JSON")

@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     for name, run, help_ in (("query", _query, "answer SQL"),
-                             ("explain", _explain, "show what SQL would do and cost; spends nothing")):
+                             ("explain", _explain, "show what SQL would do and cost, free of charge")):
         made = commands.add(name, run, help_)
-        made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
+        made.add_argument("sql", nargs="?", help="statements, separated by semicolons (default, or -: read standard input)")
         made.add_argument("--file", metavar="FILE", help="read the statements from a file")
         made.add_argument("--param", action="append", default=[], metavar="[NAME=]VALUE",
-                          help="the value of a parameter, in order or by name; 'in quotes' it is a text, whatever it looks like")
+                          help="the value of a parameter, in order or by name; a value 'in quotes' is text")
         add_place(made)
         add_terms(made)
         made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
         if name == "explain":
-            made.add_argument("--rows", action="store_true", help="also how many rows it reads, and about how long that takes: "
-                              "for the owner; it shows private facts on this screen and stores none")
+            made.add_argument("--rows", action="store_true", help="also estimate how many rows it reads, and how long that takes "
+                              "(for the owner: shows private facts on this screen, and stores none)")
         if name == "query":
             made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
-            made.add_argument("--html", metavar="FILE", help="also write a page about the answer to a new file: with charts, and "
-                              "what the numbers mean")
+            made.add_argument("--html", metavar="FILE", help="also write the answer as a page to a new file, with charts and "
+                              "explanations")
     made = commands.add("workload", _workload, "answer many COUNT and SUM statements together, for one price")
-    made.add_argument("sql", nargs="?", help="statements, parted by semicolons; - or nothing reads them from the input")
+    made.add_argument("sql", nargs="?", help="statements, separated by semicolons (default, or -: read standard input)")
     made.add_argument("--file", metavar="FILE", help="read the statements from a file")
     add_place(made)
     add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
-    made.add_argument("--html", metavar="FILE", help="also write a page about the answers to a new file, with charts")
-    made.add_argument("--explain", action="store_true", help="show what it would do and cost instead; spends nothing")
+    made.add_argument("--html", metavar="FILE", help="also write the answers as a page to a new file, with charts")
+    made.add_argument("--explain", action="store_true", help="only show what it would do and cost, free of charge")
     made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
     made.add_argument("--error-within", type=number("error_within"), metavar="X",
-                      help="the least price at which every answer is within this of the truth, with the confidence")
+                      help="pay the least for answers that are each within X of the exact one, with the confidence")
     made.add_argument("--standard-error", type=number("standard_error"), metavar="X",
-                      help="the least price at which every answer has this standard error at most")
+                      help="pay the least for answers that each have a standard error of at most X")
 
 
 def _query(options: argparse.Namespace) -> None:

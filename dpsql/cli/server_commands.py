@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    made = commands.add("serve", _serve, "let analysts connect from psql, Python, JDBC and other clients of PostgreSQL")
+    made = commands.add("serve", _serve, "serve analysts who connect with psql, Python, JDBC and other PostgreSQL clients")
     _add_policy(made)
     made.add_argument("--listen", default="127.0.0.1:5433", metavar="HOST:PORT", help="the address (default: %(default)s)")
-    made.add_argument("--http", metavar="HOST:PORT", help="serve browsers and programs by HTTP too, at this address")
-    made.add_argument("--http-name", action="append", default=[], metavar="NAME", help="a name under which HTTP is reached")
+    made.add_argument("--http", metavar="HOST:PORT", help="also serve browsers and programs by HTTP at this address")
+    made.add_argument("--http-name", action="append", default=[], metavar="NAME", help="a host name of the HTTP server")
     made.add_argument("--certificate", metavar="FILE", help="the certificate for TLS, in PEM")
     made.add_argument("--key", metavar="FILE", help="its key, unless it is in the same file")
-    made.add_argument("--without-tls", action="store_true", help="let answers be sent in the clear to other machines")
-    made.add_argument("--front-user", metavar="NAME", help="when started by root: the system user that runs the process which "
-                      "parses what analysts send (default: dpsql-front if it exists, otherwise an unused number)")
-    made = commands.add("user", _user, "add, remove and list those who may connect to the server, and set their passwords")
+    made.add_argument("--without-tls", action="store_true", help="send answers to other machines without encryption")
+    made.add_argument("--front-user", metavar="NAME", help="if root starts the server: the system user for the process that "
+                      "parses statements (default: dpsql-front if it exists, otherwise an unused number)")
+    made = commands.add("user", _user, "add, remove and list users of the server, and set passwords")
     made.add_argument("action", choices=["add", "remove", "list", "password"], help="what to do")
-    made.add_argument("name", nargs="?", help="the user: the analyst's name, as the policy and the ledger know it")
+    made.add_argument("name", nargs="?", help="the user's name, which is the analyst's name in the policy and the ledger")
     _add_policy(made)
-    made.add_argument("--budget", metavar="NAME", help="the budget that they spend from; needed where the policy has several")
+    made.add_argument("--budget", metavar="NAME", help="the budget that the user spends (required if the policy has several)")
     for name in ("epsilon", "delta", "rho"):
-        made.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state no price")
+        made.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state none")
     made.add_argument("--role", choices=["analyst", "auditor", "owner"], default="analyst", help="analyst: asks (default); "
                       "auditor: sees what everybody asked and spent, without answers, and spends nothing; owner: both")
-    made.add_argument("--password-stdin", action="store_true", help="read the password from the input instead of asking for it")
+    made.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
 def _add_policy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml, here)")
+    parser.add_argument("--policy", metavar="FILE", help="the policy (default: dpsql.toml in this folder)")
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def _serve(options: argparse.Namespace) -> int:
     from dpsql.server.start.serving import serve
 
     if options.key is not None and options.certificate is None:
-        raise OptionError("a key has a certificate", subject="key", try_="--certificate FILE --key FILE")
+        raise OptionError("--key needs a certificate", subject="key", try_="--certificate FILE --key FILE")
     tls = None if options.certificate is None else TlsFiles(
         certificate=str(Path(options.certificate).absolute()),
         key=None if options.key is None else str(Path(options.key).absolute()))
@@ -91,7 +91,7 @@ def _user(options: argparse.Namespace) -> None:
             print("  ".join([user.name, user.role, user.budget or "-", _price_text(user)]).rstrip())
         return
     if options.name is None:
-        raise OptionError("the user is not named", subject="name", try_=f"dpsql user {options.action} NAME")
+        raise OptionError("the name of the user is missing", subject="name", try_=f"dpsql user {options.action} NAME")
     match options.action:
         case "add":
             passwords.add_user(path, _new_user(options))
@@ -135,7 +135,7 @@ def _password(options: argparse.Namespace) -> str:
     if options.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise OperationalError("there is nobody to ask for the password", code="password", try_="--password-stdin")
+        raise OperationalError("no terminal to ask for the password", code="password", try_="--password-stdin")
     first = getpass.getpass("password: ")
     if getpass.getpass("again: ") != first:
         raise OperationalError("the two passwords differ; nothing is changed", code="password")

@@ -13,7 +13,7 @@ from dpsql.errors import OperationalError
 
 
 def add(commands: Commands) -> None:
-    made = commands.add("shell", _shell, "ask SQL in a conversation: \\help shows how")
+    made = commands.add("shell", _shell, "ask SQL in an interactive session (\\help lists its commands)")
     add_place(made)
     add_terms(made)
     made.add_argument("--confirm", type=number("confirm"), default=MOST_UNASKED, metavar="SHARE",
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
 def _shell(options: argparse.Namespace) -> None:
     """Converse where a person types; statements from a file or a pipe are answered as `dpsql query` answers them."""
     if not 0 <= options.confirm <= 1:
-        raise OperationalError("--confirm is a share of what is left, from 0 to 1", code="argument", try_="--confirm 0.2")
+        raise OperationalError("--confirm must be a share of what is left, from 0 to 1", code="argument", try_="--confirm 0.2")
     if not sys.stdin.isatty():
         with connected(options) as connection:
             answer_all(sys.stdin.read(), connection, options, show_sql=False)

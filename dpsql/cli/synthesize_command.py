@@ -13,21 +13,21 @@ from dpsql.errors import OperationalError
 
 def add(commands: Commands) -> None:
     made = commands.add("synthesize", _synthesize, "make a synthetic table: rows drawn from a private model of a query's rows")
-    made.add_argument("sql", nargs="?", help="SELECT of the columns; - or nothing reads it from the input")
+    made.add_argument("sql", nargs="?", help="a SELECT of the columns (default, or -: read standard input)")
     made.add_argument("--file", metavar="FILE", help="read the query from a file")
     made.add_argument("--name", required=True, metavar="NAME", help="the name of the new table, in later statements")
     made.add_argument("--method", metavar="NAME", help="how the model is measured (default: the best)")
-    made.add_argument("--score", metavar="NAME", help="of the method privbayes: 'r' or 'mutual information'")
-    made.add_argument("--fit", metavar="NAME", help="of the method privbayes: 'network' or 'conditionals'")
+    made.add_argument("--score", metavar="NAME", help="for the method privbayes: 'r' or 'mutual information'")
+    made.add_argument("--fit", metavar="NAME", help="for the method privbayes: 'network' or 'conditionals'")
     made.add_argument("--workload", metavar="TEXT", help="what the table should be good at: 'all 3-way', or statements about it")
-    made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: as many as there seem to be)")
+    made.add_argument("--rows", type=int, metavar="NUMBER", help="how many rows to draw (default: about as many as are private)")
     made.add_argument("--bins", type=int, metavar="NUMBER", help="into how many parts the range of a number is cut (default: the "
                       "bins of the policy, or 32)")
     made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
     made.add_argument("--to", metavar="FILE", help="write the rows to a new CSV or Parquet file")
-    made.add_argument("--report", metavar="FILE", help="write a page about the table to a new HTML file: what was measured and "
-                      "how near the rows are to it, with pictures")
-    made.add_argument("--again", action="store_true", help="take the table of this name as it was made before; costs nothing")
+    made.add_argument("--report", metavar="FILE", help="write a page to a new HTML file: what was measured, and how close the "
+                      "rows are to it, with charts")
+    made.add_argument("--again", action="store_true", help="return the existing table of this name, at no cost")
     add_place(made)
     add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON")
@@ -41,7 +41,7 @@ def _synthesize(options: argparse.Namespace) -> None:
     target = None if options.to is None else free_file(options.to, "people_syn.csv", ".csv", ".parquet")
     page = None if options.report is None else free_file(options.report, "people_syn.html", ".html")
     if options.again and (given or options.sql is not None or options.file is not None):
-        raise OperationalError("--again shows a table as it was made, by its name alone", code="argument",
+        raise OperationalError("--again returns an existing table, and needs only its name", code="argument",
                                try_=f"dpsql synthesize --again --name {options.name}")
     with connected(options) as connection, waiting("planning ..."):
         made = (connection.synthetic_table(options.name) if options.again else

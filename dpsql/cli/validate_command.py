@@ -13,19 +13,19 @@ from dpsql.cli.terminal import waiting
 
 
 def add(commands: Commands) -> None:
-    made = commands.add("validate", _validate, "decide whether a synthetic table answers queries as the private one does")
-    made.add_argument("file", nargs="?", help="a file of queries, parted by semicolons: SELECT ..., or (SELECT ...) WITHIN 5 "
-                      "PERCENT; - or nothing reads the input")
-    made.add_argument("--sql", metavar="QUERIES", help="the queries, in place of a file")
+    made = commands.add("validate", _validate, "decide whether a synthetic table answers queries like the private one")
+    made.add_argument("file", nargs="?", help="a file of queries, separated by semicolons: SELECT ..., or (SELECT ...) "
+                      "WITHIN 5 PERCENT (default, or -: read standard input)")
+    made.add_argument("--sql", metavar="QUERIES", help="the queries, instead of a file")
     made.add_argument("--synthetic", action="append", required=True, metavar="[TABLE=]FILE",
-                      help="a CSV or Parquet file, or a public table; optionally with the private table it stands for")
-    made.add_argument("--within", metavar="TOLERANCE", help='such as 200, "5 PERCENT" or "5 PERCENT OR 10"')
+                      help="a CSV or Parquet file, or a public table; optionally with the private table that it replaces")
+    made.add_argument("--within", metavar="TOLERANCE", help='the largest difference: 200, "5 PERCENT", "5 PERCENT OR 10"')
     for name, help_ in (("decider", "the method that decides (default: the best)"), ("suite", "how checks share the price")):
         made.add_argument(f"--{name}", metavar="NAME", help=help_)
     made.add_argument("--html", metavar="FILE", help="write a report, with charts, to a new file")
-    made.add_argument("--failures", type=int, metavar="NUMBER", help="how many failed checks suite = sparse may report")
+    made.add_argument("--failures", type=int, metavar="NUMBER", help="how many failed checks a sparse suite may report")
     made.add_argument("--clip", type=number("clip"), metavar="NUMBER",
-                      help="the most that one entity adds where its rows are not limited (default: learned)")
+                      help="the most that one entity adds if its rows are not limited (default: learned)")
     made.add_argument("--max-rows", type=int, metavar="NUMBER", help="the most rows of each entity that are used")
     made.add_argument("--alpha", type=number("alpha"), metavar="NUMBER", help="the share of wrong decisions (default: 0.05)")
     add_place(made)

@@ -117,7 +117,7 @@ def _goals(queries: Sequence[Query], questions: Sequence[Question], general: Goa
            session: Session) -> tuple[list[LinearStatement], Goals]:
     """The statements as linear queries, and the accuracy required of each. Raises a located error if either is wrong."""
     if options.consistency != "none":
-        raise OptionError("numbers that are made to look like counts are biased, so no accuracy can be promised",
+        raise OptionError("consistency and rounding cause a bias, so no accuracy can be promised",
                           code="consistency", subject="consistency", span=options.span.get("consistency"), try_="one of the two")
     each = []
     for number, (query, question) in enumerate(zip(queries, questions, strict=True)):

@@ -53,7 +53,7 @@ def around_released(query: Query, session: Session, parameters: Parameters) -> A
             return None
         options = read_options(query.options, default=session.price, confidence=session.confidence, known=(*NAMES, *RULES))
         if query.goals:
-            raise OptionError("an accuracy can be required of released numbers, not of SQL over them", code="accuracy",
+            raise OptionError("an accuracy applies to released numbers, not to SQL over them", code="accuracy",
                               span=query.goals[0].span, try_="the query inside by itself, or a price: OPTIONS (epsilon = 0.5)")
         if not around.scalars:
             return AroundPublic(around=around, options=options, text=query.text, session=session)

@@ -94,7 +94,7 @@ def _single(query: Query, options: Options) -> str:
 
 def _unlimited(query: Query, instead: str) -> Unsupported:
     """The error for rows that are public, or have no limit for each entity."""
-    return Unsupported("a workload is over private rows with a limit for each entity", code="workload", span=span_of(query.tree),
+    return Unsupported("a workload needs private rows with a limit for each entity", code="workload", span=span_of(query.tree),
                        try_=instead)
 
 

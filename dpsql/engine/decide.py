@@ -152,7 +152,7 @@ def _one_question(query: Query, session: Session, parameters: Parameters) -> Pla
         if _needs_workload(question, options):
             return _weighed(query, question, options, session)
         if options.planning is not None:
-            raise OptionError("planning is the time to look for a strategy, and this statement is answered without one",
+            raise OptionError("planning is the time to search for a strategy, and this statement uses none",
                               code="workload", subject="planning", span=options.span.get("planning"),
                               try_="strategy = 'auto' beside it")
         question = guarding_few(question, known, session)

@@ -46,8 +46,8 @@ def guarded(step: Callable[P, R]) -> Callable[P, R]:
 
 def fault_of_dpsql(text: str) -> InternalError:
     """The error for an unexpected fault before a charge: located in the text that was asked. Every fault has the same text."""
-    return InternalError("a fault of dpsql itself stopped this before anything was charged", code="fault", text=text,
-                         try_="it written in another way, and a report of what was asked",
+    return InternalError("a fault in dpsql stopped this before anything was charged", code="fault", text=text,
+                         try_="writing it in another way, and reporting the statement to the maintainers",
                          span=Span(0, len(text.split("\n", 1)[0])) if text else None)
 
 

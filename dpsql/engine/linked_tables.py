@@ -80,12 +80,12 @@ def _plain(asked: Synthesize, session: Session) -> AskedTable:
     source = tree.args.get("from_")
     if not isinstance(tree, exp.Select) or source is None or not isinstance(source.this, exp.Table) or any(
             map(tree.args.get, REFUSED)):
-        raise Unsupported(f"each row of {asked.name} has to be a row of one table", code="synthesis", span=span_of(tree),
+        raise Unsupported(f"each row of {asked.name} must be a row of one table", code="synthesis", span=span_of(tree),
                           subject=asked.name, try_=PLAIN)
     names = [column.name for column in listed_columns(asked.query, session.catalog, session.kernel, session.scratch, {})]
     base = session.catalog.table(source.this.name)
     if base is None or base.public:
-        raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis",
+        raise Unsupported("these rows are public, so they need no synthetic table", code="synthesis",
                           span=span_of(source.this), subject=source.this.name, try_="the private tables alone")
     items = [item for each in tree.selects for item in _written_out(each, base)]
     stored: dict[str, str] = {}
@@ -113,9 +113,9 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
     found = [(at, key) for key in one.base.foreign_keys for at, other in enumerate(plain)
              if other.base.name.lower() == key.table.lower()]
     if len(found) > 1 or any(len(key.columns) > 1 for _, key in found):
-        raise Unsupported(f"{one.base.name} hangs on others of these tables by several columns", code="synthesis",
+        raise Unsupported(f"{one.base.name} refers to other tables here by several columns", code="synthesis",
                           span=one.asked.span, subject=one.base.name,
-                          try_="tables of which each has one foreign key, of one column, to another one")
+                          try_="tables with one foreign key each, of one column")
     return found[0] if found else None
 
 
@@ -149,7 +149,7 @@ def _lower(at: int, one: AskedTable, link: tuple[int, ForeignKey], references: M
                           try_="max_rows = 10 among the OPTIONS, or rows_per_entity in the policy")
     if most > MOST_NUMBERS:
         raise Unsupported(f"there may be {most} rows of {one.asked.name} for one of {above.asked.name}, and "
-                          f"{MOST_NUMBERS} is the most", code="too-large", span=one.asked.span, subject=one.base.name,
+                          f"the maximum is {MOST_NUMBERS}", code="too-large", span=one.asked.span, subject=one.base.name,
                           try_=f"max_rows = {MOST_NUMBERS} among the OPTIONS")
     order = tuple(column for column in one.base.key if column not in foreign.columns)
     order = order if all(column in one.base.columns for column in order) else ()

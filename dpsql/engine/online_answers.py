@@ -87,7 +87,7 @@ def _plain(query: Query, model: OnlineModel) -> exp.Select:
     priced = next((option for option in query.options if option.name != "confidence"), None)
     if priced is not None or query.goals:
         span = priced.span if priced is not None else query.goals[0].span
-        raise Unsupported("what an online model answers was paid for when it was made, and has its accuracy from then",
+        raise Unsupported("an online model was paid for when it was made, which also fixed its accuracy",
                           code="online", span=span, try_="the query without it")
     return tree
 
@@ -123,7 +123,7 @@ def _check(question: Question, query: Query) -> None:
                               try_="COUNT(*), with FILTER (WHERE ...) if need be, or a synthetic table")
     group = query.tree.args.get("group")
     if question.sets is not None or (group is not None and not group.expressions):
-        raise Unsupported("an online model answers one set of groups at a time, whose columns are named", code="online",
+        raise Unsupported("an online model answers one GROUP BY at a time, with named columns", code="online",
                           span=span_of(group or query.tree), try_=FORM)
     if not question.aggregates or question.scalars:
         raise Unsupported("an online model answers counts of rows", code="online", span=span_of(query.tree), try_=FORM)
@@ -199,7 +199,7 @@ class OnlineStatement:
             terms = read_online_terms(statement.options, default=None)
             _, table, forms, _ = coded_rows(statement, terms, session)
         if shown_columns(table, forms) != self.model.columns:
-            raise SqlError(f"the policy lists other values than when {self.model.name} was made", code="online",
+            raise SqlError(f"the policy has changed its list of values since {self.model.name} was made", code="online",
                            subject=self.model.name, try_="another CREATE ONLINE MODEL")
         return table
 

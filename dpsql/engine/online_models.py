@@ -73,7 +73,7 @@ def _plan(statement: OpenModel, table: CodedTable, forms: tuple[Form, ...], term
     plan = NetPlan(name=statement.name, table=table, forms=forms, terms=terms, statement=statement.text, allotted=allotted)
     if plan.rows < 2:
         raise Unsupported(
-            f"the net mechanism chooses among all small tables, and of {plan.cells:,} combinations of values there are "
+            f"the net mechanism chooses among all small tables, and for {plan.cells:,} combinations of values there are "
             f"{candidates(plan.cells, 2):,} tables of two rows, more than {MOST_CANDIDATES:,}", code="too-large",
             span=span_of(statement.query.tree), subject="method", try_="method = 'pmw', or columns of few values")
     return plan
@@ -84,7 +84,7 @@ def _check_size(table: CodedTable, span: Span | None) -> None:
     if cells > most:
         largest = max(table.columns, key=lambda column: len(column.values))
         raise Unsupported(
-            f"these columns have {cells:,} combinations of values, and an online model has {most:,} at most",
+            f"these columns have {cells:,} combinations of values, and an online model has at most {most:,}",
             code="too-large", span=span, subject=largest.name, try_=f"fewer columns; bins = 8 among the OPTIONS, where there are "
             f"numbers; a coarser expression of {largest.name}, which has {len(largest.values)} values; or CREATE SYNTHETIC TABLE")
 

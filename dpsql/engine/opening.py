@@ -86,7 +86,7 @@ def file_named(name: object) -> Path:
         raise OperationalError(f"the name of a file is a text or a path, not {type(name).__name__}", code="file",
                                try_="the path of a file")
     if scheme_of(str(name)) is not None:  # it is not shown: it may hold a password
-        raise OperationalError("a database that is named by a URI is not a file: the policy names it", code="file",
+        raise OperationalError("a database with a URI is not a file; put it into the policy", code="file",
                                try_='database = "postgresql://host/database" in the policy, and dpsql refresh')
     fault = "" if str(name) else "the name of a file is empty"
     try:
@@ -460,10 +460,10 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     """
     folder, named = Path(policy.path).parent, database
     if any(table.in_spark for table in policy.tables.values()) and database is not None:
-        raise OperationalError("a database that is named has all tables, and the policy has some in Spark", code="no-database",
+        raise OperationalError("the named database would have all tables, but the policy has some in Spark", code="no-database",
                                try_="leaving the database out")
     if database is not None and is_copied(str(database)):
-        raise OperationalError(f"{Path(database).name} is read by dpsql refresh, and from then on where the policy names it",
+        raise OperationalError(f"{Path(database).name} can only be read by dpsql refresh, as a source in the policy",
                                code="no-database", try_=f'source = "{Path(database).name}" in the policy, and no database')
     alone = database is not None and policy.database is None and not is_of_rows(str(database))
     sources = {} if alone else sources_of(policy)  # a database that a person names has all tables
@@ -507,7 +507,7 @@ def _cleaned_from(policy: Policy, database: str) -> dict[str, SourceFiles]:
     """All tables of a policy in a database that a person names, whose cells are cleaned as they are where the policy names it:
     who is one entity must not depend on who names the database."""
     if not is_file(database):
-        raise OperationalError("the policy says how cells are cleaned, which is done where it names the database",
+        raise OperationalError("the policy cleans cells, so it must also name the database",
                                code="no-database", try_="leaving the database out")
     return {name: files_of(name, file_named(database), table.relation) for name, table in policy.tables.items()}
 
@@ -546,7 +546,7 @@ def _check_sources(policy: Policy, sources: Mapping[str, SourceFiles], database:
         other = next((private[at] for at in files.places if at in private), None)
         if policy.tables[name].public and other is not None:
             raise OperationalError(f"the public table {name} has the file of {other}, which is private", code="policy-schema",
-                                   subject=name, try_="a file without what is private")
+                                   subject=name, try_="a file without private data")
 
 
 @contextlib.contextmanager
@@ -576,6 +576,6 @@ def _table_of(policy: Policy, file: Path) -> str:
     named = next((name for name in policy.tables if name.lower() == file.stem.lower()), None)
     without = [name for name, table in policy.tables.items() if table.source is None]
     if named is None and len(without) != 1:
-        raise OperationalError(f"the policy does not say which table {file.name} holds", code="no-database",
+        raise OperationalError(f"the policy does not say which table is in {file.name}", code="no-database",
                                try_=f'source = "{file.name}" in [tables.<name>]')
     return named if named is not None else without[0]

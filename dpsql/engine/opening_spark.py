@@ -39,7 +39,7 @@ def alone_in_spark(policy: Policy, folder: Path, entity: str, facts: RememberedF
         return None
     store = find_spark_store(folder, entity, origin_in_spark(tables_in_spark(policy).values()), facts)
     if store is None:
-        raise OperationalError(f"the data are in Spark alone, and this DuckDB has prepared no store of each {entity}",
+        raise OperationalError(f"the data are only in Spark, and no store by {entity} was prepared with this version of DuckDB",
                                code="spark", try_="dpsql prepare")
     return store
 
@@ -64,5 +64,5 @@ def check_in_spark(policy: Policy, catalog: Catalog, stored: Mapping[str, object
             raise OperationalError(f"a row of {name} may belong to several entities, and Spark keeps the rows of each together",
                                    code="spark", subject=name, try_="files or a database for all tables")
         if stored is not None and getattr(stored.get(name), "shape", None) != shape_of(table):
-            raise OperationalError(f"the store does not hold {name} as the policy declares it", code="spark", subject=name,
+            raise OperationalError(f"the store does not contain {name} as the policy declares it", code="spark", subject=name,
                                    try_="dpsql prepare")

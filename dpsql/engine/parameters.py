@@ -25,7 +25,7 @@ def named(parameters: Parameters, query: Query) -> dict[str, ParameterValue]:
         raise ProgrammingError("the parameters of the statement have names, and the values have none", code="parameters",
                                try_="{" + ", ".join(f'"{name}": ...' for name in wanted) + "}")
     if 0 < len([name for name in wanted if name.startswith("?")]) < len(wanted):
-        raise ProgrammingError("the parameters of a statement are either all ? or all numbered", code="parameters",
+        raise ProgrammingError("parameters must be either all ? or all numbered", code="parameters",
                                try_="$1, $2")
     marked = not wanted or in_order[:1] == ["?1"]
     given = {f"?{i + 1}" if marked else str(i + 1): _kept(value) for i, value in enumerate(parameters)}

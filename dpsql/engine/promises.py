@@ -197,7 +197,7 @@ def read(kept: Promised) -> Promise:
     try:
         return Promise.from_values(json.loads(kept.text)["promise"])
     except (AttributeError, LookupError, TypeError, ValueError):
-        raise LedgerError("the ledger keeps what charges protect in a form that this version does not know",
+        raise LedgerError("the ledger keeps what charges protect in a form that this version does not provide",
                           code="ledger-version", try_="the version of dpsql that was used before, or a newer one") from None
 
 

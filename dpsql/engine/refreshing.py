@@ -39,7 +39,7 @@ def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = Non
     Returns the names of these tables; none where all are public, and have the rows that they had: then the snapshot before stays.
     A connection that is open refuses further statements, uncharged. Raises PolicyError, or
     OperationalError or IntegrityError, located in the policy, where a database or a file cannot be read as it says, or rows share
-    a declared key; then the snapshot before stays in force.
+    a declared key; then the previous snapshot is still used.
     """
     declared = read_policy(find_policy(None, policy))
     with told_by(declared, ()):
@@ -94,7 +94,7 @@ def password_of(policy: Policy, source: str) -> str | None:
     if variable is None:
         return None
     if not os.environ.get(variable):
-        raise OperationalError(f"the variable {variable} of the environment, which should hold a password, is not set",
+        raise OperationalError(f"the variable {variable} of the environment, which should contain a password, is not set",
                                code="no-password", subject="", try_=f"{variable}=... in front of dpsql refresh")
     return os.environ[variable]
 

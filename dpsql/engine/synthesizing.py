@@ -65,7 +65,7 @@ def statement_of(query: str, name: object, options: Sequence[Option]) -> Synthes
     """CREATE SYNTHETIC TABLE from its parts. Raises ProgrammingError, or a located error for a wrong query."""
     asked = parse(query)
     if not isinstance(asked, Query):
-        raise ProgrammingError("a synthetic table is made of the rows of a query", code="synthesis",
+        raise ProgrammingError("a synthetic table needs a query for rows", code="synthesis",
                                try_="SELECT age, sex FROM people")
     wrong = fault_of(name) if isinstance(name, str) else "is not a text"
     if wrong is not None:
@@ -117,7 +117,7 @@ def terms_and_price(options: Sequence[Option], session: Session, span: Span | No
     terms = read_terms(options, default=session.price, methods=tuple(METHODS))
     price = priced(terms.options.price, session.budget, terms.options.span)
     if session.catalog.entity.minimum_frequency > 1:
-        raise Unsupported("the policy has a minimum frequency, and the rows of a synthetic table are no groups of entities",
+        raise Unsupported("the policy has a minimum frequency, and rows of a synthetic table could show one entity",
                           code="synthesis", span=span, try_="GROUP BY queries, whose small groups are withheld")
     accounts = [given.part(Fraction(1)) for given in budgets_by_account(price)]
     return replace(terms, options=replace(terms.options, price=price)), accounts
@@ -127,7 +127,7 @@ def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequen
     """Raises Unsupported, located, where the method cannot do a task, or a column has too many values for any."""
     for column in (column for task in tasks for column in task.table.columns):
         if len(column.values) > most_numbers():
-            raise Unsupported(f"{column.name} has {len(column.values):,} values, and {most_numbers():,} is the most",
+            raise Unsupported(f"{column.name} has {len(column.values):,} values, and at most {most_numbers():,} are possible",
                               code="too-large", span=span, subject=column.name, try_="OPTIONS (bins = 8), or coarser values")
     refusal = next((refusal for task in tasks if (refusal := method.refusal(task)) is not None), None)
     if refusal is not None:
@@ -185,7 +185,7 @@ def limited_rows(question: Question, session: Session, options: Options, span: S
 def check_owner(known: Stability, span: Span | None) -> None:
     """Raises Unsupported, located, where rows are public, or belong to several entities each."""
     if known.public:
-        raise Unsupported("these rows are public, so there is nothing to hide by synthetic ones", code="synthesis", span=span,
+        raise Unsupported("these rows are public, so they need no synthetic table", code="synthesis", span=span,
                           try_="the table itself")
     if known.owner is None:
         raise Unsupported("these rows belong to several entities each, and a synthetic table is made of rows of one entity each",

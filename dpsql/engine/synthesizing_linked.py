@@ -70,8 +70,8 @@ def linked_synthesis(statement: SynthesizeTables, session: Session, parameters: 
                               try_="the values themselves")
         if terms.workload is not None:
             place = next(option.span for option in statement.options if option.name == "workload")
-            raise OptionError("a workload is of one table, and these are several", span=place, subject="workload",
-                              try_="no workload: all columns count, alone, in pairs, and from row to row")
+            raise OptionError("a workload is for one table, and these are several", span=place, subject="workload",
+                              try_="no workload: then all columns are measured, alone, in pairs, and from row to row")
         tables = linked_tables(statement, terms, session)
         asked = list(_views(tables, session))
         shares = [FIRST, *[(1 - FIRST) / (len(asked) - 1)] * (len(asked) - 1)] if len(asked) > 1 else [Fraction(1)]

@@ -30,10 +30,10 @@ that the lock is held in the turn that writes the answer, as others decide by wh
 
 A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
 
-*Late.* Where an answer or incident leaves after the first step that its statement has on a grid of times (`server.vault.departure`),
-rows decide at which. A `late` event before it, of the same charge, states that step, from 1 on. Once there were `late` of an
-account, each further one puts the first step of all its later statements (`first_step`) up by one, which doubles the time, but
-never beyond the largest step of them. A `late` event of no charge forgives them: an act of the owner.
+*Late.* Where an answer or incident leaves after the first step that its statement has on a grid of times
+(`server.vault.departure`), rows decide at which. A `late` event before it, of the same charge, states that step, from 1 on. Once
+there were `late` of an account, each further one puts the first step of all its later statements (`first_step`) up by one, which
+doubles the time, but never beyond the largest step of them. A `late` event of no charge forgives them: an act of the owner.
 
 Claim: between two such acts fewer than late + incidents * (K + 1) outcomes of an account are late, where all leave at step K or
 before. Proof, by induction on j: once late + incidents * j were recorded, the largest step is j or more; so there are never late

@@ -68,7 +68,7 @@ from dpsql.stopping import go_on
 
 PATIENCE = 60.0  # seconds a statement waits for others of its account before it gives up
 PUT_BACK = "the newest copy of the ledger and of its anchor; a new ledger forgets what was spent, so only the owner may start one"
-UNWRITABLE = "the right to write it, room on its disk, and no other program that locks it"
+UNWRITABLE = "permission to write to it, room on its disk, and no other program that locks it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Ledger:
         for place, exists in ((store.place, store.exists), (anchor, anchor.exists)):
             if exists():
                 raise LedgerError(f"{place} exists; a ledger is never overwritten", code="ledger-exists",
-                                  try_="nothing, if it is the ledger of this policy; otherwise another name")
+                                  try_="another name, unless it is already this policy's ledger")
         meta = {"identity": secrets.token_hex(16), "salt": secrets.token_hex(8), "version": "1"}
         try:
             anchor.parent.mkdir(parents=True, exist_ok=True)
@@ -369,7 +369,7 @@ class Ledger:
 
     def _out_of_reach(self) -> LedgerError:
         return LedgerError(f"the ledger {self._store.place} cannot be opened for writing", code="ledger-access",
-                           try_=f"the right to write it, {self.anchor} and the folder of each")
+                           try_=f"permission to write to it, to {self.anchor}, and to their folders")
 
     def _ready(self) -> EventStore:
         """The store, after checking that it still is the ledger's: same file, same process."""
@@ -521,8 +521,8 @@ class Ledger:
             raise self._no_file() from None
 
     def _no_file(self) -> LedgerError:
-        return LedgerError(f"no file can be made beside the ledger {self._store.place}, so nothing is charged",
-                           code="ledger-access", try_="the right to write its folder, and room on its disk")
+        return LedgerError(f"no file can be created beside the ledger {self._store.place}, so nothing is charged",
+                           code="ledger-access", try_="permission to write to its folder, and room on its disk")
 
     def _insert(self, event: Event) -> None:
         event = event._replace(analyst=normal(event.analyst))
@@ -657,17 +657,17 @@ class Ledger:
 
     def _not_anchored(self) -> LedgerError:
         return LedgerError(f"the anchor {self.anchor} cannot be written; what was charged stays charged", code="ledger-anchor",
-                           try_="the right to write it, and room on its disk")
+                           try_="permission to write to it, and room on its disk")
 
     def _unreadable(self, fault: Exception) -> LedgerError:
         return self._unwritable(fault) if isinstance(fault, StoreFault) and (fault.lost or fault.hindered) else self._damaged()
 
     def _unreachable(self) -> LedgerError:
         return LedgerError(f"the connection to the ledger {self._store.place} was lost; a statement that was being charged may "
-                           "have been", code="ledger-access", try_="the same again: what was recorded is read first")
+                           "have been charged", code="ledger-access", try_="the same again: what was recorded is read first")
 
     def _another(self) -> LedgerError:
-        return LedgerError(f"the ledger {self._store.place} is not the one its anchor has seen", code="ledger-rolled-back",
+        return LedgerError(f"the ledger {self._store.place} is not the one that its anchor records", code="ledger-rolled-back",
                            try_=PUT_BACK)
 
     def _unwritable(self, fault: StoreFault | None = None) -> LedgerError:
@@ -683,7 +683,7 @@ class Ledger:
             self._shared.anchor.check()
         except OSError:
             raise LedgerError(f"the anchor {self.anchor} cannot be written, so nothing is charged", code="ledger-anchor",
-                              try_="the right to write it") from None
+                              try_="permission to write to it") from None
 
     def _anchored(self, anchor: Anchor, whole: bool) -> list[Head]:
         """The newest heads of the chain that the anchor has seen, or all of them."""
@@ -698,7 +698,7 @@ class Ledger:
     def _compare(self, seen: Sequence[Head]) -> None:
         for seq, link in seen:
             if seq > self._chain.head[0]:
-                raise LedgerError(f"the ledger {self._store.place} was rolled back: its anchor has seen event {seq}",
+                raise LedgerError(f"the ledger {self._store.place} was rolled back: its anchor records event {seq}",
                                   code="ledger-rolled-back", try_=PUT_BACK)
             known = self._chain.hashes.get(seq)
             if known is None:  # of the past, for which the newest of these heads vouches

@@ -149,5 +149,5 @@ def _equates(expr: Expr) -> bool:
 
 
 def _too_large() -> OperationalError:
-    return OperationalError("the statement is too large once columns are written out as what they stand for: it is not charged",
+    return OperationalError("the statement is too large after columns are replaced by their expressions; nothing was charged",
                             code="too-large", try_="fewer conditions, and fewer queries inside others that repeat a column")

@@ -85,7 +85,7 @@ class PostgresStore:
         try:
             told = conninfo_to_dict(uri)
         except psycopg.Error:
-            raise LedgerError("this is no URI of a database of PostgreSQL", code="ledger-access",
+            raise LedgerError("this is not the URI of a PostgreSQL database", code="ledger-access",
                               try_="postgresql://host/database") from None
         self._told = {name: str(value) for name, value in told.items()}
         named = re.search(r"search_path(?:=|%3D)(\w+)", self._told.get("options", ""))
@@ -132,8 +132,8 @@ class PostgresStore:
         if not whole:
             raise self._unfit()
         if public:
-            raise LedgerError(f"whoever may connect can read the ledger {self.place}, which holds a secret", code="ledger-access",
-                              try_="REVOKE ALL ON meta, events FROM PUBLIC")
+            raise LedgerError(f"everyone who may connect can read the ledger {self.place}, which contains a secret",
+                              code="ledger-access", try_="REVOKE ALL ON meta, events FROM PUBLIC")
         meta = self.meta()
         self.identity, self._named = genesis(meta), meta["identity"]
 
@@ -320,7 +320,7 @@ class PostgresStore:
         except psycopg.Error as fault:
             state = fault.sqlstate or ""
         if state == UNKNOWN_KIND:
-            raise LedgerError(f"the ledger {self.place} was made by an earlier version, and has no room for what charges protect",
+            raise LedgerError(f"the ledger {self.place} was made by an earlier version, without a record of what charges protect",
                               code="ledger-version", try_="dpsql budget, once, by the owner of its tables")
         if state is not None:
             raise StoreFault(refused=state == "42501", hindered=state.startswith(HINDRANCES), lost=self.is_lost)
@@ -328,11 +328,11 @@ class PostgresStore:
     def _require_direct(self, served: int) -> None:
         """Raises LedgerError where another process serves us than the one that answered our login."""
         if served != self._opened.info.backend_pid:
-            raise LedgerError(f"the ledger {self.place} is reached through a pooler of connections, which keeps no locks",
+            raise LedgerError(f"the ledger {self.place} is reached through a connection pooler, which loses locks",
                               code="ledger-access", try_="host and port of the database itself")
 
     def _unfit(self) -> LedgerError:
-        return LedgerError(f"the database of the ledger {self.place} does not keep what it is told, or is a standby",
+        return LedgerError(f"the database of the ledger {self.place} does not store data durably, or is a standby",
                            code="ledger-access", try_="a primary in UTF8, with fsync and full_page_writes on")
 
 

@@ -20,7 +20,7 @@ class Bound:
     """A bound on what one entity contributes. A new one is one line of `BOUNDS`.
 
     name       in OPTIONS (bound = '...')
-    does       what it does, in words that continue "what each entity adds"
+    does       what it does, in words that continue "each entity's contribution"
     one        whether it is for rows that belong to one entity each
     several    whether it is for rows that belong to several entities each
     needs      options that it requires
@@ -55,7 +55,7 @@ BOUNDS: tuple[Bound, ...] = (
           needs=("clip", "max_groups"), takes=("max_rows",)),
     Bound(name="bands", does="is counted in the band (power of two) of its total; bands that stand out of the noise are added up",
           one=True, takes=("max_groups", "max_rows"), each=True, about=True, mechanism=Bands()),
-    Bound(name="balance", does="is limited to a level chosen privately, which balances what is cut off and the noise", one=True,
+    Bound(name="balance", does="is limited to a level chosen privately, which balances bias and noise", one=True,
           several=True, takes=("clip", "max_rows"), each=True, mechanism=Balanced()),
     Bound(name="removals", does="is limited to a level chosen privately, by how many entities must leave until none exceeds it",
           one=True, several=True, takes=("clip", "max_rows"), each=True, mechanism=Removals()),

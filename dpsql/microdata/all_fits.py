@@ -29,7 +29,7 @@ def fit(noisy: NoisyAnswers, method: str = "nnls", *, whole: bool = False) -> Fi
     solver reaches a table whose optimality is confirmed.
     """
     if method not in METHODS:
-        raise OptionError(f"there is no method {method} of fitting a table", code="consistency", subject=method,
+        raise OptionError(f"there is no method {method} for fitting a table", code="consistency", subject=method,
                           try_=", ".join(METHODS))
     found = METHODS[method](noisy)
     return rounded(noisy, found) if whole else found

@@ -87,7 +87,7 @@ def bounded_fit(matrix: Sparse, goals: Array, weights: Array, *, low: Array | No
 
 def infeasible(what: str) -> DataError:
     """The error for numbers that no table has."""
-    return DataError(f"no table without negative cells has these exact answers: those of {what} contradict the others",
+    return DataError(f"no table without negative cells has these exact answers: the answers of {what} contradict the others",
                      code="infeasible", try_="exact answers that come from one table")
 
 

@@ -73,7 +73,7 @@ def _told_by_degrees(question: Question, view: Node, here: Stability, options: O
         raise Unsupported(str(fault), code="degrees", span=fault.span, try_=fault.try_) from None
     if graph is not None and options.bound != "auto" and not BY_NAME[options.bound].degrees:
         ways = " or ".join(f"bound = '{bound.name}'" for bound in BOUNDS if bound.degrees)
-        raise OptionError(f"these are the degrees of a graph, and bound = '{options.bound}' is not for those", code="bound",
+        raise OptionError(f"bound = '{options.bound}' does not apply to degrees of a graph", code="bound",
                           subject="bound", span=options.span.get("bound"), try_=ways)
     return graph is not None
 
@@ -104,13 +104,13 @@ def _not_apart(fault: NotDecomposable, bound: str, span: Span | None) -> Unsuppo
         return Unsupported(f"{needed}, and {unlimited[0]} has none", code="no-limit", span=where, subject=unlimited[0],
                            try_=f"max_rows = 10 beside it, or rows_per_entity for {unlimited[0]} in the policy")
     if isinstance(fault.node, Join) and (fault.node.keep_left or fault.node.keep_right):
-        return Unsupported(f"{bound} is for inner joins: in an outer join other rows decide whether a row is padded with NULL",
+        return Unsupported(f"{bound} is for inner joins: in an outer join, other rows decide whether a row gets NULLs",
                            code="outer-private", span=where, try_=f"JOIN in place of the outer join, or {FREQUENCY}")
     if fault.relations:
         return Unsupported(f"{bound} evaluates a join without each subset of its relations, and this one has {fault.relations} "
                            f"relations, more than {MOST_RELATIONS}", code="too-many-relations", span=where,
                            try_="bound = 'balance'")
-    return Unsupported(f"{bound} needs a limit on what one entity changes in each relation, and here is none: "
+    return Unsupported(f"{bound} needs a limit on what one entity changes in each relation, and here there is none: "
                        f"{fault.because}", code="not-apart", span=where, try_=FREQUENCY)
 
 
@@ -126,8 +126,8 @@ def _lost(view: Node, known: dict[int, Stability], span: Span | None) -> Unsuppo
     what = {Join: "a row that this join keeps or repeats", Lookup: "the result of this test for a row",
             GroupBy: "a group", Window: "the value of these windows for a row"}.get(type(node), "a row here")
     table = " and ".join(shared)
-    return Unsupported(f"a row of {table} belongs to several entities, and {what} depends on rows of others, so that one of them "
-                       "could change it for many", code="several-owners", span=getattr(node, "span", None) or span,
+    return Unsupported(f"a row of {table} belongs to several entities, and {what} depends on other rows, so one entity could "
+                       "change it for many", code="several-owners", span=getattr(node, "span", None) or span,
                        subject=table, try_=f"inner joins, and COUNT, SUM or AVG of their rows; or an entity that owns each row "
                        f"of {table} alone")
 
@@ -144,11 +144,11 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
         linked = f"a link by the entity's key: WHERE inner.key = outer.key; or {FREQUENCY}"
         return Unsupported("the value of this subquery depends on the rows of many entities, so one of them could change it for "
                            "many rows", code="linked-group", span=where, subject=keys, try_=linked if node.equated else
-                           "a subquery without columns of the row around it, whose value is then released first")
+                           "a subquery without columns of the outer row, whose value is then released first")
     if isinstance(node, Join) and _many(node, known):
         own = "AND the entity's key on both sides: ON a.key = b.key AND a.person = b.person"
         if node.keep_left or node.keep_right:
-            return Unsupported(f"this join keeps a row of {keys} that matches none, and one entity's rows can match the rows of "
+            return Unsupported(f"this join keeps rows of {keys} without a match, and one entity's rows can match those of "
                                "many others", code="outer-private", span=where, subject=keys,
                                try_=(f"{own}; or {FREQUENCY}" if node.equated else own) + limits)
         return Unsupported(f"one entity's rows of {keys} can match the rows of many others in this join, so there is no bound on "
@@ -160,7 +160,7 @@ def _unbounded(view: Node, known: dict[int, Stability], span: Span | None) -> Un
                            span=where, subject=keys, try_="a link by the entity's key, so that each row looks among its own "
                            "entity's rows" + (f"; or {FREQUENCY}" if node.looked_up else ""))
     if isinstance(node, Window) and node.reach is None and node.input.max_frequency(node.partition) is None:
-        return Unsupported("these windows hold rows of many entities, and one of them could change the result for all others",
+        return Unsupported("these windows contain rows of many entities, so one entity could change the result for all others",
                            code="shared-window", span=where, subject=keys,
                            try_="PARTITION BY the entity's key" + limits + f"; or {_in_place_of(node)}")
     if unlimited:

@@ -49,7 +49,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
         found = ContributionBound(bound=BY_NAME[options.bound], because="asked for")
         _check_ownership(found.bound, options, known)
     if question.minimum is not None and found.bound.about:
-        raise OptionError(f"{question.minimum}, decided by counts whose error is known; with bound = "
+        raise OptionError(f"{question.minimum}, decided by counts with a known error; with bound = "
                           f"'{found.bound.name}' it is not", code="minimum-frequency", subject="bound",
                           span=options.span.get("bound"), try_="the statement without it")
     declared = found.bound.name == "extension" and (known.rows or declared_rows(question.view)) is not None
@@ -63,7 +63,7 @@ def decided(question: Question, options: Options, known: Stability, searched: Se
                           subject="bound", span=question.keys[0].span, try_="bound = 'rows'")
     if found.bound.each and searched and known.rows is None:
         column = question.view.field(searched[0]).name
-        raise OptionError(f"a search for the bounds of {column} needs a limit of rows", code="no-bounds", subject=column,
+        raise OptionError(f"a search for the bounds of {column} needs a limit on rows", code="no-bounds", subject=column,
                           span=next(call.span for call in question.aggregates if searched[0] in call.columns),
                           try_=f"bounds = [low, high] for the column in the policy, or LEAST(GREATEST({column}, 0), 1000)")
     hidden = [key for key in question.keys if key.domain is None]
@@ -104,7 +104,7 @@ def _automatic(question: Question, options: Options, known: Stability, searched:
     others = _others(question, known)
     if others or searched:
         what = told(others[0]) if others else "a search for bounds"
-        return ContributionBound(bound=BY_NAME["rows"], because=f"{what} needs a limit of rows")
+        return ContributionBound(bound=BY_NAME["rows"], because=f"{what} needs a limit on rows")
     if not any(call.function in SUMS for call in question.aggregates):
         return ContributionBound(bound=BY_NAME["rows"], because="each entity counts once")
     if _of_one(question, known):
@@ -210,5 +210,5 @@ def _check_clip(question: Question, known: Stability, searched: Sequence[str]) -
     others = _others(question, known)
     if known.rows is None and (searched or others):
         what = "the search for bounds" if searched else told(others[0])
-        raise OptionError(f"clip bounds sums, and {what} needs a limit of rows", code="clip", subject="bound",
+        raise OptionError(f"clip limits sums, but {what} needs a limit on rows", code="clip", subject="bound",
                           span=None if searched else others[0].span, try_="max_rows = 10, or rows_per_entity in the policy")

@@ -85,7 +85,7 @@ def _adds(part: Sums, row: Mapping[str, Value]) -> float:
 def degree_question(question: Question, graph: Graph, options: Options, public: PublicTables) -> DegreeQuestion:
     """What each degree contributes to a question. Raises OptionError or Unsupported, located, if that cannot be determined."""
     if options.max_rows is not None and options.max_rows > MOST_DEGREE:
-        raise OptionError(f"degrees are told up to {MOST_DEGREE}", code="bound", subject="max_rows",
+        raise OptionError(f"degrees can be shown up to {MOST_DEGREE}", code="bound", subject="max_rows",
                           span=options.span.get("max_rows"), try_=f"max_rows = {MOST_DEGREE}")
     awaited = next(iter(has_placeholders(graph.view).values()), None)
     if awaited is not None:

@@ -73,7 +73,7 @@ def kept_by(node: Truncate | TruncateKeys, entity: str, learned: Sequence[Unknow
         what = f" of {node.input.table.name}{' (declared)' * declared}"
     else:
         of, what = entity, " of the view (max_rows)"
-    return f"at most {most}{what} are kept of each {of}, chosen by a keyed hash"
+    return f"at most {most}{what} are used per {of}, chosen by a keyed hash"
 
 
 def _is_learned(node: Truncate | TruncateKeys, learned: Sequence[Unknown]) -> bool:
@@ -122,9 +122,9 @@ def held(questions: Sequence[Question]) -> Iterator[str]:
             known = node.env[column]
             if known.declared.finite and not known.returned.inside(known.declared) and not origins.written(column, known):
                 ends = _powers(known.declared) if column in logarithms else known.declared
-                found[f"{name} in {_written(ends, known.type)}"] = None
+                found[f"{name} to {_written(ends, known.type)}"] = None
     if found:
-        yield "values are held in bounds: " + ", ".join(found)
+        yield "values are clamped to their bounds: " + ", ".join(found)
 
 
 def _added_up(question: Question, origins: _Origins) -> Iterator[tuple[Node, str, str]]:
@@ -170,10 +170,10 @@ def undeclared(questions: Sequence[Question]) -> Iterator[str]:
     workload count them."""
     names = dict.fromkeys(key.name for question in questions for key in _lacking(question))
     if names:
-        yield f"rows with other values of {' or '.join(names)} are in no group"
+        yield f"rows whose {' or '.join(names)} is not a declared value are in no group"
     together = dict.fromkeys(" and ".join(key.name for key in question.keys if key.column in one.keys)
                              for question in questions for one in question.combinations if not one.enforced)
-    yield from (f"rows whose {named} do not go together, as the policy says that they do, are in no group" for named in together)
+    yield from (f"rows whose {named} are not a declared combination are in no group" for named in together)
 
 
 def uncounted(asked: Sequence[Program]) -> Iterator[str]:

@@ -130,9 +130,9 @@ def _asked(program: Program, public: PublicTables) -> Generator[Request, Any, Re
     choices, parts = yield from _chosen(program, parts, view, public, len(cells), notes)
     if program.bound.mechanism is not None:
         cut = "" if program.bound.decomposes else uncovered(program)
-        notes.append(f"what each entity adds {program.bound.does}{cut}")
+        notes.append(f"each entity's contribution {program.bound.does}{cut}")
     elif program.options.clip is not None and program.bound.name in ("clip", "reservoir"):
-        notes.append(f"what each entity adds in all is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
+        notes.append(f"each entity's total is limited to clip = {float(program.options.clip):g}{uncovered(program)}")
     notes += unmatched(program)
     setting = Setting(keys=program.keys, cells=cells, confidence=program.options.confidence)
     estimates = counted | (yield from _measured(choices, parts, setting))
@@ -277,7 +277,7 @@ def _with_bounds(program: Program, view: Node, public: PublicFacts,
     for column in program.searched:
         ends = found[column] = yield from found_bounds(view, column, rows, share)
         name = view.names[column]
-        notes.append(f"values of {name} were held in {ends}, bounds that were found privately" if ends is not None else
+        notes.append(f"values of {name} were clamped to {ends}, bounds that were found privately" if ends is not None else
                      f"no bounds of {name} were found privately, so what is computed of it is NULL: at this price that takes "
                      f"about {rows_to_find(rows, share):,} values of the same size")
     parts = parts_of(program.question, program.known, {column: ends or Interval(0, 1) for column, ends in found.items()},
@@ -367,8 +367,8 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
     for summand, limit in limits.items():
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         added = summand_label(summand, dict(view.names))
-        notes.append(f"what each entity adds to {added} was scaled down to {size:.6g}, a limit that was learned privately"
-                     f"{uncovered(program)}")
+        notes.append(f"each entity's contribution to {added} was scaled down to {size:.6g}, a limit "
+                     f"that was learned privately{uncovered(program)}")
     return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, {
         i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
 

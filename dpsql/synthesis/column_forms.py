@@ -129,14 +129,15 @@ def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: 
     if known.type is Type.BOOLEAN or 0 < listed <= MOST_NUMBERS:
         return ListedColumn(name=name, type=known.type)
     if known.type is Type.VARCHAR and listed > MOST_VALUES:
-        raise Unsupported(f"{name} has {listed} declared values, and a synthetic column has {MOST_VALUES} at most", subject=name,
-                          code="synthesis", span=span, try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
+        raise Unsupported(f"{name} has {listed} declared values, and a synthetic column can have at most {MOST_VALUES}",
+                          subject=name, code="synthesis", span=span,
+                          try_=f"a coarser expression of {name}, such as substring({name}, 1, 2)")
     width = ends.high - ends.low  # of which all that a type can hold says nothing
     bounded = width < WIDEST_IMPLIED or ((known.declared.finite or known.kept.finite) and width <= WIDEST_RANGE)
     if not (known.type.numeric or known.type.temporal) or not bounded:
         return ListedColumn(name=name, type=known.type)  # an expression whose values may follow from the policy all the same
     if bins is None and cuts is not None and len(cuts) > MOST_VALUES:
-        raise Unsupported(f"the policy declares {len(cuts) - 1} bins of {name}, and a synthetic column has {MOST_VALUES} at most",
+        raise Unsupported(f"{name} has {len(cuts) - 1} declared bins, and a synthetic column can have at most {MOST_VALUES}",
                           subject=name, code="synthesis", span=span, try_="bins = 100 among the OPTIONS")
     whole = known.type in (Type.BIGINT, Type.DATE)
     edges = _edges(ends.low, ends.high, bins or BINS, whole=whole) if bins is not None or cuts is None else _between(

@@ -37,16 +37,16 @@ def read_workload(option: Option | None, name: str, domain: TableDomain) -> tupl
     if option is None:
         return marginals_of(domain)
     if not isinstance(option.value, str):
-        raise OptionError("workload is a text", span=option.span, subject="workload", try_=FORM)
+        raise OptionError("workload must be a text", span=option.span, subject="workload", try_=FORM)
     found: list[Columns] = []
     for number, part in enumerate(_parts(option.value), start=1):
         every = ALL.fullmatch(part)
         found += _all_of(int(every[1]), domain, option) if every else [_marginal(part, number, name, domain)]
         if len(found) > MOST_MARGINALS:
             raise OptionError(f"a workload has at most {MOST_MARGINALS:,} marginals", span=option.span, subject="workload",
-                              try_="all 3-way, or statements that name the columns that count")
+                              try_="all 3-way, or statements that name the relevant columns")
     if not found:
-        raise OptionError("there is nothing in this workload", span=option.span, subject="workload", try_=FORM)
+        raise OptionError("this workload is empty", span=option.span, subject="workload", try_=FORM)
     return tuple(found)
 
 
@@ -73,7 +73,7 @@ def _marginal(text: str, number: int, name: str, domain: TableDomain) -> Columns
     try:
         asked = parse(text)
         if not isinstance(asked, Query):
-            raise Unsupported("a workload is made of queries", code="workload", try_=_example(name, domain))
+            raise Unsupported("a workload consists of queries", code="workload", try_=_example(name, domain))
         return domain.ordered(_columns(asked.tree, name, domain))
     except Error as fault:
         fault.source = f"part {number} of the workload" if fault.text in ("", text) else fault.source
@@ -89,7 +89,7 @@ def _columns(tree: exp.Query, name: str, domain: TableDomain) -> set[str]:
     """The columns that a plain query of the table reads. Raises SqlError or Unsupported, located."""
     for part in tree.walk():
         if isinstance(part, exp.Table) and part.name.lower() != name.lower():
-            raise SqlError(f"a workload is asked of the new table {name}, not of {part.name}", code="workload",
+            raise SqlError(f"a workload must query the new table {name}, not {part.name}", code="workload",
                            span=span_of(part), subject=part.name, try_=name)
         if isinstance(part, NOT_PLAIN) or (isinstance(part, exp.AggFunc) and not isinstance(part, LINEAR)):
             raise _not_plain(part)
@@ -104,11 +104,11 @@ def _columns(tree: exp.Query, name: str, domain: TableDomain) -> set[str]:
                            subject=column.name, try_="one of " + ", ".join(domain.columns))
     found = {known[column.name.lower()] for column in read if column.name.lower() in known}
     if not found:
-        raise Unsupported("this reads no column, and every synthetic table has about the right number of rows", code="workload",
-                          span=span_of(tree), try_=_example(name, domain))
+        raise Unsupported("this statement reads no column, and every synthetic table has about the right number of rows",
+                          code="workload", span=span_of(tree), try_=_example(name, domain))
     return found
 
 
 def _not_plain(part: exp.Expr) -> Unsupported:
-    return Unsupported("a workload counts and adds up rows of the one table: COUNT, SUM or AVG, with conditions and GROUP BY",
-                       code="workload", span=span_of(part), try_="the columns that count in a plain GROUP BY")
+    return Unsupported("a workload may only count or add up rows of the table: COUNT, SUM or AVG, with conditions and GROUP BY",
+                       code="workload", span=span_of(part), try_="the relevant columns in a plain GROUP BY")

@@ -52,7 +52,7 @@ def read_terms(given: Sequence[Option], *, default: Price | None, methods: Seque
     method = named_option(own.get("method"), methods)
     for option in (own[name] for name, reader in OF_METHODS.items() if name in own and method != reader):
         reader = OF_METHODS[option.name]
-        raise OptionError(f"{option.name} is an option of the method {reader} alone", span=option.span, subject=option.name,
+        raise OptionError(f"{option.name} is an option of the method {reader} only", span=option.span, subject=option.name,
                           try_=f"method = '{reader}'")
     return SynthesisTerms(options=options, method=method, score=named_option(own.get("score"), SCORES),
                           fit=named_option(own.get("fit"), FITS), workload=own.get("workload"), public=own.get("public"),

@@ -24,7 +24,7 @@ def statement_of(queries: Sequence[str], synthetic: Any, within: object, options
     """The statement, and the files and frames that it brings along; None where it names public tables."""
     if not queries:
         raise ProgrammingError("there is no query to validate", code="empty", try_="SELECT COUNT(*) FROM ..., or several in a "
-                               "list, or parted by semicolons")
+                               "list, or separated by semicolons")
     width = _width(within)
     checks = []
     for text in queries:
@@ -43,7 +43,7 @@ def statement_of(queries: Sequence[str], synthetic: Any, within: object, options
     if not names:
         return made, sources
     if len(names) < len(sources):
-        raise OptionError("either public tables or files and frames stand for private tables, not both", code="synthetic",
+        raise OptionError("private tables are replaced by public tables or by files and frames, not by both", code="synthetic",
                           subject=next(iter(names.values())), try_="files and frames for all of them")
     return replace(made, standing=tuple(Standing(table=name, instead=key, span=None) for key, name in names.items())), None
 
@@ -66,7 +66,7 @@ def _width(within: object) -> Width | None:
         except Error:
             found = None
         if not isinstance(found, Validate) or found.options or found.checks[0].width is None:
-            raise OptionError(f"{within!r} is no tolerance", code="tolerance", subject="within",
+            raise OptionError(f"{within!r} is not a tolerance", code="tolerance", subject="within",
                               try_="200, or \"5 PERCENT OR 10\"")
         return replace(found.checks[0].width, span=None)
     number = exact(within, "within", least=LEAST_TOLERANCE, most=MOST_TOLERANCE)

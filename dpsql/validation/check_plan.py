@@ -124,7 +124,7 @@ def planned(checks: Sequence[PreparedCheck], terms: ValidationTerms, budget: Bud
             with located(check.query):
                 within(check.case.asked)
     if suite != "sparse" and len(together.flips) > MOST_TESTS:
-        raise Unsupported(f"a suite has {MOST_TESTS} checks at most, unless only its failures are paid for", code="validate",
+        raise Unsupported(f"a suite can have at most {MOST_TESTS} checks, unless it is sparse", code="validate",
                           try_="suite = 'sparse', or several suites")
     if suite != "sparse" and terms.failures is not None:
         raise OptionError("failures needs suite = 'sparse'", subject="failures", try_="suite = 'sparse'")

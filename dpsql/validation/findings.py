@@ -143,7 +143,7 @@ class Validation:
     def summary(self) -> tuple[str, ...]:
         """The counts in words, and the notes."""
         counted = ", ".join(f"{count} {word}" for word, count in self.counts.items())
-        held = dict.fromkeys(f"what each entity adds is limited to {found.held:,.6g}" for found in self.findings
+        held = dict.fromkeys(f"each entity's contribution is limited to {found.held:,.6g}" for found in self.findings
                              if found.held is not None)
         return (f"{len(self.findings)} check{'s' if len(self.findings) != 1 else ''}: {counted}", *held, *self.notes)
 

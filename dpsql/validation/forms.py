@@ -85,7 +85,7 @@ def within(asked: CheckedAggregate) -> Test:
         case "quantile" if asked.call.fraction not in (0, 1):
             return _ranked(asked)
     name = asked.call.text or asked.call.function.upper()
-    raise Unsupported(f"{name} is not checked: it is no sum over rows", code="validate", span=asked.call.span, subject=name,
+    raise Unsupported(f"{name} cannot be checked: it is not a sum over rows", code="validate", span=asked.call.span, subject=name,
                       try_="COUNT, COUNT(DISTINCT x), SUM, AVG, MEDIAN or a quantile")
 
 
@@ -100,18 +100,18 @@ def shares_of(asked: CheckedAggregate) -> OwnerSets:
     call, limit = asked.call, "OPTIONS (max_rows = 10), or rows_per_entity in the policy"
     name = call.text or call.function.upper()
     if call.function not in ("count", "sum"):
-        raise Unsupported(f"{name} is checked where the rows of an entity are limited, and here they are not", code="no-limit",
-                          span=call.span, subject=name, try_=limit)
+        raise Unsupported(f"{name} can only be checked if the rows of an entity are limited, and here they are not",
+                          code="no-limit", span=call.span, subject=name, try_=limit)
     if asked.keys:
-        raise Unsupported("groups are checked where the rows of an entity are limited, and here they are not", code="no-limit",
-                          span=call.span, subject=name, try_=f"a query for each group, or {limit}")
+        raise Unsupported("groups can only be checked if the rows of an entity are limited, and here they are not",
+                          code="no-limit", span=call.span, subject=name, try_=f"a query for each group, or {limit}")
     if call.function == "count":
         return OwnerSets(input=asked.view, owners=asked.owners, summand=Count(column=next(iter(call.columns), None),
                                                                               when=call.when))
     column = column_of(asked)
     grid = bounded(column, call)
     if grid.least < 0 or grid.largest > LARGEST:
-        raise Unsupported(f"{name} is limited to a level only where values are not negative, nor very large", code="no-limit",
+        raise Unsupported(f"{name} can only be limited to a level if values are neither negative nor very large", code="no-limit",
                           span=call.span, subject=name, try_=f"GREATEST({column.name}, 0), or {limit}")
     return OwnerSets(input=asked.view, owners=asked.owners, summand=GridSum(column=column.id, when=call.when, grid=grid))
 
@@ -126,7 +126,7 @@ def held_to(asked: CheckedAggregate, level: int) -> Test:
 def _level(asked: CheckedAggregate) -> int:
     plan = shares_of(asked)
     if asked.clip is None:
-        raise Unsupported("the rows of an entity are not limited here, and a level to hold them to is learned for one check at a "
+        raise Unsupported("an entity's rows are not limited here, and a limit can be learned for only one check at a "
                           "time", code="no-limit", span=asked.call.span, try_="OPTIONS (clip = 10), or suite = 'independent'")
     return min(LARGEST, clip_of(plan.summand, asked.clip))
 
@@ -259,7 +259,7 @@ def _by_cell(asked: CheckedAggregate, values: Sequence[Literal]) -> Expr:
     if all(value == values[0] for value in values):
         return values[0]
     if len(values) > MOST_BRANCHES:
-        raise Unsupported(f"this aggregate is checked in {MOST_BRANCHES} groups at most, and here are {len(values)}",
+        raise Unsupported(f"this aggregate can be checked in at most {MOST_BRANCHES} groups, and here there are {len(values)}",
                           code="too-many-groups", span=asked.call.span, try_="COUNT or SUM, or fewer groups")
     branches = tuple((_is_cell(asked, cell), value) for cell, value in zip(asked.cells, values, strict=True))
     return Case(branches=branches, otherwise=Literal(value=None, type=values[0].type), type=values[0].type)

@@ -95,8 +95,8 @@ def _bound(query: Query, side: Side, parameters: Mapping[str, ParameterValue]) -
         raise Unsupported("this query reads public tables only: there is nothing private to compare with", code="validate",
                           span=span_of(query.tree), try_="a SELECT over both, which is exact and free")
     if side.options.clip is not None and known.rows is not None:
-        raise OptionError("clip is for rows that are not limited for each entity, and here they are", code="clip", subject="clip",
-                          span=side.options.span.get("clip"), try_="max_rows, or a query without it")
+        raise OptionError("clip is only for rows without a limit for each entity, and these have one", code="clip",
+                          subject="clip", span=side.options.span.get("clip"), try_="max_rows, or a query without it")
     return question, view, known
 
 
@@ -165,7 +165,7 @@ def _check_shape(question: Question, query: Query) -> None:
     others = [output.expr for output in question.outputs if not (isinstance(output.expr, Ref)
                                                                  and output.expr.column in aggregates | keys)]
     if len(question.aggregates) != 1 or len(shown) != 1 or others:
-        raise Unsupported("a query of VALIDATE has one aggregate, by itself", code="validate",
+        raise Unsupported("a query of VALIDATE must be one aggregate", code="validate",
                           span=(others[0].span if others else None) or span_of(query.tree),
                           try_="one query for each: (SELECT COUNT(*) ...), (SELECT AVG(x) ...)")
     if question.having is not None or question.limit is not None or question.offset:
@@ -200,6 +200,6 @@ def _synthetic(query: Query, cells: Sequence[tuple[Value, ...]], private: Questi
         if known is None:
             where = " in the group " + ", ".join(map(str, cell)) if cell else ""
             raise OptionError(f"the synthetic table has no rows for this query{where}, so its answer is NULL", code="synthetic",
-                              span=private.aggregates[0].span, try_="a query that holds for some of its rows")
+                              span=private.aggregates[0].span, try_="a query that matches some of its rows")
         values.append(known)
     return values

@@ -38,8 +38,8 @@ def tolerance(value: Fraction, width: Width) -> Fraction:
     """
     found = max(width.absolute or Fraction(0), (width.percent or Fraction(0)) / 100 * abs(value))
     if found <= 0:
-        raise OptionError("a percentage of 0 is no tolerance: the synthetic answer is 0 here", code="tolerance", span=width.span,
-                          subject="within", try_=f"WITHIN {float(width.percent or 5):g} PERCENT OR 10")
+        raise OptionError("a percentage of 0 gives no tolerance: the synthetic answer is 0 here", code="tolerance",
+                          span=width.span, subject="within", try_=f"WITHIN {float(width.percent or 5):g} PERCENT OR 10")
     return found
 
 

@@ -104,7 +104,7 @@ def _check(found: Finding, scale: _Scale) -> str:
     if found.truth is not None:
         told.append(f"private answer between {_shown(found.truth[0])} and {_shown(found.truth[1])}")
     if found.held is not None:
-        told.append(f"what each entity adds is limited to {found.held:,.6g}")
+        told.append(f"each entity's contribution is limited to {found.held:,.6g}")
     return (f"<div class=check>{_verdict(found.decision)}<div><code>{html.escape(found.query)}</code><br>"
             f"<span class=dim>{html.escape('; '.join(told))}</span></div><div class=scale>{_bar(found, scale)}"
             f"<span>{_distance(found)}</span></div><div class=more>{folded('statistics', _statistics(found))}</div></div>")

@@ -100,8 +100,8 @@ def _instead(stand: Standing, private: Sequence[str], catalog: Catalog) -> str:
                               subject=stand.instead, try_="one of " + ", ".join(private))
         return table.name
     if len(private) != 1:
-        raise OptionError("the queries name " + (" and ".join(private) or "no private table") + ", so it must be said which one "
-                          f"{stand.table} stands for", code="synthetic", span=stand.span, subject=stand.table,
+        raise OptionError("the queries name " + (" and ".join(private) or "no private table") + ", so say which one "
+                          f"{stand.table} replaces", code="synthetic", span=stand.span, subject=stand.table,
                           try_=f"{stand.table} FOR {private[0]}" if private else "a query over a private table")
     return private[0]
 
@@ -109,8 +109,8 @@ def _instead(stand: Standing, private: Sequence[str], catalog: Catalog) -> str:
 def _all_stand(private: Sequence[str], tables: Mapping[str, Any]) -> None:
     missing = [name for name in private if name not in tables]
     if missing:
-        raise OptionError(f"nothing stands for {missing[0]}, which the queries name", code="synthetic", subject=missing[0],
-                          try_=f"AGAINST ..., <synthetic table> FOR {missing[0]}")
+        raise OptionError(f"no synthetic table replaces {missing[0]}, which the queries use", code="synthetic",
+                          subject=missing[0], try_=f"AGAINST ..., <synthetic table> FOR {missing[0]}")
 
 
 def _fitted(private: Table, columns: Mapping[str, Column], name: str, stand: Standing) -> Table:

@@ -468,7 +468,7 @@ def test_a_file_that_cannot_be_read_is_told_in_its_place(name: str) -> None:
         with pytest.raises(OperationalError):
             tables_in(ForeignFile(table="t", path=Path(name).absolute()))
             kept(name)
-    assert rows("SELECT COUNT(*) FROM t") == [(150,)], "the snapshot before stays in force"
+    assert rows("SELECT COUNT(*) FROM t") == [(150,)], "the previous snapshot is still used"
 
 
 @pytest.mark.parametrize(("name", "extra"), [("t.sav", "statistics"), ("t.xlsx", "excel"), ("t.feather", "arrow")])

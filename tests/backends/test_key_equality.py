@@ -347,7 +347,7 @@ def test_keys_of_which_files_may_have_other_spellings(of: str, fits: bool, tmp_p
     if fits:
         made.refresh()
     else:
-        assert "of which files may have other spellings" in fault_of(made.refresh).reason
+        assert "which files may spell differently" in fault_of(made.refresh).reason
 
 
 # -- when it is told

@@ -35,7 +35,7 @@ epsilon = 100
 """
 MADE = ("CREATE TABLE people (id INTEGER PRIMARY KEY, age INTEGER)", "CREATE TABLE plans (plan TEXT, price INTEGER)",
         "INSERT INTO people VALUES (1, 41), (2, 42), (3, 43)", "INSERT INTO plans VALUES ('a', 1), ('b', 42)")
-READS_PEOPLE, UNKNOWN = "shows rows of people, which is private", "may show what is private"
+READS_PEOPLE, UNKNOWN = "shows rows of people, which is private", "may show private data"
 
 
 def source(kind: str, folder: Path, statements: Sequence[str], relation: str = "shown", column: str = "n", type: str = "VARCHAR") -> Source:
@@ -216,7 +216,7 @@ def test_tables_that_sqlite_fills_are_refused(relation: str, column: str, tmp_pa
 
 def test_a_private_table_is_no_virtual_one(tmp_path: Path) -> None:
     made = source("sqlite", tmp_path, ["DROP TABLE people", "CREATE VIRTUAL TABLE people USING fts5(id, age)", "CREATE TABLE shown (n INTEGER)"])
-    with pytest.raises(OperationalError, match="it is not known whose these are"):
+    with pytest.raises(OperationalError, match="it is unknown whose these are"):
         made.refresh()
 
 

@@ -238,7 +238,7 @@ def test_other_declarations_of_public_rows_are_another_version(plans: Clinic, ca
             (path / "0.parquet").write_bytes(b"damaged")
     assert plans.refresh() == ["plans"]
     assert cli.main(["refresh", "--policy", str(plans.policy)]) == 0
-    assert capsys.readouterr().out == "all tables are public and have the rows that they had, so the snapshot before stays in force\n"
+    assert capsys.readouterr().out == "all tables are public and have the rows that they had, so the previous snapshot is still used\n"
 
 
 def test_a_statement_that_runs_ends_with_what_it_began_with(clinic: Clinic) -> None:
@@ -349,7 +349,7 @@ def test_a_snapshot_may_not_be_uploaded(clinic: Clinic) -> None:
     clinic.declare(("version = 1", 'version = 1\nuploads = ["."]'))
     clinic.refresh()
     inside, = clinic.snapshots
-    with clinic.connect() as connection, pytest.raises(Error, match="is not below a folder of uploads, or is a file of the policy"):
+    with clinic.connect() as connection, pytest.raises(Error, match="is not in a folder for uploads, or belongs to the policy"):
         connection.validate("SELECT COUNT(*) FROM people", synthetic=inside / "0.parquet", within="5 PERCENT")
 
 
@@ -706,7 +706,7 @@ def test_rows_of_elsewhere_are_not_private_rows(hospital: Clinic) -> None:
                  "CREATE FOREIGN TABLE child () INHERITS (parent) SERVER self")
     for relation in ("far", "parts", "parent"):
         hospital.declare(("[tables.visits]", f'[tables.visits]\nrelation = "{relation}"'))
-        assert "it is not known whose these are" in fault_of(hospital.refresh).reason
+        assert "it is unknown whose these are" in fault_of(hospital.refresh).reason
 
 
 @pytest.mark.parametrize("column", ["ctid", "xmin", "rowid", '"costs"', "visits.ctid"])
@@ -755,7 +755,7 @@ def test_rows_that_a_policy_of_the_database_hides_are_not_left_out_in_silence(ho
         "version = 1", f'version = 1\n[store.passwords]\n"{reader}" = "CLINIC_PASSWORD"'), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLINIC_PASSWORD", PASSWORD)
-        assert "a policy of rows hides some" in fault_of(hospital.refresh).reason
+        assert "row security hides some" in fault_of(hospital.refresh).reason
         hospital.run("ALTER TABLE visits DISABLE ROW LEVEL SECURITY")
         hospital.refresh()
 

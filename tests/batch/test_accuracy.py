@@ -198,7 +198,7 @@ WRONG: list[tuple[list[str], dict[str, Any], type[Error], str]] = [
     (["SELECT MEDIAN(age) ERROR WITHIN 1 FROM people"], {}, Unsupported, "how accurate MEDIAN(age) is depends on the data"),
     (["SELECT COUNT(DISTINCT sex) FROM people STANDARD ERROR 1"], {}, Unsupported, "how accurate COUNT(DISTINCT sex) is"),
     (["SELECT sex ERROR WITHIN 3, COUNT(*) FROM people GROUP BY sex"], {}, ProgrammingError, "sex is exact"),
-    (["SELECT sex FROM people GROUP BY sex ERROR WITHIN 3"], {}, ProgrammingError, "this statement shows no aggregate"),
+    (["SELECT sex FROM people GROUP BY sex ERROR WITHIN 3"], {}, ProgrammingError, "this statement has no aggregate"),
     (["SELECT 2 * COUNT(*) FROM people ERROR WITHIN 3"], {}, Unsupported, "2 * COUNT(*) is computed from aggregates"),
     (["SELECT COUNT(*) FROM clinics ERROR WITHIN 3"], {}, Error, ""),
     (["SELECT COUNT(*) ERROR WITHIN 3, SUM(income) FROM people"], {}, Unsupported, "an aggregate without an accuracy"),

@@ -124,9 +124,9 @@ def test_what_is_wrong_is_told_before_any_charge(options: str, reason: str, plac
 OTHERS = [
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (consistency = 'nnls') COUNT(*) FROM people ERROR WITHIN 10", "no accuracy can be promised"),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, strategy = 'dawa', consistency = 'reweight') age, COUNT(*) FROM people GROUP BY age",
-     "reweight compares numbers with their errors"),
+     "reweight needs the errors of numbers"),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, consistency = 'nnls', total = 9) SUM(income) FROM people GROUP BY ROLLUP(sex)",
-     "a total is the number of the rows that are counted, and here none are"),
+     "total is the number of counted rows, and this statement counts none"),
 ]
 
 

@@ -37,7 +37,7 @@ def test_a_longer_search_is_no_other_question(tmp_path: Path) -> None:
 
 
 def test_a_statement_without_a_strategy_has_nothing_to_look_for(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="answered without one") as caught:
+    with pytest.raises(OptionError, match="this statement uses none") as caught:
         answer("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (planning = 5) COUNT(*) FROM people", session_of(tmp_path))
     assert caught.value.span is not None and "strategy = 'auto'" in caught.value.try_
 

@@ -147,11 +147,11 @@ WRONG: list[tuple[list[str], dict[str, Any], type[Error], str]] = [
     (["SELECT sex, COUNT(*) FROM people WHERE sex = 'q' GROUP BY sex"], {}, Unsupported, "no value of sex is left, so there are no groups"),
     (["SELECT COUNT(*) FROM people WHERE 1 = 2"], {}, Unsupported, ""),
     (["SELECT COUNT(*) FROM people", "SELECT age FROM people GROUP BY age, age + 1, age + 2, age + 3"], {}, Unsupported, "these are 104"),
-    (["SELECT COUNT(*) FROM scores"], {}, Unsupported, "a workload is over private rows with a limit"),
-    (["SELECT COUNT(*) FROM clinics"], {}, Unsupported, "a workload is over private rows with a limit"),
+    (["SELECT COUNT(*) FROM scores"], {}, Unsupported, "a workload needs private rows with a limit"),
+    (["SELECT COUNT(*) FROM clinics"], {}, Unsupported, "a workload needs private rows with a limit"),
     (["SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM peple"], {}, SqlError, "there is no table peple"),
     (["SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM people"], {}, OptionError, "the options of a workload"),
-    (["SHOW BUDGET"], {}, ProgrammingError, "a workload is made of queries"),
+    (["SHOW BUDGET"], {}, ProgrammingError, "a workload consists of queries"),
     ([], {}, ProgrammingError, "there is no statement"),
     (["SELECT COUNT(*) FROM people"], {"epsilonn": 1}, OptionError, "there is no option epsilonn"),
     (["SELECT COUNT(*) FROM people"], {"epsilon": 10**6}, OptionError, "epsilon must be between"),
@@ -243,7 +243,7 @@ def test_errors_name_the_statement(connection: Connection) -> None:
     ({"strategy": "residual-planner"}, "the strategy 'residual-planner' is for rho", "delta"),
     ({"strategy": "p-identity", "epsilon": None, "rho": 0.1}, "the strategy 'p-identity' is for a pure epsilon", "epsilon"),
     ({"strategy": "residual-planner", "epsilon": None, "rho": 0.1}, "the strategy 'residual-planner' cannot be used for this", "auto"),
-    ({"clip": 3}, "a workload takes no clip", ""), ({"bound": "balance"}, "a workload takes no bound", ""),
+    ({"clip": 3}, "a workload cannot have the option clip", ""), ({"bound": "balance"}, "a workload cannot have the option bound", ""),
 ])
 def test_strategies_that_do_not_fit_are_refused(options: dict[str, Any], reason: str, try_: str, connection: Connection) -> None:
     given = {name: value for name, value in {"epsilon": 1, **options}.items() if value is not None}

@@ -227,7 +227,7 @@ def test_statements_from_a_pipe_are_answered_as_by_query(study: Path, capsys: py
 def test_a_wrong_share_is_told(study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study)
     assert cli.main(["shell", "--budget", "study", "--confirm", "2"]) == 2
-    assert "--confirm is a share" in capsys.readouterr().err
+    assert "--confirm must be a share" in capsys.readouterr().err
 
 
 def test_the_extra_is_named_where_it_is_missing(study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

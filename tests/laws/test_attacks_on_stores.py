@@ -97,7 +97,7 @@ def test_no_public_table_is_taken_for_rows_of_a_store(name: str, tmp_path: Path)
 def test_a_column_that_is_called_like_one_of_a_store_is_refused(name: str, tmp_path: Path) -> None:
     policy = owned(tmp_path, f'database = "w.duckdb"\n{PEOPLE}{VISITS}"{name}" = {{}}\n')
     world(tmp_path, f'ALTER TABLE visits ADD COLUMN "{name}" INTEGER', f'UPDATE visits SET "{name}" = 1')
-    with pytest.raises(OperationalError, match="has the name of one that a store adds"):
+    with pytest.raises(OperationalError, match="has a name that the store uses"):
         dpsql.prepare(policy=policy, buckets=1)
     assert about(asked(policy, "SELECT COUNT(*) FROM visits")[0]) == 200
 

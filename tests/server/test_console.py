@@ -317,7 +317,7 @@ def test_a_line_can_be_bars_and_says_what_it_leaves_out(console: ConsolePage) ->
 def test_what_is_not_drawn_is_said(console: ConsolePage) -> None:
     card = console.run("SELECT health, female, site, COUNT(*) FROM people GROUP BY health, female, site")
     card.get_by_role("tab", name="Chart").click()
-    card.get_by_text("No chart: an answer with 3 keys is not drawn; try GROUP BY one or two keys.").wait_for()
+    card.get_by_text("No chart: an answer with 3 keys cannot be drawn; try GROUP BY one or two keys.").wait_for()
 
 
 def test_a_picture_holds_nothing_but_what_pictures_have(console: ConsolePage) -> None:

@@ -150,10 +150,10 @@ def test_two_connections_that_wait_for_each_other_are_told_so(vault: Vault, eve:
     monkeypatch.setattr("dpsql.server.vault.vault.NAMING", 0.1)
     other = remote(vault, "eve")
     with eve.ledger.naming(eve.account, "a"), other.ledger.naming(other.account, "b"):
-        with pytest.raises(OperationalError, match="gives something this name") as caught, eve.ledger.naming(eve.account, "B"):
+        with pytest.raises(OperationalError, match="still creating something with this name") as caught, eve.ledger.naming(eve.account, "B"):
             pass
         assert caught.value.code == "naming"
-        with pytest.raises(OperationalError, match="gives something this name"), other.ledger.naming(other.account, "a"):
+        with pytest.raises(OperationalError, match="still creating something with this name"), other.ledger.naming(other.account, "a"):
             pass
     with other.ledger.naming(other.account, "a"):
         pass

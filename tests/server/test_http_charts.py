@@ -39,9 +39,9 @@ def test_what_is_not_drawn_is_said_in_words() -> None:
     nothing = {"charts": [], "undrawn": "only answers of SELECT are drawn"}
     assert charts_of(None) == nothing
     assert charts_of(answer("k b year n", [("a", True, 1, 1)]))["undrawn"] == (
-        "an answer with 3 keys is not drawn; try GROUP BY one or two keys")
+        "an answer with 3 keys cannot be drawn; try GROUP BY one or two keys")
     many = charts_of(answer("year n", [(i, i) for i in range(MOST_POINTS + 1)]))
-    assert many == {"charts": [], "undrawn": "2,001 rows are more than a picture can show; try LIMIT 2000"}
+    assert many == {"charts": [], "undrawn": "2,001 rows are too many for a chart; try LIMIT 2000"}
 
 
 @pytest.mark.parametrize("name", SHAPES)

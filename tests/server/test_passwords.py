@@ -122,7 +122,7 @@ def test_a_file_of_another_account_is_refused(users: Path, monkeypatch: pytest.M
 def test_files_that_others_read_are_refused(users: Path) -> None:
     add_user(users, user())
     os.chmod(users, 0o640)
-    with pytest.raises(OperationalError, match="read by others"):
+    with pytest.raises(OperationalError, match="read by other users"):
         read_users(users)
     with pytest.raises(OperationalError):
         read_users(users.with_name("none.json"))

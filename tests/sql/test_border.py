@@ -53,7 +53,7 @@ def test_what_is_refused_with_a_reason_is_not_accepted() -> None:
     assert not set(REASONS) & set(ACCEPTED)
     assert not {(kind, name) for kind, name in ARGUMENTS if name in ACCEPTED.get(kind, ())}
     assert {kind for kind, _ in ARGUMENTS} <= set(ACCEPTED)
-    assert all(name in kind.arg_types for kind, name in ARGUMENTS), "an argument that sqlglot does not know"
+    assert all(name in kind.arg_types for kind, name in ARGUMENTS), "an argument that sqlglot does not provide"
 
 
 def test_what_the_binder_knows_is_accepted() -> None:

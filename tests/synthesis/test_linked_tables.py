@@ -275,7 +275,7 @@ MISTAKES = {
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits JOIN pets USING (owner)": "a row of one table",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, yeer FROM visits": "there is no column yeer",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, owner + 1 AS next FROM visits": "the values of next are not known",
-    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is of one table",
+    f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, workload = 'all 2-way')": "a workload is for one table",
     f"CREATE SYNTHETIC TABLES {OWNERS}, v AS SELECT owner, year FROM visits WHERE year > ?": "have no parameters",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 1, max_rows = 0)": "max_rows",
     f"CREATE SYNTHETIC TABLES {OWNERS}, {VISITS} OPTIONS (rho = 900)": "left",
@@ -314,7 +314,7 @@ def test_in_python_and_in_the_shell(connection: dpsql.Connection, place: Path, t
     queries = {"a": "SELECT id, region FROM owners", "b": "SELECT owner, year FROM visits"}
     made = connection.synthesize(queries, rho=1, rows=40)
     assert [table.name for table in made.tables] == ["a", "b"] and made.tables[0].rows == 40
-    with pytest.raises(dpsql.Error, match="has its name already"):
+    with pytest.raises(dpsql.Error, match="the dictionary gives the names"):
         connection.synthesize(queries, name="c", rho=1)  # type: ignore[call-overload]
     with pytest.raises(dpsql.Error, match="there is no query"):
         connection.synthesize({}, rho=1)

@@ -44,20 +44,20 @@ def test_statements_stand_for_the_columns_that_they_read() -> None:
 
 
 MISTAKES = {
-    "": "nothing in this workload",
+    "": "this workload is empty",
     "all 5-way": "no marginal of 5",
     "all 0-way": "no marginal of 0",
     "every 3-way": "only queries",
     "SELECT helth, COUNT(*) FROM made GROUP BY helth": "no column helth",
-    "SELECT COUNT(*) FROM people WHERE age = 3": "not of people",
+    "SELECT COUNT(*) FROM people WHERE age = 3": "not people",
     "SELECT COUNT(*) FROM made": "reads no column",
-    "SELECT age FROM made": "counts and adds up",
-    "SELECT MEDIAN(age) FROM made": "counts and adds up",
-    "SELECT COUNT(DISTINCT age) FROM made": "counts and adds up",
-    "SELECT COUNT(*) FROM made a JOIN made b ON a.age = b.age": "counts and adds up",
-    "SELECT COUNT(*) FROM made WHERE age IN (SELECT age FROM made)": "counts and adds up",
-    "SELECT COUNT(*) FROM made WHERE age = 1 UNION ALL SELECT COUNT(*) FROM made WHERE age = 2": "counts and adds up",
-    "SHOW TABLES": "made of queries",
+    "SELECT age FROM made": "may only count or add up",
+    "SELECT MEDIAN(age) FROM made": "may only count or add up",
+    "SELECT COUNT(DISTINCT age) FROM made": "may only count or add up",
+    "SELECT COUNT(*) FROM made a JOIN made b ON a.age = b.age": "may only count or add up",
+    "SELECT COUNT(*) FROM made WHERE age IN (SELECT age FROM made)": "may only count or add up",
+    "SELECT COUNT(*) FROM made WHERE age = 1 UNION ALL SELECT COUNT(*) FROM made WHERE age = 2": "may only count or add up",
+    "SHOW TABLES": "consists of queries",
     "all 2-way; SELECT sex COUNT(*) FROM made": "COUNT|expected|read",
 }
 

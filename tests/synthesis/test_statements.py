@@ -417,7 +417,7 @@ def test_in_the_shell(connection: dpsql.Connection, place: Path, capsys: pytest.
     (["--to", "dpsql.toml"], "is not overwritten", 2), (["--to", "made.txt"], "is not named .csv or .parquet", 2),
     (["--to", "no_such_folder/made.csv"], "is in no folder", 2), (["--report", "made.pdf"], "is not named .html", 2),
     (["--method", "aimm"], "there is no method 'aimm'", 2), (["--rows", "0"], "rows must be a whole number", 2),
-    (["--epsilon", "50"], "has left", 3), (["--again"], "by its name alone", 2), (["--metod", "aim"], "try --method", 2),
+    (["--epsilon", "50"], "has left", 3), (["--again"], "needs only its name", 2), (["--metod", "aim"], "try --method", 2),
     (["--name", "people"], "there is a table people already", 2), (["--name", "two words"], "the name of the table", 2)])
 def test_mistakes_in_the_shell_cost_nothing(words: list[str], told: str, code: int, connection: dpsql.Connection, place: Path,
                                             capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_levels_are_learned_where_none_is_given(tmp_path: Path) -> None:
         "people": frame("people", here.rows["people"]), "scores": frame("scores", here.rows["scores"])})
     assert [found.decision for found in made.findings] == ["yes", "yes"]
     assert all(found.decider == "held_distance" and found.held is not None and found.held >= 4 for found in made.findings)
-    assert any("what each entity adds is limited to" in line for line in made.as_table().notes)
+    assert any("each entity's contribution is limited to" in line for line in made.as_table().notes)
     far = connection.validate(SCORES, within=2, epsilon=200, synthetic={"scores": frame("scores", here.rows["scores"] * 20)})
     assert far.findings[0].decision == "no"
 
@@ -96,7 +96,7 @@ def test_suites_take_held_sums_at_a_level_that_is_given(tmp_path: Path) -> None:
     for suite in ("independent", "conjunction", "sparse"):
         made = connection.validate([PAIRS, SCORES], synthetic=synthetic, within=90, epsilon=200, suite=suite, clip=12)
         assert [found.decision for found in made.findings] == ["yes", "yes"], suite
-    with pytest.raises(Unsupported, match="a level to hold them to is learned for one check at a time"):
+    with pytest.raises(Unsupported, match="a limit can be learned for only one check at a time"):
         connection.validate([PAIRS, SCORES], synthetic=synthetic, within=90, epsilon=200, suite="sparse")
 
 

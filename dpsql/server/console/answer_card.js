@@ -88,7 +88,7 @@ function meaningOf({columns, rows, errors, confidence}) {
   const percent = Number((confidence * 100).toPrecision(6));
   return [
     `Tinted columns hold noise. ± is the ${percent} % interval, or its two ends: it holds the exact number with this chance.`,
-    open ? "≥ is at least so much." : "",
+    open ? "≥ is a lower bound." : "",
     approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
     rows.some((row) => row.includes(null)) ? "NULL is no value." : "",
   ]

@@ -163,7 +163,7 @@ def _handed(files: TlsFiles, folder: Path) -> TlsFiles:
 def _not_begun(user: tuple[int, int] | None) -> OperationalError:
     who = "" if user is None else (f": the user {user[0]} must be able to run {sys.executable}, and to read "
                                    f"{Path(dpsql.__file__).parents[1]}")
-    return OperationalError(f"the process that serves clients cannot begin{who}", code="front", try_="" if user is None else
+    return OperationalError(f"the process that serves clients cannot start{who}", code="front", try_="" if user is None else
                             "an environment that everybody can read, such as one in /opt; or --front-user root")
 
 
@@ -196,7 +196,7 @@ def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, user: t
                 raise _not_begun(user)
             return False
         if time.monotonic() > end:
-            raise OperationalError("the process that serves clients has not begun in time", code="front")
+            raise OperationalError("the process that serves clients has not started in time", code="front")
     return True
 
 

@@ -79,7 +79,7 @@ def verifier(password: str) -> Verifier:
         salt, stored, server, iterations = scramp.ScramMechanism("SCRAM-SHA-256").make_auth_info(
             password, iteration_count=ITERATIONS, salt=secrets.token_bytes(SALT))
     except scramp.ScramException:
-        raise OperationalError("the password holds characters that clients do not send", code="password",
+        raise OperationalError("the password contains characters that clients do not send", code="password",
                                try_="letters, digits and signs") from None
     return Verifier(iterations=iterations, salt=salt, stored_key=stored, server_key=server)
 
@@ -134,7 +134,7 @@ def read_users(path: Path) -> Users:
     with os.fdopen(handle, "rb") as file:
         state = os.fstat(handle)
         if stat.S_IMODE(state.st_mode) & 0o077:
-            raise OperationalError(f"{path} can be read by others than its owner", code="users", try_=f"chmod 600 {path}")
+            raise OperationalError(f"{path} can be read by other users than its owner", code="users", try_=f"chmod 600 {path}")
         if state.st_uid not in (0, os.geteuid()):
             raise OperationalError(f"{path} belongs to another account of the system", code="users", try_="that account, "
                                    f"or chown $(whoami) {path}")
@@ -149,8 +149,8 @@ def _users_of(text: bytes, path: Path) -> Users:
         if held["version"] != 1 or len(secret) < 32:
             raise ValueError("another version")
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
-        raise OperationalError(f"{path} is no file of users, or is damaged", code="users", try_="the copy that was saved of it, "
-                               "or another place for it, and dpsql user add NAME") from None
+        raise OperationalError(f"{path} is not a file of users, or is damaged", code="users", try_="a saved copy of it, or "
+                               "another place for it and dpsql user add NAME") from None
     return Users(secret=secret, users=users)
 
 

@@ -296,7 +296,7 @@ class ServedAccount:
                 raise ValueError("this is no call of a front")
             if name not in ALLOWED[self._role()]:
                 raise OperationalError("the role of this user does not allow that", code="role",
-                                       try_="the owner of the data, who gives roles: dpsql user add NAME --role ROLE")
+                                       try_="asking the owner of the data for the role: dpsql user add NAME --role ROLE")
             if name in CHECKED:
                 self._session.kernel.check()
             with self._running() if name in STATEMENTS else contextlib.nullcontext():
@@ -352,7 +352,7 @@ class ServedAccount:
             raise ValueError("there is a table of this name")
         self._brought.append(len(columns) * len(columns[0][2]))
         if len(self._brought) > MOST_HELD or sum(self._brought) > MOST_CELLS:
-            raise OperationalError("this connection has brought too many tables", code="too-large", try_="connecting again")
+            raise OperationalError("this connection has uploaded too many tables", code="too-large", try_="connecting again")
         account = self._session.account
         identity = hashlib.sha256(encoded((account.budget, account.analyst, columns), {})).hexdigest()
         self._session.kernel.hold(name, identity, {column: (kind, values) for column, kind, values in columns})
@@ -528,7 +528,7 @@ class ServedAccount:
         try:
             inside.enter_context(self._session.ledger.naming(self._session.account, name, NAMING))
         except TimeoutError:
-            raise OperationalError("another connection of this account gives something this name, and takes long", code="naming",
+            raise OperationalError("another connection of this account is still creating something with this name", code="naming",
                                    try_="again, when it is done; nothing was charged") from None
         self._naming[name.lower()] = inside
 
@@ -607,7 +607,7 @@ def _check_cost(cost: Any) -> None:
 def _time(seconds: Any) -> float:
     """A time after which an outcome is to leave. Raises ValueError for what is none."""
     if type(seconds) is not float or not 0 <= seconds <= LONGEST_PACE:
-        raise ValueError("this is no time")
+        raise ValueError("this is not a time")
     return seconds
 
 

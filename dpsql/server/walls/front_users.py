@@ -26,7 +26,7 @@ def user_of_front(name: str | None) -> tuple[int, int] | None:
     """
     if os.geteuid() != 0:
         if name is not None:
-            raise OperationalError("root alone has the front run as another user", code="front-user")
+            raise OperationalError("only root can run the front as another user", code="front-user")
         return None
     try:
         found = pwd.getpwnam(USUAL if name is None else name)
@@ -45,7 +45,7 @@ def _unused() -> tuple[int, int]:
         number = NUMBERS[(first + offset) % len(NUMBERS)]
         if number not in running and _is_unknown(number):
             return number, number
-    raise OperationalError("every number is a user's already", code="front-user", try_="--front-user NAME")
+    raise OperationalError("all user numbers are taken", code="front-user", try_="--front-user NAME")
 
 
 def _owner(process: Path) -> int | None:

@@ -126,7 +126,7 @@ class AggregateReader:
         """The logarithm of a number, raised first to the lower end of its range where it is below that. NULL stays NULL."""
         env, ends = self._rows.env, facts(expr, self._rows.env).declared
         if not (ends.finite and ends.low > 0):
-            raise Unsupported("the numbers of a geometric mean need bounds above 0, so that their logarithms have bounds",
+            raise Unsupported("a geometric mean needs bounds above 0, so that the logarithms have bounds",
                               code="no-bounds", span=expr.span or span,
                               try_="GEOMEAN(LEAST(GREATEST(x, 1), 1000)), or bounds = [low, high] for the column in the policy")
         low = Literal(value=float(ends.low), type=Type.DOUBLE)

@@ -41,7 +41,7 @@ def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
     having = grouping.read_having(select)
     for found in grouping.aggregates:
         if not all(columns(part) <= set(inner.node.env) for part in (*found.args, *([found.when] if found.when else []))):
-            raise Unsupported("this aggregate adds up values of the row around the subquery", code="linked", span=found.span,
+            raise Unsupported("this aggregate adds up values of the outer row", code="linked", span=found.span,
                               try_="an aggregate of the subquery's own columns: COUNT(*) * p.x for SUM(p.x)")
     keys = [grouping.add_key(_named(theirs, inner), theirs).id for _, theirs in links]
     node = replace(grouped(grouping, inner), span=span)
@@ -69,7 +69,7 @@ def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
         return None
     _check_limit(select)
     if not columns(value) <= set(inner.node.env):
-        raise Unsupported("this subquery shows a column of the row around it", code="linked", span=value.span or span,
+        raise Unsupported("this subquery returns a column of the outer row", code="linked", span=value.span or span,
                           try_="that column itself, outside of the subquery")
     keys = [context.fresh.column() for _ in links]
     shown = context.fresh.column()
@@ -79,7 +79,7 @@ def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
     node = Project(input=inner.node, columns=(*carried, (shown, "value", value), *owners))
     if node.max_frequency(keys) != 1 and not (context.stability(node).public
                                               and context.public.fanout(without_null(node, keys), tuple(keys)) <= 1):
-        raise Unsupported("this subquery may have several rows for a row around it", code="scalar-subquery", span=span,
+        raise Unsupported("this subquery may have several rows for one outer row", code="scalar-subquery", span=span,
                           try_="MAX(x) or another aggregate, or an equality with a key of its table")
     joined = _joined(host, inner, node, list(zip([ours for ours, _ in links], keys, strict=True)), links, span)
     return AddedColumns(expr=Ref(column=shown, type=value.type, span=span), node=joined, joined=frozenset(node.env))
@@ -98,7 +98,7 @@ def _link(host: SelectHost, inner: SelectHost, part: Expr, span: Span | None) ->
         for ours, theirs in (part.args, part.args[::-1]):
             if columns(ours) <= set(host.node.env) and columns(theirs) and columns(theirs) <= set(inner.node.env):
                 return ours, theirs
-    raise Unsupported("a subquery may refer to the row around it only in equalities with its own columns", code="linked",
+    raise Unsupported("a subquery may refer to the outer row only in equalities with its own columns", code="linked",
                       span=part.span or span, try_="WHERE inner.key = outer.key, and other conditions outside of the subquery")
 
 
@@ -110,7 +110,7 @@ def _named(theirs: Expr, inner: SelectHost) -> str:
 def _check_limit(select: exp.Select) -> None:
     for key in ("limit", "offset"):
         if select.args.get(key) is not None:
-            raise Unsupported(f"{key.upper()} in a subquery that names columns of the row around it is not answered",
+            raise Unsupported(f"{key.upper()} in a subquery that refers to the outer row is not answered",
                               code="inner-limit", span=span_of(select.args[key]), try_="MIN(x) or MAX(x)")
 
 

@@ -131,7 +131,7 @@ class Binder(abc.ABC):
     def _parameter(self, name: str, span: Span | None) -> Expr:
         value = self._value(name, span)
         if isinstance(value, tuple):
-            raise DataError("the value of this parameter is a list, and one value stands here", span=span, try_="x = ANY($1)")
+            raise DataError("the value of this parameter is a list, where one value is expected", span=span, try_="x = ANY($1)")
         return constant(value, span)
 
     def _value(self, name: str, span: Span | None) -> ParameterValue:
@@ -319,7 +319,7 @@ class Binder(abc.ABC):
         if a.type is Type.DATE and b.type is Type.BIGINT:
             days = _opposite(b) if minus else b
             if days is None:
-                raise Unsupported("only a constant number of days can be taken from a date", code="type", span=span,
+                raise Unsupported("only a constant number of days can be subtracted from a date", code="type", span=span,
                                   try_="a constant, or date_diff('day', a, b)")
             return self._apply("add_to_date", [a, days], span)
         return self._apply("-" if minus else "+", [a, b], span)

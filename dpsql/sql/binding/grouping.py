@@ -181,7 +181,7 @@ class Grouping(Binder):
         for item in select.expressions:
             inner = inner_of(item)
             if is_star(inner):
-                raise SqlError("* cannot stand beside GROUP BY", code="group-by", span=span_of(inner),
+                raise SqlError("* cannot be combined with GROUP BY", code="group-by", span=span_of(inner),
                                try_="the names of the keys")
             expr = self.output(self.bind(inner), span_of(inner))
             if isinstance(item, exp.Alias):

@@ -72,7 +72,7 @@ def listed(host: SelectHost, subjects: Sequence[Expr], query: exp.Expr, span: Sp
 
 def _everything(name: str, span: Span | None) -> Unsupported:
     """The outcome of NOT IN depends, for all rows, on whether the list holds a NULL or is empty."""
-    return Unsupported("this test compares with NULLs of private rows: one NULL in the list would decide for all rows",
+    return Unsupported("this test compares with NULLs of private rows: one NULL in the list would change the result for all rows",
                        code="null-list", span=span, subject=name,
                        try_=f"NOT EXISTS (SELECT 1 FROM t WHERE t.{name} = x), or WHERE {name} IS NOT NULL in the subquery and "
                        "x IS NOT NULL outside")

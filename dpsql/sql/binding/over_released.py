@@ -143,7 +143,7 @@ class ReleasedRows(Binder):
 
     @staticmethod
     def _no_subquery(span: Span | None) -> Unsupported:
-        return Unsupported("a subquery beside released rows is not answered", code="scalar-subquery", span=span,
+        return Unsupported("a subquery over released rows is not answered here", code="scalar-subquery", span=span,
                            try_="it in the SELECT list or HAVING of the query inside")
 
     def window(self, node: exp.Expr) -> Expr:

@@ -52,7 +52,7 @@ def read_over(node: exp.Expr, key_of: KeyOf, constant: Callable[[exp.Expr], Expr
     order, kind = key_of(terms[0].this)
     rows, start, end = read_frame(spec, partial(_distance, spec, kind, constant)) if spec is not None else (False, None, 0.0)
     if rows and len({*within, order}) < others:
-        raise Unsupported("ROWS counts groups one by one, and several groups have the same place in this order",
+        raise Unsupported("ROWS counts single groups, but several groups have the same rank in this order",
                           code="window-frame", span=span_of(spec), try_="PARTITION BY all other keys, or RANGE")
     return OverGroups(within=within, order=order, mean=mean, rows=rows, start=start, end=end,
                       descending=bool(terms[0].args.get("desc")), nulls_first=bool(terms[0].args.get("nulls_first")))

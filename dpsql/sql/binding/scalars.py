@@ -114,7 +114,7 @@ def _check_public(select: exp.Select, context: BindingContext, names: Names, spa
 
 
 def _rows(span: Span | None) -> Unsupported:
-    return Unsupported("a subquery as a value must have one row in every database", code="scalar-subquery", span=span,
+    return Unsupported("a subquery used as a value must always have exactly one row", code="scalar-subquery", span=span,
                        try_="an aggregate without GROUP BY: (SELECT AVG(x) FROM t)")
 
 

@@ -205,7 +205,7 @@ def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) 
         if fault.code != "unknown-table" or not left.is_source(fault.subject):
             raise
         span, subject = fault.span, fault.subject
-    raise Unsupported("a subquery in FROM does not see the tables beside it", code="lateral", span=span, subject=subject,
+    raise Unsupported("a subquery in FROM cannot refer to the tables next to it", code="lateral", span=span, subject=subject,
                       try_=LATERAL[1])
 
 

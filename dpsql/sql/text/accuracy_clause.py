@@ -89,7 +89,7 @@ def _column(tokens: Sequence[Token], depths: Sequence[int], select: int, start: 
     inside = start < select or depths[start] > depths[select] or any(
         token.token_type is TokenType.SELECT for token in tokens[start:])
     if inside:
-        raise SqlError("accuracy is asked of the outermost SELECT only", code="accuracy", span=place_of(tokens[start]),
+        raise SqlError("only the outermost SELECT can have an accuracy", code="accuracy", span=place_of(tokens[start]),
                        try_="the clause after a column of the outermost SELECT, or at the end")
     in_list = depths[start] == depths[select] and not any(tokens[i].token_type in _ENDS_LIST for i in before)
     return sum(tokens[i].token_type is TokenType.COMMA for i in before) if in_list else None

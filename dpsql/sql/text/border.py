@@ -104,24 +104,24 @@ def check(tree: exp.Expr, text: str) -> None:
 def _check_whole(node: exp.Expr) -> None:
     """Refuse what sqlglot's parser lets pass: missing parts, and chained comparisons."""
     if isinstance(node, _COMPARISONS) and isinstance(node.this, _COMPARISONS):
-        raise Unsupported("a chain of comparisons is read differently by different engines", code="not-accepted",
+        raise Unsupported("engines read a chain of comparisons differently", code="not-accepted",
                           span=span_of(node), try_="a < b AND b < c")
     if isinstance(node, exp.BitwiseNot) and isinstance(node.parent, _ARITHMETIC):
-        raise Unsupported("~ beside this operator is read differently by different engines", code="not-accepted",
+        raise Unsupported("engines read ~ next to this operator differently", code="not-accepted",
                           span=span_of(node), try_="brackets: (~x) + 1")
     if isinstance(node, exp.Select) and node.args.get("joins") and node.args.get("from_") is None:
         raise SqlError("FROM is missing before JOIN", code="syntax", span=span_of(node.args["joins"][0]), try_="FROM a JOIN b")
     if isinstance(node, exp.Group) and node.args.get("all") and node.expressions:
-        raise SqlError("GROUP BY ALL stands alone", code="group-by", span=span_of(node.expressions[0]), try_="GROUP BY ALL")
+        raise SqlError("GROUP BY ALL takes no keys", code="group-by", span=span_of(node.expressions[0]), try_="GROUP BY ALL")
     if isinstance(node, exp.Window) and node.args.get("over") not in (None, "OVER"):
-        raise Unsupported("only OVER is answered after a window function", code="not-accepted", span=span_of(node),
+        raise Unsupported("only OVER may follow a window function", code="not-accepted", span=span_of(node),
                           try_="OVER (...)")
     if isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):  # only a parameter is, after ANY or ALL
         raise Unsupported("IN takes a list or a subquery", code="not-accepted", span=span_of(node.args["unnest"]),
                           subject="In.unnest", try_="x IN (1, 2)")
     schema = node.args.get("db") if isinstance(node, exp.Table | exp.Column) else None
     if schema is not None and str(schema.this).lower() not in (MAIN, PUBLIC):
-        raise Unsupported(f"tables of a policy are in the schema {MAIN}", code="not-accepted", span=span_of(schema),
+        raise Unsupported(f"the policy's tables are in the schema {MAIN}", code="not-accepted", span=span_of(schema),
                           try_="the name alone", subject=_subject(node))
     if isinstance(node, exp.Star) and any(node.args.values()):
         _check_star(node)
@@ -136,7 +136,7 @@ def _check_star(node: exp.Star) -> None:
     """EXCLUDE, REPLACE and RENAME stand in a SELECT list, and name columns without their table."""
     item = node.parent if isinstance(node.parent, exp.Column) else node
     if not isinstance(item.parent, exp.Select):
-        raise Unsupported("EXCLUDE, REPLACE and RENAME stand after * in a SELECT list only", code="star", span=span_of(item),
+        raise Unsupported("EXCLUDE, REPLACE and RENAME may only follow * in a SELECT list", code="star", span=span_of(item),
                           try_="COUNT(*), or SELECT * EXCLUDE (x) in a subquery")
     excluded = node.args.get("except_") or ()
     named = next((part for part in excluded if not isinstance(part, exp.Column) or part.args.get("table")), None)
@@ -166,14 +166,14 @@ def _check_name(node: exp.Identifier, text: str) -> None:
     name, above, span = str(node.this), node.parent, span_of(node)
     if name.startswith(PARAMETER):
         if above is None or parameter_of(above) is None:
-            raise SqlError("a parameter stands for a value, not for a name", code="parameter", span=span,
+            raise SqlError("a parameter can be a value, not a name", code="parameter", span=span,
                            try_="the name itself, or a comma before the parameter")
     elif isinstance(above, exp.TableAlias) and span is not None and text[span.start] == "'":
-        raise SqlError("a text is not a name", code="syntax", span=span, try_='"name"')
+        raise SqlError("a name needs double quotes", code="syntax", span=span, try_='"name"')
     elif name.upper() in RESERVED and not node.args.get("quoted") and isinstance(above, exp.Alias | exp.TableAlias):
         before = text[: span.start].split() if span is not None else []
         if isinstance(above, exp.TableAlias) or not before or before[-1].upper() != "AS":
-            raise SqlError(f"{name} is a word of SQL, not a name", code="syntax", span=span, try_=f'"{name}"')
+            raise SqlError(f"{name} is an SQL keyword, not a name", code="syntax", span=span, try_=f'"{name}"')
 
 
 def _refused(node: exp.Expr, text: str) -> Unsupported:

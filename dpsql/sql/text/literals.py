@@ -48,7 +48,7 @@ def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> L
         case str():
             text = str.__str__(value)
             if not is_text(text):
-                raise DataError("a parameter contains a character that no text can hold", span=span, try_="the text without it")
+                raise DataError("a parameter contains an impossible character", span=span, try_="the text without it")
             return Literal(value=text, type=Type.VARCHAR, span=span)
         case dt.datetime():
             if value != value:  # pandas' NaT

@@ -23,7 +23,7 @@ def take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
         return tokens, ()
     at = found[0]
     if len(found) > 1:
-        raise SqlError("a statement has one clause of options", code="options", span=place_of(tokens[found[1]]),
+        raise SqlError("a statement can have only one OPTIONS clause", code="options", span=place_of(tokens[found[1]]),
                        try_="all options after the first SELECT")
     leading = next(i for i, token in enumerate(tokens) if token.token_type is not TokenType.L_PAREN)
     if _depth(tokens[:at]) > leading:
@@ -45,7 +45,7 @@ def take_errors(options: Sequence[Option]) -> tuple[tuple[Option, ...], Option |
     given = [option for option in options if option.name == "errors"]
     fault = given[1:] or [option for option in given if not isinstance(option.value, bool)]
     if fault:
-        raise SqlError("errors is given once, as true or false", code="options", span=fault[0].span, try_="errors = true")
+        raise SqlError("errors must be given once, as true or false", code="options", span=fault[0].span, try_="errors = true")
     return tuple(option for option in options if option.name != "errors"), given[0] if given else None
 
 
@@ -57,7 +57,7 @@ def _check_mistyped(tokens: Sequence[Token]) -> None:
                            try_="DIFFERENTIAL_PRIVACY")
     for word, bracket, name, sign in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
         if word.text.upper() == "OPTIONS" and bracket.token_type is TokenType.L_PAREN and sign.token_type is TokenType.EQ:
-            raise SqlError("options stand right after the first SELECT", code="options", span=place_of(word),
+            raise SqlError("OPTIONS must follow the first SELECT", code="options", span=place_of(word),
                            try_=f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({name.text} = ...)")
 
 

@@ -59,7 +59,7 @@ def parse_check(text: str) -> CheckedQuery:
         if not tokens:
             raise SqlError("there is no query", code="empty", span=Span(0, len(text)), try_=_EXAMPLE)
         if tokens[0].text.upper() == "VALIDATE":
-            raise SqlError("each query stands by itself here, and its tables and tolerance beside it", code="validate",
+            raise SqlError("give only the query here, and tables and tolerance as other arguments", code="validate",
                            span=place_of(tokens[0]), try_="SELECT ..., or (SELECT ...) WITHIN 5 PERCENT")
         return read_check(tokens, lambda part, last: _query(text, part, last))
     except (SqlError, Unsupported) as fault:
@@ -74,7 +74,7 @@ def _parse(text: str) -> Statement:
         raise SqlError("there is no statement", code="empty", span=Span(0, len(text)), text=text, try_=_EXAMPLE)
     if words[0] == "EXPLAIN":
         if len(words) < 2 or words[1] != "PRIVACY":
-            raise Unsupported("EXPLAIN is followed by PRIVACY: it tells what a query would reveal and cost", code="explain",
+            raise Unsupported("EXPLAIN must be followed by PRIVACY: it shows what a query would reveal and cost", code="explain",
                               span=place_of(tokens[0]), try_="EXPLAIN PRIVACY SELECT ...")
         return Explain(query=_asked(text, tokens[2:], tokens[1]))
     if words[0] == "SHOW":
@@ -139,7 +139,7 @@ def _tree(text: str, tokens: list[Token]) -> exp.Query:
         problem = SqlError("the statement is nested too deeply", code="too-deep", span=place_of(tokens[0]),
                            try_="fewer operators in a chain, or several statements")
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # the parser itself failed on odd text
-        problem = SqlError("this is not a query that can be read", code="syntax", span=Span(tokens[0].start, tokens[-1].end + 1))
+        problem = SqlError("this query cannot be parsed", code="syntax", span=Span(tokens[0].start, tokens[-1].end + 1))
     if problem is not None:
         raise problem
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):

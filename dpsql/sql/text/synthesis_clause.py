@@ -57,10 +57,10 @@ def _named_query(tokens: Sequence[Token], at: int, end: int, query: ReadQuery, f
         raise SqlError("AS is expected here", code="synthesis", span=_place(tokens, at + 1), try_=form)
     asked = query(list(tokens[at + 2:end]), tokens[at + 1])
     if asked.all_options:
-        raise SqlError("the options of this statement stand at its end", code="options",
+        raise SqlError("the options of this statement must be at its end", code="options",
                        span=asked.all_options[0].span, try_=form)
     if asked.goals:
-        raise SqlError("no accuracy is asked of this statement", code="accuracy", span=asked.goals[0].span, try_=form)
+        raise SqlError("this statement cannot have an accuracy", code="accuracy", span=asked.goals[0].span, try_=form)
     return tokens[at], asked
 
 

@@ -92,10 +92,10 @@ class _ValidationReader:
                 part = part[:end]
             query = self._query(part, before)
             if query.all_options:
-                raise SqlError("the options of VALIDATE stand at its end", code="options", span=query.all_options[0].span,
+                raise SqlError("the options of VALIDATE must be at its end", code="options", span=query.all_options[0].span,
                                try_=FORM + " OPTIONS (...)")
             if query.goals:
-                raise SqlError("VALIDATE answers yes or no, so no accuracy is asked of it", code="accuracy",
+                raise SqlError("VALIDATE answers yes or no, so it cannot have an accuracy", code="accuracy",
                                span=query.goals[0].span, try_=FORM)
             found.append(CheckedQuery(query=query, width=width))
         return found

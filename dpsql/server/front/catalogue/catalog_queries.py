@@ -160,7 +160,7 @@ class CatalogDatabase:
             found = _fetched(cursor.execute(text))
             columns = tuple(ColumnOnWire(name=name, kind=_kind(str(kind))) for name, kind, *_ in cursor.description or ())
         except duckdb.InterruptException:
-            raise OperationalError("this question to the system catalogue takes too long", code="interrupted") from None
+            raise OperationalError("this query of the system catalogue takes too long", code="interrupted") from None
         except (duckdb.Error, RecursionError):
             raise _unanswered() from None
         finally:

@@ -140,7 +140,7 @@ def count_of(statement: Statement) -> int:
     """The number of parameters that have none but numbers, or are marked by ?. Raises SqlError where one has a name."""
     names = names_of(statement)
     if any(not name.startswith("?") and not name.isdigit() for name in names):
-        raise SqlError("the parameters of a statement of a client are numbered", code="parameter", try_="$1, $2")
+        raise SqlError("parameters of a client's statement must be numbered", code="parameter", try_="$1, $2")
     return max((int(name) for name in names if name.isdigit()), default=len(names))
 
 

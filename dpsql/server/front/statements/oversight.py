@@ -39,7 +39,7 @@ def rows_of(listing: str, connection: Connection) -> Sequence[tuple[Any, ...]]:
     """Raises OperationalError for a role that may not see them."""
     ledger: object = connection.session.ledger
     if not isinstance(ledger, RemoteLedger):
-        raise Unsupported("there are roles on a server alone", code="role", try_="SHOW RELEASES, or dpsql budget")
+        raise Unsupported("roles exist only on a server", code="role", try_="SHOW RELEASES, or dpsql budget")
     if listing == "SPENDING":
         return [(entry.seq, entry.at, entry.account.analyst, *_price(entry.charge),
                  entry.outcome, entry.sql) for entry in ledger.everything()]

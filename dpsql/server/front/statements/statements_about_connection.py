@@ -89,11 +89,12 @@ class Settings:
         if name.startswith("server_"):
             raise OptionError(f"{name} is not changed", code="bad-setting", subject=name)
         if name in ("statement_timeout", "pace") and _seconds(value) is None:
-            raise OptionError(f"{value[:20]} is no time", code="bad-setting", subject=name, try_="'30s', or 30000 for as many ms")
+            raise OptionError(f"{value[:20]} is not a time", code="bad-setting", subject=name, try_="'30s', or 30000 (in ms)")
         if name == "pace" and not (_seconds(value) or 0) <= LONGEST_PACE:
             raise OptionError(f"{value[:20]} is too long", code="bad-setting", subject=name, try_="an hour, '1h', or less")
         if len(self._set) >= MOST_SET and name not in self._set:
-            raise OptionError(f"a connection keeps {MOST_SET} settings", code="bad-setting", subject=name, try_="RESET ALL")
+            raise OptionError(f"a connection can have at most {MOST_SET} settings", code="bad-setting", subject=name,
+                              try_="RESET ALL")
         self._set[name] = self._first[name] if allowed is not None else value
 
     def reset(self) -> None:

@@ -74,7 +74,7 @@ def address_of(text: str) -> tuple[str, int]:
     """The host and the port of ``127.0.0.1:5433`` or ``[::1]:5433``. Raises OperationalError."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise OperationalError(f"{text} is no address", code="address", try_="--listen 127.0.0.1:5433")
+        raise OperationalError(f"{text} is not an address", code="address", try_="--listen 127.0.0.1:5433")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
