@@ -14,7 +14,6 @@ from support.room_worker import TEXTS
 from support.sessions import session_of
 
 from dpsql.engine import batches as rapids
-from dpsql.engine import decide
 from dpsql.engine.answering import answer
 from dpsql.errors import Unsupported
 from dpsql.strategies import all_strategies
@@ -63,7 +62,6 @@ def test_a_lack_of_memory_is_a_refusal_with_a_place(tmp_path: Path, monkeypatch:
     with pytest.raises(Unsupported, match="too large to be planned") as caught:
         answer("SELECT born, COUNT(*) AS n FROM people GROUP BY CUBE (born)", session)
     assert caught.value.as_dict()["line"] == 1 and session.ledger.spent(session.budget.name, None) == before
-    assert decide.batch_of is rapids.batch_of
 
 
 def test_a_strategy_without_memory_is_one_that_declines(monkeypatch: pytest.MonkeyPatch) -> None:
