@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 
@@ -20,13 +20,9 @@ from dpsql.accounting.cost import Account
 from dpsql.backends.all_backends import is_file, open_place
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
-from dpsql.backends.foreign_rows import ForeignFile
 from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
-from dpsql.backends.snapshots import SnapshotFile, SnapshotTable, relations_read, snapshot_files
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles, files_of
-from dpsql.backends.spark import manifest_in_spark
-from dpsql.backends.spark_tables import SparkTable, make_tables
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
 from dpsql.backends.upload_folders import Uploads
 from dpsql.catalog.database_uris import fault_of_ledger, place_of, scheme_of
@@ -42,7 +38,6 @@ from dpsql.catalog.reading import USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
 from dpsql.catalog.tables import Scalar
-from dpsql.engine.opening_spark import alone_in_spark, check_in_spark, cluster_of, read_by_spark, tables_in_spark
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
@@ -54,6 +49,9 @@ from dpsql.kernel.run import Kernel
 from dpsql.plan.expr.printing import quote, readable
 from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
+
+if TYPE_CHECKING:
+    from dpsql.backends.snapshots import SnapshotFile, SnapshotTable
 
 USUAL_POLICY = "dpsql.toml"
 LARGE = 20_000_000  # rows of a table from which on a store pays: it is made in the time of some statements without it
@@ -143,8 +141,11 @@ def open_session(database: str | Path | None, policy: str | Path | None, ledger:
     reader = open_data(declared, database, budget, book, make_store)
     catalog = fitted(declared, budget.name, reader)
     check_views(declared, _reads(declared, reader), book)
-    with told_by(declared, ("tables",)):
-        check_in_spark(declared, catalog, reader.stored)
+    if _in_spark(declared):
+        from dpsql.engine.opening_spark import check_in_spark
+
+        with told_by(declared, ("tables",)):
+            check_in_spark(declared, catalog, reader.stored)
     there = reader.origin.paths if database is None and isinstance(reader, DuckReader) else _files_there(declared)
     notes, fresh = noticed(declared, database, book, budget.name, there, places=places)
     promised = rely_on_promise(declared, budget, book)
@@ -166,12 +167,16 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
     def store(origin: DataOrigin) -> Store | None:
         return find_store(folder, budget.entity, origin, facts)
 
-    with told_by(policy, ("spark",)):
-        alone = alone_in_spark(policy, folder, budget.entity, facts)
+    alone = None
+    if _in_spark(policy):
+        from dpsql.engine.opening_spark import alone_in_spark
+
+        with told_by(policy, ("spark",)):
+            alone = alone_in_spark(policy, folder, budget.entity, facts)
 
     def opened(tries: int = 3) -> Reader:
         there = alone is None and (
-            manifest_of(folder, budget.entity).is_file() or manifest_in_spark(folder, budget.entity).is_file())
+            manifest_of(folder, budget.entity).is_file() or manifest_of(folder, budget.entity, "spark").is_file())
         try:
             return open_reader(policy, database, facts, store if there else NO_STORE)
         except OperationalError as fault:
@@ -181,6 +186,8 @@ def open_data(policy: Policy, database: str | Path | None, budget: Budget, ledge
 
     reader = opened()
     if policy.spark is not None and isinstance(reader, DuckReader):
+        from dpsql.engine.opening_spark import read_by_spark
+
         with told_by(policy, ("spark",)):
             read_by_spark(policy, reader, folder, budget.entity, facts, alone)
     elif (make_store is not None and policy.prepare and isinstance(reader, DuckReader) and _is_large(reader)
@@ -378,6 +385,8 @@ def _named_sources(policy: Policy) -> list[tuple[str, str]]:
 def _source_of(policy: Policy, table: str, source: str) -> SourceFiles:
     declared = policy.tables[table]
     if in_snapshot(declared):
+        from dpsql.backends.snapshots import snapshot_files
+
         return snapshot_files(snapshot_folder(policy), snapshot_file(policy, declared) if is_copied(declared.source)
                               else snapshot_table(policy, declared))
     return files_of(table, file_named(Path(policy.path).parent / source), policy.tables[table].relation)
@@ -390,6 +399,8 @@ def _reads(policy: Policy, reader: Reader) -> Callable[[TablePolicy], frozenset[
 
     def named(table: TablePolicy) -> frozenset[str]:
         if in_other_database(table):
+            from dpsql.backends.snapshots import relations_read
+
             return relations_read(snapshot_folder(policy), snapshot_table(policy, table))
         if table.source is None and not views:
             views.update({name.lower(): held.view or frozenset() for name, held in reader.schema().items()})
@@ -426,6 +437,8 @@ def _snapshots_of(policy: Policy) -> Path:
 
 def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
     """What a snapshot has to hold of a table."""
+    from dpsql.backends.snapshots import SnapshotTable
+
     return SnapshotTable(name=table.name, source=source_of(policy, table), relation=relation_of(table), filter=table.filter,
                          public=table.public, columns={name: column.type for name, column in table.columns.items()},
                          ties=tying_columns(policy).get(table.name, {}))
@@ -433,6 +446,9 @@ def snapshot_table(policy: Policy, table: TablePolicy) -> SnapshotTable:
 
 def snapshot_file(policy: Policy, table: TablePolicy) -> SnapshotFile:
     """What a snapshot has to hold of a table in a file of another program."""
+    from dpsql.backends.foreign_rows import ForeignFile
+    from dpsql.backends.snapshots import SnapshotFile
+
     path = file_named(Path(policy.path).parent / (table.source or ""))
     file = ForeignFile(table=table.name, path=Path(os.path.realpath(path)), sheet=table.sheet, how=table.csv or USUAL_CSV)
     return SnapshotFile(file=file, source=table.source or "", row_key=table.row_key, public=table.public,
@@ -459,7 +475,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
     OperationalError or IntegrityError, located in the policy if it names the file.
     """
     folder, named = Path(policy.path).parent, database
-    if any(table.in_spark for table in policy.tables.values()) and database is not None:
+    if _in_spark(policy) and database is not None:
         raise OperationalError("the named database would have all tables, but the policy has some in Spark", code="no-database",
                                try_="leaving the database out")
     if database is not None and is_copied(str(database)):
@@ -478,7 +494,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         with told_by(policy, ("tables",)):
             sources[table] = files_of(table, Path(database))
         database = None
-    in_spark = tables_in_spark(policy)
+    in_spark = [name for name, table in policy.tables.items() if table.in_spark]
     if database is not None and not sources and not in_spark:
         with told_by(policy, ("database",) if named is None else ()):
             if is_file(str(database)) and (store is not NO_STORE or not sealed):
@@ -496,7 +512,7 @@ def open_reader(policy: Policy, database: str | Path | None, facts: RememberedFa
         _check_sources(policy, sources, beside)
         return open_files([file_table(policy.tables[name], files) for name, files in sources.items()], facts=facts,
                           database=beside, memory=policy.memory, find_store=store, sealed=sealed, tell=tell,
-                          others=_made_in_spark(policy, in_spark))
+                          others=_made_in_spark(policy))
 
 
 def _cleans(policy: Policy) -> bool:
@@ -512,14 +528,21 @@ def _cleaned_from(policy: Policy, database: str) -> dict[str, SourceFiles]:
     return {name: files_of(name, file_named(database), table.relation) for name, table in policy.tables.items()}
 
 
-def _made_in_spark(policy: Policy, tables: Mapping[str, SparkTable]) -> Callable[[duckdb.DuckDBPyConnection], str]:
+def _in_spark(policy: Policy) -> bool:
+    """Whether Spark alone can see some of the tables."""
+    return any(table.in_spark for table in policy.tables.values())
+
+
+def _made_in_spark(policy: Policy) -> Callable[[duckdb.DuckDBPyConnection], str]:
     """What makes the tables that only Spark can see."""
-    if not tables:
+    if not _in_spark(policy):
         return lambda connection: ""
+    from dpsql.backends.spark_tables import make_tables
+    from dpsql.engine.opening_spark import cluster_of, tables_in_spark
 
     def made(connection: duckdb.DuckDBPyConnection) -> str:
         with told_by(policy, ("spark",)), contextlib.closing(cluster_of(policy)) as cluster:
-            return make_tables(connection, cluster, list(tables.values()))
+            return make_tables(connection, cluster, list(tables_in_spark(policy).values()))
 
     return made
 
