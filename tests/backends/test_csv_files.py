@@ -202,7 +202,7 @@ def test_quotes_that_are_never_closed_hide_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text('id,x\n1,"a"\n2,"b\n3,5"\n4,c\n5,"d\n6,e\n')
     cells = {"id": CellReading(type="BIGINT"), "x": CellReading(type="VARCHAR")}
-    with pytest.raises(OperationalError, match="ends within quotes"):
+    with pytest.raises(OperationalError, match="ends inside a quoted text"):
         opened(path, cells)
     found = drafted(path, "t")
     assert found.csv.quote == "" and found.rows == 6

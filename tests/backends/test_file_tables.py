@@ -473,7 +473,7 @@ def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     with dpsql.connect(policy=folder / "dpsql.toml", analyst="ada", epsilon=1) as connection:
         assert asked_for == ["people", "visits"]
         for closed in ("people.parquet", "visits/year=2019/0.parquet"):
-            with pytest.raises(DatabaseError, match="or is a file of the policy"):
+            with pytest.raises(DatabaseError, match="or belongs to the policy"):
                 connection.validate("SELECT COUNT(*) FROM people", synthetic=folder / closed, within="5 PERCENT")
 
 

@@ -1,4 +1,4 @@
-"""Keys that tie rows to entities: what the source deletes with a person moves no more than was claimed, or the key is refused.
+"""Keys that link rows to entities: what the source deletes with a person moves no more than was claimed, or the key is refused.
 
 PostgreSQL and SQLite themselves delete, along foreign keys with ON DELETE CASCADE.
 """
@@ -109,7 +109,7 @@ def test_a_key_with_several_names_for_one_value_is_refused(name: str, tmp_path: 
     kind, of, values, before, column, told = REFUSED[name]
     made = source(kind, tmp_path, of, values, *before, column=column)
     fault = fault_of(made.refresh)
-    assert told in fault.reason and fault.reason.startswith("people.name ties rows to entities")
+    assert told in fault.reason and fault.reason.startswith("people.name links rows to entities")
     assert "name = " in (fault.text or "").splitlines()[fault.as_dict()["line"] - 1]
 
 
@@ -280,14 +280,14 @@ def test_both_sides_of_a_foreign_key_are_compared_as_the_same(name: str, tmp_pat
     kind, of, child, people, visits, values, told = PAIRS[name]
     made = source(kind, tmp_path, of, texts(*values), child=child, column=people, visits=visits)
     fault = fault_of(made.refresh)
-    assert told in fault.reason and "people.name and visits.name tie rows to entities" in fault.reason
+    assert told in fault.reason and "people.name and visits.name link rows to entities" in fault.reason
 
 
 def test_one_collation_on_one_side_is_enough(tmp_path: Path) -> None:
     for kind, of, before in (("postgresql", "text COLLATE folded", (ICU,)), ("sqlite", "TEXT COLLATE NOCASE", ())):
         (tmp_path / kind).mkdir()
         made = source(kind, tmp_path / kind, "TEXT", texts("ann"), *before, child=of)
-        assert fault_of(made.refresh).reason.startswith("visits.name ties rows to entities")
+        assert fault_of(made.refresh).reason.startswith("visits.name links rows to entities")
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
@@ -319,7 +319,7 @@ entity = "person"
 epsilon = 1
 """
     made.declare(policy)
-    assert fault_of(made.refresh).reason.startswith("stays.stay ties")
+    assert fault_of(made.refresh).reason.startswith("stays.stay links")
     made.run(*(f"DROP TABLE {table}" for table in ("tests", "stays")), "CREATE TABLE stays (name TEXT, stay TEXT, day INTEGER)",
              f"CREATE TABLE tests (stay TEXT, day INTEGER, cost INTEGER, place {of})")
     made.refresh()

@@ -223,7 +223,7 @@ def test_a_workload_is_explained_without_spending(connection: Connection) -> Non
     assert "matrix: " in str(told) and "for COUNT(*)" in str(told) and told.cost == "ε = 1"
     assert len(told.expected) == sum(len(text.split("COUNT(")) - 1 for text in PEOPLE) + 1  # and one SUM
     assert not connection.session.ledger.entries("person")
-    with pytest.raises(ProgrammingError, match="options of a statement"):
+    with pytest.raises(ProgrammingError, match="options are part of the statement"):
         connection.explain(PEOPLE[0], epsilon=1)
 
 

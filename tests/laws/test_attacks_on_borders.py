@@ -62,7 +62,7 @@ def test_where_no_cell_is_quoted_a_quote_is_a_letter(tmp_path: Path) -> None:
 
 def test_quotes_that_nothing_closes_hide_no_rows(tmp_path: Path) -> None:
     """Their number was even."""
-    with pytest.raises(OperationalError, match="ends within quotes"):
+    with pytest.raises(OperationalError, match="ends inside a quoted text"):
         read(tmp_path, 'id,x\n1,5" pipe\n2,"abc\n3,x\n4,y\n')
 
 
@@ -82,7 +82,7 @@ def test_a_text_that_goes_on_behind_its_quotes_is_read(cell: str, tmp_path: Path
 
 def test_an_empty_line_is_no_header(tmp_path: Path) -> None:
     """The header was a row."""
-    with pytest.raises(OperationalError, match="as the policy says"):
+    with pytest.raises(OperationalError, match="format that the policy declares"):
         read(tmp_path, "\nid,x\n1,2\n")
     assert read(tmp_path, "\nid,x\n1,2\n", CsvFormat(skip=1)) == [("1", "2")]
 

@@ -149,5 +149,5 @@ def test_users_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     assert user_of_front("root") is None
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert user_of_front(None) is None
-    with pytest.raises(OperationalError, match="root alone"):
+    with pytest.raises(OperationalError, match="only root can run"):
         user_of_front("nobody")

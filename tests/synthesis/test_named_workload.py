@@ -71,7 +71,7 @@ def test_mistakes_are_located(text: str) -> None:
 
 
 def test_other_values_and_too_many_marginals() -> None:
-    with pytest.raises(OptionError, match="is a text"):
+    with pytest.raises(OptionError, match="must be a text"):
         read(3)
     wide = TableDomain(tuple(f"c{at}" for at in range(30)), (2,) * 30)
     with pytest.raises(OptionError, match="142,506 marginals of 5"):

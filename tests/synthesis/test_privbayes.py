@@ -229,7 +229,7 @@ def test_options_are_read_by_name_and_only_for_privbayes() -> None:
     terms = read_terms(given, default=None, methods=tuple(METHODS))
     assert methods_for(terms)["privbayes"] == PrivBayes(score="mutual information", fit="conditionals")
     assert methods_for(read_terms(given[:1], default=None, methods=tuple(METHODS)))["privbayes"] == PrivBayes()
-    with pytest.raises(OptionError, match="option of the method privbayes alone"):
+    with pytest.raises(OptionError, match="option of the method privbayes only"):
         read_terms(given[1:], default=None, methods=tuple(METHODS))
     with pytest.raises(OptionError, match="there is no score"):
         read_terms([given[0], option("score", "f")], default=None, methods=tuple(METHODS))

@@ -217,8 +217,8 @@ MISTAKES = {
     "CREATE SYNTHETIC TABLE made AS SELECT site AS coinsurance FROM people OPTIONS (method = 'mwem_pub', public = 'plans')":
         "no row of this one has listed values",
     "CREATE SYNTHETIC TABLE made AS SELECT female AS plan FROM people OPTIONS (method = 'mwem_pub', public = 'plans')": "plan is BIGINT in plans",
-    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "public is an option of the method mwem_pub alone",
-    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "queries is an option of the method mwem alone",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (public = 'plans')": "public is an option of the method mwem_pub only",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'aim', queries = 'single')": "queries is an option of the method mwem only",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem', queries = 'both')": "there is no queries",
     "CREATE SYNTHETIC TABLE made AS SELECT income, education_years, black, site, health FROM people OPTIONS (method = 'mwem', bins = 100)":
         "combinations of values",
@@ -387,7 +387,7 @@ def test_in_python(connection: dpsql.Connection) -> None:
     assert table.rows == 200 and connection.execute("SELECT COUNT(*) FROM made").fetchall() == [(200,)]
     with pytest.raises(dpsql.Error, match="the name of the table"):
         connection.synthesize(query, name="two words", epsilon=0.5)
-    with pytest.raises(dpsql.Error, match="made of the rows of a query"):
+    with pytest.raises(dpsql.Error, match="needs a query for rows"):
         connection.synthesize("SHOW TABLES", name="x", epsilon=0.5)
 
 

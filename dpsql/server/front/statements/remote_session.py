@@ -162,7 +162,7 @@ class RemoteKernel:
         return self._channel.version
 
     def check(self) -> None:
-        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.CHECKED`)."""
+        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.vault.CHECKED`)."""
 
     def check_now(self) -> None:
         """Raises OperationalError where the account is no user's any more, or files of the database were changed."""
