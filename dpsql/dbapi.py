@@ -18,14 +18,13 @@ from dpsql.engine.guard import guarded
 from dpsql.errors import InterfaceError
 from dpsql.extras import extra
 from dpsql.progress import working
-from dpsql.stopping import stopped_by
+from dpsql.trusted.stopping import stopped_by
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
 
-    from dpsql.accounting.cost import Charge
     from dpsql.answers.answer import Answer
     from dpsql.answers.asked import Asked
     from dpsql.answers.drawing import Drawing
@@ -35,12 +34,13 @@ if TYPE_CHECKING:
     from dpsql.engine.plan import Result
     from dpsql.engine.preparing import Prepared
     from dpsql.engine.session import Session
-    from dpsql.kernel.ledger_reports import Failure
+    from dpsql.ledgers.ledger_reports import Failure
     from dpsql.planning.explain import Explanation
     from dpsql.sql.text.statement import Explained, Option, Query, Statement
     from dpsql.synthesis.online_model import OnlineModel
     from dpsql.synthesis.released_database import ReleasedDatabase
     from dpsql.synthesis.synthetic_table import SyntheticTable
+    from dpsql.trusted.accounting.cost import Charge
     from dpsql.validation.findings import Validation
 
 apilevel = "2.0"

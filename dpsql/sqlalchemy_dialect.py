@@ -18,10 +18,10 @@ from sqlalchemy.sql.elements import BindParameter
 
 import dpsql
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Table
 from dpsql.dbapi import Connection
 from dpsql.engine.synthesizing import beside
 from dpsql.errors import InterfaceError, OptionError
+from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
 
 TERMS = ("database", "budget", "analyst", "epsilon", "delta", "rho", "confidence", "ledger")  # of a URL, after the question mark

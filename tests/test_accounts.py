@@ -12,12 +12,12 @@ from support import worlds
 
 import dpsql
 from dpsql import cli
-from dpsql.accounting.cost import Account, Charge
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.engine.opening import analyst_of
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account, Charge
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > "
 

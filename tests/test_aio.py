@@ -14,7 +14,7 @@ from support import worlds
 import dpsql
 from dpsql import aio, dbapi
 from dpsql.engine.session import Session
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age > {}"
 

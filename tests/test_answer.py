@@ -17,12 +17,12 @@ from dpsql.answers.columns import ColumnData, joined, of_rows, unpacked
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
-from dpsql.plan.aggregate_calls import AggregateCall, OverGroups
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
-from dpsql.plan.node import Field
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.question import Key, Ordering, Output, Question
+from dpsql.questions.question import Key, Ordering, Output, Question
+from dpsql.trusted.plan.aggregate_calls import AggregateCall, OverGroups
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.trusted.plan.node import Field
+from dpsql.trusted.plan.operators.constants import Constants
 from dpsql.types import Type
 
 SCRATCH = DuckScratch()

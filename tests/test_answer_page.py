@@ -16,7 +16,6 @@ from test_drawing import answer
 
 import dpsql
 from dpsql import cli
-from dpsql.accounting.cost import NOTHING
 from dpsql.answers.answer_page import answer_page
 from dpsql.answers.asked import Asked
 from dpsql.answers.chart_svg import OF_GROUPS
@@ -26,6 +25,7 @@ from dpsql.answers.new_files import free_file, save
 from dpsql.answers.spending import Spending
 from dpsql.dbapi import Connection
 from dpsql.demo import folder as project
+from dpsql.trusted.accounting.cost import NOTHING
 
 READ = {"text", "dim", "mark", "good", "bad", "unsure", "none", *(f"c{i}" for i in range(10))}
 

@@ -16,7 +16,6 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.around_rows import composed
 from dpsql.answers.moved_rows import LoadedColumn
 from dpsql.audit.exact import Exact
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.scratch import ScratchTables
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
@@ -26,6 +25,7 @@ from dpsql.planning.explain import Explanation
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Interval, Type
 
 SHARES = "SELECT clinic, n, 1.0 * n / SUM(n) OVER () AS share FROM (SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic) AS t"

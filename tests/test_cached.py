@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpsql.cached import cached_property
+from dpsql.trusted.cached import cached_property
 
 ROOT = Path(__file__).parents[1]
 

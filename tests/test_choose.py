@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.mechanisms.all_mechanisms import MECHANISMS, NAMES
 from dpsql.mechanisms.mechanism import Linear, No, Ordered, Task, Yes
-from dpsql.plan.certificate import Sensitivity
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.parts import Quantiles
 from dpsql.planning.choose import choose, split_budget, weight_of
+from dpsql.questions.parts import Quantiles
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.plan.certificate import Sensitivity
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
 ROWS = Constants(columns=(Field(id="x", name="x", facts=Facts(type=Type.BIGINT, nullable=False)),), rows=((1,),))

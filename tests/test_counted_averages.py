@@ -19,8 +19,8 @@ from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.estimates import NoiseTerm, fieller, recovered, released
 from dpsql.mechanisms.select.shown_counts import shown_counts
-from dpsql.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric, shown
-from dpsql.noise.source import Secure
+from dpsql.trusted.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric, shown
+from dpsql.trusted.noise.source import Secure
 
 POLICY = policy_of("people", """
 team = {}

@@ -22,7 +22,7 @@ from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.guard import guarded
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 NUMBERS = ["1e308", "-1e308", "5e-324", "1e-300", "1e200", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e400",
            "170141183460469231731687303715884105727", "CAST('NaN' AS DOUBLE)", "CAST('Infinity' AS DOUBLE)", "-0.0", "NULL"]

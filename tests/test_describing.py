@@ -18,9 +18,9 @@ from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer, describe
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, OperationalError
-from dpsql.kernel.run import Kernel
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
+from dpsql.trusted.kernel.run import Kernel
 from dpsql.types import Type
 
 ENDS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (errors = true) sex, COUNT(*) AS n, AVG(age) AS mean, MIN(born) AS first FROM people GROUP BY sex"

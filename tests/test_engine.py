@@ -18,15 +18,15 @@ from support.sessions import open_ledger, reader_of, session_of
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Remembering
-from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.price import price
 from dpsql.engine.accounts import budget_of, releases_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, DataError, Error, Incident, OptionError, ProgrammingError, SqlError, Unsupported
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.planning.explain import Explanation
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.reader import ReaderFault
 
 PRIVATE = ("people", "visits", "scores", "households")
 COUNT = "SELECT COUNT(*) FROM people"

@@ -20,8 +20,8 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import OptionError, Unsupported
-from dpsql.kernel.run import Kernel
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.kernel.run import Kernel
 from dpsql.validation.findings import Validation
 
 POLICY = policy_of("people", "", """

@@ -11,7 +11,7 @@ import pytest
 
 import dpsql
 from dpsql.answers.display import as_dict, as_html
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """
 version = 1

@@ -13,7 +13,7 @@ from support.policies import policy_of
 
 import dpsql
 from dpsql import cli
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 COLUMNS = """
 a = { range = [0, 999] }

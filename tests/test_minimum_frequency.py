@@ -17,7 +17,7 @@ from dpsql.engine.session import Session
 from dpsql.engine.together import workload
 from dpsql.errors import OptionError, PolicyError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.plan.question import MinimumFrequency, Question
+from dpsql.questions.question import MinimumFrequency, Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
 

@@ -13,8 +13,8 @@ from support import worlds
 
 import dpsql
 from dpsql.dbapi import Connection, Cursor
-from dpsql.kernel.ledger import Ledger
 from dpsql.planning.explain import Explanation
+from dpsql.trusted.kernel.ledger import Ledger
 
 GROUPED = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
 

@@ -13,7 +13,7 @@ from dpsql import cli
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 FILES = """\
 version = 1

@@ -19,19 +19,19 @@ from pathlib import Path
 import pytest
 from support import worlds
 
-from dpsql.kernel import ledger as module
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.kernel import ledger as module
 
 ROOT = Path(module.__file__).parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 FORKED = """
 import contextlib, os, sys, time
 from fractions import Fraction
-import dpsql, dpsql.engine.answering, dpsql.engine.opening, dpsql.accounting.room_left
+import dpsql, dpsql.engine.answering, dpsql.engine.opening, dpsql.budgets.room_left
 import networkx, opendp.prelude, scipy.optimize, scipy.stats
 with contextlib.suppress(ImportError):  # for what a refusal tells
     import dp_accounting.pld.privacy_loss_distribution
-from dpsql.kernel.run import Kernel
+from dpsql.trusted.kernel.run import Kernel
 
 folder, count = sys.argv[1], int(sys.argv[2])
 

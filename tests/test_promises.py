@@ -25,9 +25,9 @@ from dpsql import cli
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.promise import promise_of
 from dpsql.errors import LedgerError, OperationalError, PolicyError
-from dpsql.kernel.chain import genesis
-from dpsql.kernel.ledger import anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.kernel.chain import genesis
+from dpsql.trusted.kernel.ledger import anchor_beside
 
 COUNT = "SELECT COUNT(*) FROM people"
 HOUSEHOLD = ('[budgets.person]\nentity = "person"', '[budgets.person]\nentity = "household"')
@@ -346,7 +346,7 @@ def without_promises(folder: Path) -> None:
         made, = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'events'").fetchone()
         connection.execute("DROP TABLE events")
         connection.execute(made.replace(", 'promise'", ""))
-        from dpsql.kernel.chain import Event
+        from dpsql.trusted.kernel.chain import Event
 
         number = {row[0]: i for i, row in enumerate(rows, 1)}
         link = genesis(meta)

@@ -13,7 +13,7 @@ from support import worlds
 
 import dpsql
 from dpsql import cli
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_many_of_which_one_is_wrong_are_not_begun(wrong: Any, folder: Path) -> N
 
 
 def test_what_was_answered_before_a_failure_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.kernel.run import Kernel
+    from dpsql.trusted.kernel.run import Kernel
 
     serve, served_ = Kernel._serve, []
 

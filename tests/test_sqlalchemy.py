@@ -15,7 +15,7 @@ import pytest
 from support import worlds
 
 import dpsql
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 sa = pytest.importorskip("sqlalchemy", reason="an extra")
 from sqlalchemy import and_, case, cast, distinct, exc, func, or_, select, text  # noqa: E402

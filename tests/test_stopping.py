@@ -14,16 +14,16 @@ from support.sessions import open_ledger, reader_of, session_of
 from support.vaults import twins
 from support.worlds import world
 
-from dpsql.accounting.cost import NOTHING, Account
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.errors import Incident, OperationalError
-from dpsql.extensions.ask_solvers import heard
-from dpsql.extensions.packing import Packing, exact
-from dpsql.kernel import ledger
 from dpsql.models import mirror_descent, sampling
-from dpsql.stopping import each, go_on, stopped_by
 from dpsql.strategies import clock
+from dpsql.trusted.accounting.cost import NOTHING, Account
+from dpsql.trusted.extensions.ask_solvers import heard
+from dpsql.trusted.extensions.packing import Packing, exact
+from dpsql.trusted.kernel import ledger
+from dpsql.trusted.stopping import each, go_on, stopped_by
 
 
 class Stopping:

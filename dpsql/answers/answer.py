@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.columns import ColumnData, joined, of_rows, told, typed, unpacked
-from dpsql.cached import cached_property
 from dpsql.catalog.price import Price
 from dpsql.estimates import Estimate, constant
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.cells import Cells, column_of
-from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
-from dpsql.plan.question import Question
-from dpsql.plan.rules.modes import candidates
-from dpsql.plan.rules.substitute import as_columns, held
+from dpsql.questions.question import Question
+from dpsql.questions.rules.modes import candidates
+from dpsql.questions.rules.substitute import as_columns, held
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.cells import Cells, column_of
+from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Placeholder, Ref, Value, columns
 from dpsql.types import ANY_NUMBER, Type
 
 CHANCE = 0.001  # the largest probability that a group of too few entities is shown

@@ -14,18 +14,18 @@ from dpsql.answers.carried_errors import CarriedErrors, Error
 from dpsql.answers.columns import of_rows
 from dpsql.answers.moved_rows import DRAWS, DRAWS_ONE_BY_ONE, LoadedColumn, MovedRows, as_floats, as_values, moved_rows
 from dpsql.answers.row_identity import PLACE, RowIdentity, moved, without_last_filters
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.scratch import VERSION, ScratchTables, stored
 from dpsql.estimates import Estimate, Numbers
-from dpsql.plan.cells import Cells
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.expr.printing import quote, settled
-from dpsql.plan.node import Node, Printing, bottom_up, fold
-from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding.around_binder import AroundRows
 from dpsql.sql.binding.around_released import AroundReleased, ReleasedTable
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.printing import quote, settled
+from dpsql.trusted.plan.node import Node, Printing, bottom_up, fold
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 MOST_ROWS = 1_000_000  # of an answer, and of a public table beside released rows

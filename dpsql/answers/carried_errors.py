@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsql.answers.moved_rows import LoadedColumn, MovedRows, Number
-from dpsql.cached import cached_property
 from dpsql.estimates import Ends, Estimate, NoiseTerm, Numbers, normal
+from dpsql.trusted.cached import cached_property
 
 LINEAR = 1e-7  # of how far an answer moves: what a linear function of its inputs may leave
 NOTHING = 1e-9

@@ -14,7 +14,7 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.chart_texts import shortened
 from dpsql.answers.display import Ends, half_width, interval_text, meaning, number, printable, shown
 from dpsql.errors import ProgrammingError
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
 MOST_BARS, MOST_LINES = 60, 10  # more cannot be told apart

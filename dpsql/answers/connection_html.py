@@ -11,7 +11,7 @@ from dpsql.answers.listings import bounds_of, limit_of_rows, values_of_column
 from dpsql.answers.spending import Spending
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import Price
-from dpsql.catalog.tables import Table
+from dpsql.trusted.declarations.tables import Table
 
 STYLE = BAR_STYLE + """
 .dpsql details { margin: .25rem 0; } .dpsql summary { cursor: pointer; }

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.columns import plain
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.nodes import Value
 
 EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±
 EXPONENT = 1e18  # numbers from which on an exponent says as much as all their digits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.answers.listing import Listing
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.price import short
-from dpsql.catalog.tables import Column, Table
 from dpsql.sql.binding.sources import unknown_table
+from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
+from dpsql.trusted.declarations.tables import Column, Table
 from dpsql.types import Span, Type
 
 if TYPE_CHECKING:
-    from dpsql.kernel.ledger_reports import Entry, Failure
+    from dpsql.ledgers.ledger_reports import Entry, Failure
 
 
 def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Listing:

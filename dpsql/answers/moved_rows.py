@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpsql.answers.simulation import Simulation
 from dpsql.estimates import Estimate, Numbers
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Interval, Type
 
 DRAWS, LEAST_DRAWS = 400, 60

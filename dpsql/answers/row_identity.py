@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
-from dpsql.catalog.tables import Column
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Literal, columns
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Window
-from dpsql.plan.released_rows import GroupsOfReleased
+from dpsql.questions.released_rows import GroupsOfReleased
+from dpsql.trusted.declarations.tables import Column
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, columns
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
 PLACE = "#"  # the column of a loaded table that numbers its rows

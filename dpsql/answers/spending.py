@@ -9,16 +9,16 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import ClassVar
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import ATTO, NANO, Charge
-from dpsql.accounting.privacy_filter import Limit
-from dpsql.accounting.reports import tight_epsilon
-from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.answers.bars import BAR_STYLE, bars
 from dpsql.answers.html_page import fragment, paragraph
 from dpsql.answers.listing import Listing
+from dpsql.budgets.convert import limit
+from dpsql.budgets.reports import tight_epsilon
+from dpsql.budgets.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.price import LEAST, Price, short
 from dpsql.errors import BudgetExhausted
+from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
+from dpsql.trusted.accounting.privacy_filter import Limit
 from dpsql.types import Span, Type
 
 ALL = "all analysts"

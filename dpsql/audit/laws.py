@@ -28,7 +28,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.cached import cached_property
+from dpsql.trusted.cached import cached_property
 
 Numbers = NDArray[np.float64]
 Kind: TypeAlias = Literal["laplace", "gaussian", "student"]

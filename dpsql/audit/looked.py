@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpsql.accounting.cost import Cost
 from dpsql.audit.prepared import PreparedStatement
-from dpsql.backends.reader import Query
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.reading.request import Context, Release, Request
-from dpsql.plan.node import Node
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.reading.request import Context, Release, Request
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.reader import Query
 
 
 @dataclass(frozen=True, kw_only=True)

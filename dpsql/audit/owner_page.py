@@ -12,10 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, Account, Charge
-from dpsql.accounting.reports import tight_epsilon
-from dpsql.accounting.room_left import share_spent
 from dpsql.answers.asked import day_and_minute
 from dpsql.answers.bars import BAR_STYLE, bars
 from dpsql.answers.chart_svg import CHART_STYLE, chart_html
@@ -26,9 +22,13 @@ from dpsql.answers.listing import Listing
 from dpsql.answers.listings import listed_failures, listed_releases, slowed_in_words
 from dpsql.answers.spending import REPORT_DELTA, BudgetLine, percent
 from dpsql.audit.policy_on_rows import PolicyOnRows
+from dpsql.budgets.convert import limit
+from dpsql.budgets.reports import tight_epsilon
+from dpsql.budgets.room_left import share_spent
 from dpsql.catalog.model import Budget
 from dpsql.engine.promises import history
-from dpsql.kernel.ledger_reports import Entry, Failure, ReportingLedger
+from dpsql.ledgers.ledger_reports import Entry, Failure, ReportingLedger
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
 
 MOST_POINTS, MOST_DRAWN = 150, 8  # of a line, and analysts beside the sum
 MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; font-weight: 600; }"

@@ -27,18 +27,18 @@ from typing import Any
 import duckdb
 
 from dpsql.backends.csv_counts import FileOnRows, copy_on_rows, file_on_rows
-from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.catalog.days import kept_by_ends
 from dpsql.catalog.file_names import is_copied
 from dpsql.catalog.model import Budget, Catalog, ColumnPolicy, Entity, Policy, TablePolicy
 from dpsql.catalog.schema import fit
-from dpsql.catalog.tables import Column, ForeignKey, Scalar, Table, TableSchema
 from dpsql.engine.opening import file_table, open_reader, public_values, sources_of
 from dpsql.engine.opening_spark import private_in_spark
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import literal, quote
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.scan import Scan
+from dpsql.trusted.declarations.tables import Column, ForeignKey, Scalar, Table, TableSchema
+from dpsql.trusted.plan.expr.printing import literal, quote
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.reader import Reader, ReaderFault
 from dpsql.types import Type
 
 MUCH = 0.01  # of the rows: a bias worth reporting

@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.answers.answer import Answer
-from dpsql.backends.reader import Reader
-from dpsql.catalog.tables import TableSchema
 from dpsql.engine.around_statements import around_released
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to, compiled, program_steps
 from dpsql.errors import SqlError, Unsupported
-from dpsql.noise.source import Secure
-from dpsql.plan.stored import StoredTable
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, script
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.declarations.tables import TableSchema
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.reader import Reader
 
 
 class Remembering:

@@ -18,14 +18,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsql.backends.reader import Reader, ReaderFault
 from dpsql.catalog.model import Budget, Policy
-from dpsql.catalog.tables import Table
 from dpsql.engine.opening import find_ledger, fitted, open_data
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.plan.expr.printing import quote
-from dpsql.plan.stored import OWNER, place_in_bucket
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.plan.stored import OWNER, place_in_bucket
+from dpsql.trusted.reader import Reader, ReaderFault
 
 SAMPLE = 4_000_000  # rows that are grouped to measure the time of one, where there is no store
 FACTORS = (2, 12)  # the time of quick statements and of slow ones (medians, limits on rows), in that of grouping all rows once

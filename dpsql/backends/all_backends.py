@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dpsql.backends.duckdb import open_database
-from dpsql.backends.reader import Reader
+from dpsql.trusted.reader import Reader
 
 BACKENDS: Mapping[str, Callable[[str], Reader]] = {"": open_database}
 """How a place begins, the longest first that fits, and what opens it. A place of no other kind is a DuckDB file."""

@@ -15,7 +15,7 @@ import duckdb
 from dpsql.backends.cleaning import text_of, value_of
 from dpsql.catalog.drafted_files import DraftedColumn
 from dpsql.catalog.reading import CellReading
-from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 SAMPLED = "cells of a sample"
 MOST, LEAST, FEW = 200_000, 20, 100  # cells of a sample; rows of it; cells of a column that the sample has none of

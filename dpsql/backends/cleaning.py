@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from dpsql.catalog.reading import USUAL_CELL, CellReading
 from dpsql.catalog.schema import carried_as
-from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 BLANKS = " \t\r\n\f\v\u00a0"
 WHOLE = r"\s*[+-]?[0-9]+(\.0*)?\s*"

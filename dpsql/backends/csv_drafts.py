@@ -35,7 +35,7 @@ from dpsql.backends.duckdb import connected
 from dpsql.catalog.drafted_files import DraftedFile
 from dpsql.catalog.reading import CsvFormat
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote
+from dpsql.trusted.plan.expr.printing import quote
 
 MOST_COLUMNS = 4096
 SAMPLE = 2**20  # characters by which the delimiter is found

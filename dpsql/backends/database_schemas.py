@@ -10,8 +10,8 @@ from typing import Any
 from dpsql.backends.drivers import DriverFault, SourceDatabase, opened
 from dpsql.catalog.database_uris import place_of
 from dpsql.catalog.policy import quoted
-from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.errors import OperationalError
+from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

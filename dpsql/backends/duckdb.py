@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.backends.fixed_views import fixed_views
-from dpsql.backends.reader import Parts, ReaderFault
 from dpsql.backends.source_files import NOWHERE, DataOrigin, FileState, files_of_database, fingerprint
 from dpsql.backends.store import Store
 from dpsql.backends.store_buckets import FarBuckets
-from dpsql.catalog.tables import GENERATED, ForeignKey, TableSchema
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote, text_literal
-from dpsql.plan.stored import StoredTable
+from dpsql.trusted.declarations.tables import GENERATED, ForeignKey, TableSchema
+from dpsql.trusted.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.reader import Parts, ReaderFault
 
 TESTED = ((2, 0),)  # (major, minor) of the versions whose guarded expressions the tests have run on
 IN_MEMORY = "memory"  # the engine's name of the database in memory

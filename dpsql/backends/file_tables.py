@@ -13,7 +13,7 @@ there are lost, the same ones in every query.
 A view knows no key, and reading it may fail for a row, such as one whose text is not UTF-8. So before anything is served all
 declared columns of all rows are read once, also of those that lack the key, as a condition may be tested before the key is; and
 declared keys are looked through for rows that share one. Both stay within the memory that the engine has, which spills to disk.
-What was found is remembered (`kernel.proven_facts`), for these very files and this very view.
+What was found is remembered (`ledgers.proven_facts`), for these very files and this very view.
 
 *CSV files are loaded*, into a database that spills to disk as well: reading one again and again takes far longer than that.
 
@@ -50,8 +50,8 @@ from dpsql.backends.source_files import DataOrigin, SourceFiles, files_of_databa
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, is_whole
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 from dpsql.errors import IntegrityError, InternalError, OperationalError
-from dpsql.plan.expr.printing import quote, text_literal
-from dpsql.plan.stored import bucket_name, place_in_bucket
+from dpsql.trusted.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.stored import bucket_name, place_in_bucket
 
 PLACE = "file of the row"  # the name that the engine gives to the column with the path of a row's file
 BESIDE = "database beside files"

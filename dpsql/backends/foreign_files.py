@@ -24,7 +24,7 @@ from dpsql.backends.statistics_files import statistics_rows
 from dpsql.backends.workbooks import sheet_rows
 from dpsql.catalog.file_names import is_of_statistics, is_workbook
 from dpsql.errors import InternalError, OperationalError
-from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 UNNAMED = "rows without names"  # the file of the rows before they get them
 

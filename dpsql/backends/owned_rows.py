@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.backends.reader import ReaderFault
-from dpsql.catalog.tables import Table
-from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.ranking import Ranking
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.row_orders import row_order
-from dpsql.plan.stored import OWNER, PLACE, StoredTable, place_in_bucket
+from dpsql.backends.row_orders import row_order
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.ranking import Ranking
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.stored import OWNER, PLACE, StoredTable, place_in_bucket
+from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 

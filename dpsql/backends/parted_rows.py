@@ -20,10 +20,10 @@ from pathlib import Path
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.owned_rows import OwnedRows
-from dpsql.catalog.tables import Table
-from dpsql.plan.expr.printing import quote, settled, text_literal
-from dpsql.plan.node import Printing
-from dpsql.plan.stored import OWNER, StoredTable, bucket_name, place_in_bucket
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.printing import quote, settled, text_literal
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.stored import OWNER, StoredTable, bucket_name, place_in_bucket
 from dpsql.types import Type
 
 AT_ONCE = 16  # buckets of one pass: a file is open for each

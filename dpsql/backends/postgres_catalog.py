@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpsql.backends.catalog_rows import Rows
-from dpsql.plan.expr.printing import text_literal
+from dpsql.trusted.plan.expr.printing import text_literal
 
 FIRST_OWN = 16384  # the number of the first object that is not PostgreSQL's own
 ONE_TO_ONE = "^(UTF8|SQL_ASCII|LATIN[0-9]+|ISO_8859_[0-9]|WIN[0-9]+|KOI8.)$"  # encodings in which no two texts become the same

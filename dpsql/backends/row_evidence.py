@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.column_guesses import MOST_LISTED, ColumnValues
-from dpsql.plan.expr.printing import quote
+from dpsql.trusted.plan.expr.printing import quote
 
 
 class RowEvidence:

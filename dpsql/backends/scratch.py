@@ -8,9 +8,9 @@ from typing import Any
 import duckdb
 
 from dpsql.backends.duckdb import make_table, scratch
-from dpsql.backends.reader import ReaderFault
-from dpsql.plan.expr.nodes import Expr
-from dpsql.plan.expr.printing import quote, to_sql
+from dpsql.trusted.plan.expr.nodes import Expr
+from dpsql.trusted.plan.expr.printing import quote, to_sql
+from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 BIGINT_MOST = 2**62  # that sums of two stay in 64 bits

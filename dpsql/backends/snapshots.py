@@ -42,7 +42,7 @@ from dpsql.backends.source_files import FileState, SourceFiles
 from dpsql.catalog.database_uris import file_of, place_of
 from dpsql.catalog.reading_words import format_in_words
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 MANIFEST = "manifest.json"
 OWN = re.compile(r"snapshot-[0-9a-f]{16}")  # the name of the folder of a snapshot

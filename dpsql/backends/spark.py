@@ -5,7 +5,7 @@ that merges the parts. A part of a query is one job; each task rebuilds the file
 digest with the one in the manifest, and runs the part in it (`backends.spark_task`).
 
 Why the sums are those of the whole store. The manifest, which counts only if it is remembered beside the ledger, word by word
-(`kernel.proven_facts`), has the digest of each bucket; so what a task reads under a number are the rows that were put there. Of
+(`ledgers.proven_facts`), has the digest of each bucket; so what a task reads under a number are the rows that were put there. Of
 each number the driver wants all pieces of a result, each once, the last one marked. So a bucket that is missing, is there
 twice, was exchanged or failed is a fault, and never a part of a sum, however often Spark ran a task, and wherever. Arrow
 carries every type of the engine without loss (`arrow_lossless_conversion`), and tasks run the engine's very version under the
@@ -34,14 +34,14 @@ from pathlib import Path
 import duckdb
 
 from dpsql.backends import spark_task
-from dpsql.backends.reader import PARTS, Parts, ReaderFault
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_results import Piece, Results, check_whole, results
 from dpsql.backends.spark_task import CHUNKS, RESULTS, SHARES, Combining, PartOfQuery, put
 from dpsql.backends.store import RememberedFacts, manifest_of, remembered, tables_as_json, tables_of
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote
-from dpsql.plan.stored import StoredTable, bucket_name, place_in_bucket
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.plan.stored import StoredTable, bucket_name, place_in_bucket
+from dpsql.trusted.reader import PARTS, Parts, ReaderFault
 
 MANY = 1_000_000  # rows of parts, beyond which they are combined before they come to the driver: below, that takes longer
 GROUPS = 32  # by a hash of their keys, at most, which tasks combine

@@ -14,9 +14,9 @@ import duckdb
 
 from dpsql.backends import spark_task
 from dpsql.backends.duckdb import SETTINGS, UTC
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark_task import Engine
 from dpsql.errors import OperationalError
+from dpsql.trusted.reader import ReaderFault
 
 MEMORY = "1GB"  # of a task, where the policy names none: executors run one on each of their processors
 PATIENCE = 300  # seconds in which a cluster has to begin to answer

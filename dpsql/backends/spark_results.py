@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark_cluster import run_job
 from dpsql.backends.spark_task import ABSENT, FAILED
+from dpsql.trusted.reader import ReaderFault
 
 SMALL = 1 << 16  # bytes of a piece that is fetched with the first look
 

@@ -20,7 +20,6 @@ from typing import Any
 
 from dpsql.backends.file_tables import shared_key
 from dpsql.backends.owned_rows import OwnedRows
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark import SparkBuckets, SparkStore, manifest_in_spark
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_tables import SparkTable, backticked, origin_in_spark
@@ -29,10 +28,11 @@ from dpsql.backends.spark_writer import put_in_force, write_chunks, written
 from dpsql.backends.store import RememberedFacts
 from dpsql.backends.store_writer import MOST_BUCKETS, ROWS_OF_BUCKET, prepared_as, storable, with_bucket
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import OwnerPath, Table
-from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Printing
-from dpsql.plan.stored import StoredTable
+from dpsql.trusted.declarations.tables import OwnerPath, Table
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 SPARK_KINDS = {Type.BOOLEAN: "BOOLEAN", Type.BIGINT: "BIGINT", Type.VARCHAR: "STRING", Type.DATE: "DATE",

@@ -14,10 +14,10 @@ from typing import Any
 import duckdb
 
 from dpsql.backends.file_tables import has_key, shared_key
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.reader import ReaderFault
 
 KINDS = {
     "boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT", "float": "FLOAT",

@@ -17,7 +17,6 @@ from typing import Any
 from dpsql.backends import spark_task
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.manifests import put_in_place
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.spark import SparkBuckets, SparkStore, manifest_in_spark, store_of
 from dpsql.backends.spark_cluster import SparkCluster, run_job
 from dpsql.backends.spark_task import CHUNKS
@@ -25,6 +24,7 @@ from dpsql.backends.store import RememberedFacts, fact_of
 from dpsql.backends.store_writer import fresh_buckets, remove
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OperationalError
+from dpsql.trusted.reader import ReaderFault
 
 SLICE = 64  # chunks that go up at a time
 

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 
 from dpsql.backends.catalog_rows import Rows
-from dpsql.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.expr.printing import quote, text_literal
 
 PROBE = "dpsql probe"
 LETTER_BY_LETTER = "BINARY"  # the collation that compares bytes

@@ -5,7 +5,7 @@ columns only, sorted by owner, with what `plan.stored` tells. A manifest says wh
 made, and what is known of the rows. All of it is private, and so are the files' permissions.
 
 A store saves time, and nothing may rest on what somebody else wrote there. So the manifest counts only if it is remembered beside
-the ledger (`kernel.proven_facts`), word by word, and only for the very files that it names: those it was made from, and its own.
+the ledger (`ledgers.proven_facts`), word by word, and only for the very files that it names: those it was made from, and its own.
 Otherwise the data are read where they are, as if there were no store.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from dpsql.backends.source_files import DataOrigin, FileState
-from dpsql.plan.stored import StoredTable
+from dpsql.trusted.plan.stored import StoredTable
 
 
 class RememberedFacts(Protocol):

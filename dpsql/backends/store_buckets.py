@@ -7,8 +7,8 @@ from typing import Protocol
 
 import duckdb
 
-from dpsql.backends.reader import Parts
-from dpsql.plan.stored import StoredTable
+from dpsql.trusted.plan.stored import StoredTable
+from dpsql.trusted.reader import Parts
 
 
 class FarBuckets(Protocol):

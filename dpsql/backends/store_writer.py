@@ -24,15 +24,15 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.manifests import put_in_place
 from dpsql.backends.owned_rows import OwnedRows
 from dpsql.backends.parted_rows import AT_ONCE, Bucketing, PartedRows, remove_parts
-from dpsql.backends.reader import ReaderFault
 from dpsql.backends.source_files import FileState
 from dpsql.backends.store import RememberedFacts, Store, fact_of, manifest_of
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Table
 from dpsql.errors import OperationalError
-from dpsql.plan.expr.printing import quote, text_literal
-from dpsql.plan.node import Printing
-from dpsql.plan.stored import OWNER, PLACE, StoredTable, bucket_name, place_in_bucket, shape_of
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.printing import quote, text_literal
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.stored import OWNER, PLACE, StoredTable, bucket_name, place_in_bucket, shape_of
+from dpsql.trusted.reader import ReaderFault
 from dpsql.types import Type
 
 ROWS_OF_BUCKET = 12_500_000  # of the largest table, about

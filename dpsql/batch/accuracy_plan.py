@@ -19,23 +19,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.accounting.allotment import allotted_budget
-from dpsql.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure
-from dpsql.accounting.privacy_filter import Limit
-from dpsql.accounting.room_left import epsilon_left, rho_left
 from dpsql.batch.combine import WRITTEN, ColumnCells, Combined, fitting, given, queries_over, weighted
 from dpsql.batch.goals import Goals
 from dpsql.batch.group import Group, GroupPlan, Kind, Told, many
 from dpsql.batch.measured import KINDS, MeasuredGroup, chosen
 from dpsql.batch.records import MeasuredQueries, Record, about, asked_of
 from dpsql.batch.workload_plan import Batch
-from dpsql.cached import cached_property
+from dpsql.budgets.allotment import allotted_budget
+from dpsql.budgets.room_left import epsilon_left, rho_left
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements.block_sums import Blocked, Blocks
 from dpsql.strategies.all_strategies import GAUSSIAN, LAPLACE, Verdict
 from dpsql.strategies.all_strategies import Plan as Search
 from dpsql.strategies.optimality_gap import Noise
+from dpsql.trusted.accounting.cost import FREE, NANO, Charge, Cost, concentrated, pure
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.types import Span
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from dpsql.batch.linear_queries import column_of
 from dpsql.batch.undeclared import COMPARISONS, Cell, UndeclaredCells, cuts_of, undeclared_cells
-from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
-from dpsql.plan.node import Node
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
+from dpsql.trusted.plan.node import Node
 from dpsql.types import INT64, Type
 
 MOST_VALUES = 100_000

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import Unsupported
-from dpsql.plan.aggregate_calls import OverGroups
-from dpsql.plan.cells import sort_key
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.aggregate_calls import OverGroups
+from dpsql.trusted.plan.cells import sort_key
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges, Total, intervals
 
 LARGEST = 2**24  # entries of a dense matrix

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsql.batch.records import MeasuredQueries
-from dpsql.cached import cached_property
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.domain import DENSE
 from dpsql.workload.factors import Array, Total
 from dpsql.workload.workload import Product, Workload

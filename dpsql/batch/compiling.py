@@ -14,14 +14,14 @@ from dpsql.batch.group import Group
 from dpsql.batch.linear_queries import LinearStatement, LinearSum
 from dpsql.batch.varying_together import varying_together
 from dpsql.errors import Unsupported
-from dpsql.plan.certificate import certify
-from dpsql.plan.expr.nodes import Expr, Value
-from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import GridSum
 from dpsql.planning.groups import kept_keys
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.plan.certificate import certify
+from dpsql.trusted.plan.expr.nodes import Expr, Value
+from dpsql.trusted.plan.node import Node, PublicFacts
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import GridSum
 from dpsql.workload.domain import Attribute, CellDomain
 from dpsql.workload.factors import Factor, Ranges, Total
 from dpsql.workload.workload import Product, Workload

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from dpsql.accounting.cost import Cost
 from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.measured import MeasuredGroup
@@ -23,8 +22,9 @@ from dpsql.microdata.all_fits import FAILURES, fit
 from dpsql.microdata.diagnosis_lines import after, before
 from dpsql.microdata.noisy_answers import NoisyAnswers, query_group
 from dpsql.microdata.sparse_queries import of_workload, sums_and_entries
-from dpsql.plan.operators.summands import Count
 from dpsql.planning.options import Options
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Span
 from dpsql.workload.factors import Array
 

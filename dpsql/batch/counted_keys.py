@@ -21,20 +21,20 @@ from dpsql.batch.compiling import NumberedSum, group_of
 from dpsql.batch.linear_queries import LinearStatement, LinearSum
 from dpsql.batch.records import MeasuredQueries, Record, about
 from dpsql.errors import Unsupported
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.certificate import Unbounded
-from dpsql.plan.expr.nodes import columns
-from dpsql.plan.identity import canonical, digest
-from dpsql.plan.node import InvalidPlan, Node, PublicFacts
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.question import Key, Question
-from dpsql.plan.rules.flatten import lowered
-from dpsql.plan.rules.substitute import has_placeholders
+from dpsql.questions.identity import canonical, digest
+from dpsql.questions.question import Key, Question
+from dpsql.questions.rules.flatten import lowered
+from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies.strategy import Block
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.certificate import Unbounded
+from dpsql.trusted.plan.expr.nodes import columns
+from dpsql.trusted.plan.node import InvalidPlan, Node, PublicFacts
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Ranges
 from dpsql.workload.workload import Product
 

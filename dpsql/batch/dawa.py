@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK, blocks_of, variances_at
-from dpsql.field_types import WIDEST
-from dpsql.measurements.buckets import Buckets, Numbered, Partition, height
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.strategies import ca, hierarchy, p_identity
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Refusal, Strategy
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.measurements.buckets import Buckets, Numbered, Partition, height
+from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.domain import DENSE, Attribute, CellDomain
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals
 from dpsql.workload.workload import Product, ReducedWorkload, Workload

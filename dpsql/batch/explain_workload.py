@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
-from dpsql.accounting.reports import amount
 from dpsql.batch.consistency import expected_effect
 from dpsql.batch.group import Group, GroupPlan
 from dpsql.batch.workload_plan import Batch, cells_count, different
-from dpsql.plan.certificate import stabilities
-from dpsql.plan.node import PublicFacts
-from dpsql.plan.operators.summands import Count
+from dpsql.budgets.reports import amount
 from dpsql.planning.explain import Expected, Explanation, Measurement, Step, steps, withheld
 from dpsql.planning.groups import possible_places
 from dpsql.strategies.all_strategies import Verdict
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.plan.certificate import stabilities
+from dpsql.trusted.plan.node import PublicFacts
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.workload.factors import AllRange, Factor, Identity, Prefix, Ranges, Total
 
 MOST_SHOWN = 6  # aggregates, and kinds of parts of a workload, that are listed one by one

@@ -6,15 +6,15 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import AttributeColumn
-from dpsql.cached import cached_property
 from dpsql.errors import OptionError
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.node import Node
-from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.strategies.all_strategies import Verdict
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.workload.factors import Array
 from dpsql.workload.workload import ReducedWorkload, Workload, reduced
 

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.errors import Unsupported
-from dpsql.plan.aggregate_calls import AggregateCall, OverGroups
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
-from dpsql.plan.node import Node
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.question import Question
-from dpsql.plan.rules.flatten import lowered
 from dpsql.planning.groups import not_listed
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.questions.question import Question
+from dpsql.questions.rules.flatten import lowered
+from dpsql.trusted.plan.aggregate_calls import AggregateCall, OverGroups
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, columns, conjuncts, walk
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Interval, Span
 
 MOST_STEPS = 2**24  # of a grid, so that noise on whole multiples of a million stays in 64 bits

@@ -11,13 +11,10 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
 from dpsql.answers.simulation import Simulation
 from dpsql.batch.group import Group, Kind, Told, too_small
 from dpsql.errors import Unsupported
 from dpsql.estimates import NoiseTerm
-from dpsql.field_types import WIDEST
-from dpsql.measurements.block_sums import Blocked, Blocks
 from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.strategies import clock
 from dpsql.strategies.all_strategies import NoStrategy, Verdict, best
@@ -25,6 +22,9 @@ from dpsql.strategies.all_strategies import Plan as Search
 from dpsql.strategies.cache import ENDED, NEARLY
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block, Strategy
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.measurements.block_sums import Blocked, Blocks
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factor_blocks import integer_blocks
 from dpsql.workload.factors import Array, Dense, Factor, Identity, Intervals, Ranges, Total

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost, root
 from dpsql.batch.group import Group, Told, too_small
 from dpsql.batch.measured import SLACK
 from dpsql.errors import Unsupported
-from dpsql.field_types import WIDEST
-from dpsql.measurements.boxes import Leaves, Tree
-from dpsql.measurements.buckets import Numbered
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.operators.summands import Count
 from dpsql.strategies.all_strategies import Verdict
 from dpsql.strategies.strategy import Refusal
+from dpsql.trusted.accounting.cost import Cost, root
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.measurements.boxes import Leaves, Tree
+from dpsql.trusted.measurements.buckets import Numbered
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array, Factor, Identity, Intervals, Total
 

@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.batch.measured import in_line, widened, widened_compactly
-from dpsql.measurements.block_sums import Axis, Blocked, Blocks
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.identity import digest
-from dpsql.plan.node import Node
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.questions.identity import digest
 from dpsql.strategies.optimality_gap import Noise
 from dpsql.strategies.strategy import Block
+from dpsql.trusted.measurements.block_sums import Axis, Blocked, Blocks
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.workload.factor_blocks import with_factors
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 
-from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, predicate
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, predicate
 from dpsql.types import INT64, Type
 
 MOST_CELLS = 4096  # of the undeclared values of a column

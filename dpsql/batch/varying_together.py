@@ -17,9 +17,9 @@ from itertools import combinations, islice
 
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.batch.linear_queries import LinearStatement
-from dpsql.plan.cells import sort_key
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
-from dpsql.plan.node import Node
+from dpsql.trusted.plan.cells import sort_key
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, Value, predicate, whole
+from dpsql.trusted.plan.node import Node
 from dpsql.types import Type
 
 MOST_BRANCHES = 512  # of the expression that numbers the combinations of several columns, which is evaluated for each row

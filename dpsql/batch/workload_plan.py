@@ -13,31 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.cost import Cost
 from dpsql.batch.column_factors import in_frames
 from dpsql.batch.compiling import NumberedSum, group_of
 from dpsql.batch.consistency import Consistency, consistency_of, made_consistent
 from dpsql.batch.group import Group, GroupPlan, Told
 from dpsql.batch.linear_queries import LinearStatement, Recipe
 from dpsql.batch.plan_choice import planned, takes
-from dpsql.cached import cached_property
+from dpsql.budgets.allotment import budgets_by_account
 from dpsql.catalog.model import Catalog
 from dpsql.errors import OptionError, Unsupported
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.begun import begun
-from dpsql.plan.aggregate_calls import OverGroups
-from dpsql.plan.cells import Cells
-from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.question import Question
 from dpsql.planning.groups import cells_over, kept_keys, possible_places
 from dpsql.planning.left_out import held, ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import check_values
 from dpsql.progress import working
+from dpsql.questions.question import Question
 from dpsql.sql.binding.domains import Scratch
 from dpsql.strategies import clock
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.aggregate_calls import OverGroups
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.node import Node, PublicFacts
 from dpsql.types import Span
 from dpsql.workload.factors import Array
 

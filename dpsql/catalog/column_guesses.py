@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpsql.catalog.schema import carried_as
-from dpsql.catalog.tables import Scalar
 from dpsql.catalog.writing import Value
+from dpsql.trusted.declarations.tables import Scalar
 from dpsql.types import Type
 
 MOST_LISTED = 20  # values that are proposed as a list

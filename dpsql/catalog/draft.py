@@ -28,9 +28,9 @@ from dpsql.catalog.guesses import (
 )
 from dpsql.catalog.policy import can_be_named, parse_policy, written_reference
 from dpsql.catalog.schema import carried_as, fit
-from dpsql.catalog.tables import ForeignKey, Scalar, TableSchema
 from dpsql.catalog.writing import comment, note, value
 from dpsql.errors import OperationalError
+from dpsql.trusted.declarations.tables import ForeignKey, Scalar, TableSchema
 from dpsql.types import Type
 
 HINTS = {

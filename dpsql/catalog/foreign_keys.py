@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from dpsql.catalog.model import Policy
-from dpsql.catalog.tables import ForeignKey
+from dpsql.trusted.declarations.tables import ForeignKey
 
 
 class Circle(ValueError):

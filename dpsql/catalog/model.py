@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.catalog.account_limits import INCIDENTS, LATE
 from dpsql.catalog.price import Price
 from dpsql.catalog.reading import USUAL_CELL, CellReading, CsvFormat
-from dpsql.catalog.tables import ForeignKey, Scalar, Table
+from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
+from dpsql.trusted.declarations.tables import ForeignKey, Scalar, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ LONGEST_PACE = 3600  # seconds
 class Budget:
     """What may be spent on one kind of entity, in total and by each analyst.
 
-    Names of analysts are in their normal form (`catalog.names`). `listed` holds those who may ask; None where everybody may.
+    Names of analysts are in their normal form (`declarations.names`). `listed` holds those who may ask; None where everybody may.
     Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
     further one has all later ones of that analyst wait twice as long.
     """

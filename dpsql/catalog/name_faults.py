@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from dpsql.catalog.names import normal
+from dpsql.trusted.declarations.names import normal
 
 LONGEST = 100
 LONGEST_GIVEN = 200  # as strangers write it: not in its normal form

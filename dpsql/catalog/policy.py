@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.catalog import reading_entries
-from dpsql.catalog.account_limits import INCIDENTS, LATE
 from dpsql.catalog.database_uris import (
     DUCKDB_FILES,
     fault_of_ledger,
@@ -28,12 +27,13 @@ from dpsql.catalog.expected_findings import EXPECTED
 from dpsql.catalog.file_names import is_copied, is_of_rows, is_of_statistics, is_of_texts, is_workbook
 from dpsql.catalog.model import LONGEST_PACE, PACE, Budget, ColumnPolicy, Entity, Policy, SparkPolicy, TablePolicy
 from dpsql.catalog.name_faults import fault_of
-from dpsql.catalog.names import normal
 from dpsql.catalog.price import Price, excess, misfit, price
 from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV
 from dpsql.catalog.sections import FORMS, Section, closest, locate, suggest
-from dpsql.catalog.tables import ForeignKey, Scalar
 from dpsql.errors import OptionError, PolicyError
+from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
+from dpsql.trusted.declarations.names import normal
+from dpsql.trusted.declarations.tables import ForeignKey, Scalar
 from dpsql.types import Span
 
 MOST_VALUES = 1_000_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
 
-from dpsql.catalog.tables import Column, Domain, Scalar, ValidCombinations
+from dpsql.trusted.declarations.tables import Column, Domain, Scalar, ValidCombinations
 from dpsql.types import Type
 
 MOST_LISTED = 10_000  # values or combinations that are listed; more are found where they are asked for

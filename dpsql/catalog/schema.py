@@ -20,9 +20,19 @@ from dpsql.catalog.model import Catalog, ColumnPolicy, Entity, Policy, TablePoli
 from dpsql.catalog.policy import MOST_VALUES
 from dpsql.catalog.public_lists import Values, determined, listed
 from dpsql.catalog.sections import locate, suggest
-from dpsql.catalog.tables import GENERATED, Column, Domain, ForeignKey, OwnerPath, OwnerStep, Scalar, Table, TableSchema
 from dpsql.catalog.writing import value as written
 from dpsql.errors import PolicyError
+from dpsql.trusted.declarations.tables import (
+    GENERATED,
+    Column,
+    Domain,
+    ForeignKey,
+    OwnerPath,
+    OwnerStep,
+    Scalar,
+    Table,
+    TableSchema,
+)
 from dpsql.types import ANY_NUMBER, INT64, Interval, Type, single
 
 MOST_OWNERS = 8  # entities that a row may belong to

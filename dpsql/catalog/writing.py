@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpsql.catalog.tables import Scalar
+from dpsql.trusted.declarations.tables import Scalar
 
 Value = Scalar | Sequence["Value"] | Mapping[str, "Value"]
 WIDTH, NOTES_AT = 120, 36

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from dpsql.catalog.column_guesses import ColumnGuess, column_guess
 from dpsql.catalog.guesses import Evidence
 from dpsql.catalog.schema import carried_as
-from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.catalog.writing import Value, value
 from dpsql.cli.terminal import print_wrapped
+from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
 
 Asked: TypeAlias = "Callable[[str, str, str, Callable[[str], str | None]], str]"
 """Asks a question, with why it is asked and the usual answer, until the reader of answers accepts one."""

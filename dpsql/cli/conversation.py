@@ -30,9 +30,9 @@ from dpsql.errors import ProgrammingError
 from dpsql.sql.text.split import ends_whole
 
 if TYPE_CHECKING:
-    from dpsql.accounting.cost import Charge
     from dpsql.dbapi import Connection, Cursor
     from dpsql.engine.answering import PlannedStatement
+    from dpsql.trusted.accounting.cost import Charge
 
 HELP = """\
 SQL is answered when a line ends with a semicolon; it may go over several lines.

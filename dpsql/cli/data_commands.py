@@ -141,7 +141,7 @@ def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[s
     Raises PolicyError where the policy changes that, and the owner has not accepted it."""
     from dpsql.engine.opening import allowed_together, find_ledger, noticed
     from dpsql.engine.promises import check_promise, history
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     notes = allowed_together(policy)
     with contextlib.suppress(LedgerError), contextlib.closing(ReportingLedger(*find_ledger(policy, options.ledger))) as book:

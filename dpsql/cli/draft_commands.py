@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpsql.catalog.draft import Chosen
     from dpsql.catalog.drafted_files import DraftedFile
     from dpsql.catalog.guesses import Evidence
-    from dpsql.catalog.tables import TableSchema
+    from dpsql.trusted.declarations.tables import TableSchema
 
 Choose: TypeAlias = "Callable[[Mapping[str, TableSchema], Evidence | None], Chosen | None]"
 

@@ -24,10 +24,10 @@ from dpsql.catalog.guesses import (
 from dpsql.catalog.model import Entity
 from dpsql.catalog.policy import written_reference
 from dpsql.catalog.price import MOST
-from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.catalog.writing import EPSILON, PER_STATEMENT
 from dpsql.cli.column_questions import agreed_columns
 from dpsql.cli.terminal import print_wrapped
+from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
 
 USUAL_ROWS = 10
 BY_ROW = "row"  # the name of a column that tells rows apart where none of the file does

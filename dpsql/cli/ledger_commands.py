@@ -42,14 +42,14 @@ def add(commands: Commands) -> None:
 
 
 def _budget(options: argparse.Namespace) -> None:
-    from dpsql.accounting.cost import Account
     from dpsql.answers.listings import listed_failures, listed_late, slowed_in_words
     from dpsql.engine.promises import history
+    from dpsql.trusted.accounting.cost import Account
 
     if options.create:
         from dpsql.catalog.policy import read_policy
         from dpsql.engine.opening import find_ledger, find_policy
-        from dpsql.kernel.ledger_reports import ReportingLedger
+        from dpsql.ledgers.ledger_reports import ReportingLedger
 
         place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
         with contextlib.closing(ReportingLedger.create(*place)) as ledger:
@@ -103,7 +103,7 @@ def _accept_change(options: argparse.Namespace) -> None:
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import choose_budget, find_ledger, find_policy
     from dpsql.engine.promises import accept, in_words, not_accepted
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     if not options.accept_change:
         raise OperationalError("--yes says what is agreed to together with --accept-change", code="argument",
@@ -143,7 +143,7 @@ def _page(options: argparse.Namespace) -> None:
     from dpsql.audit.policy_on_rows import policy_on_rows
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import allowed_together, choose_budget, find_ledger, find_policy
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     target = page_of(options, "budget.html")
     if target is None:
@@ -169,7 +169,7 @@ def _ledger(options: argparse.Namespace) -> None:
     """Verify the ledger; no policy but the place it names is looked at, and no database."""
     from dpsql.catalog.policy import read_policy
     from dpsql.engine.opening import find_ledger, find_policy
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     place = find_ledger(read_policy(find_policy(options.database, options.policy)), options.ledger)
     with waiting("verifying ..."), contextlib.closing(ReportingLedger(*place, whole=True)) as ledger:

@@ -8,7 +8,7 @@ from pathlib import Path
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import file_named, find_ledger
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 HERE = Path(__file__).parent
 FILES = ("people.parquet", "person_years.parquet", "plans.parquet", "dpsql.toml", "queries.sql", "NOTE.md")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpsql.answers.asked import Asked
 from dpsql.answers.spending import ALL, REPORT_DELTA, BudgetLine, Spending, left_in_words
 from dpsql.engine.session import Session
-from dpsql.kernel.ledger_reports import Entry
+from dpsql.ledgers.ledger_reports import Entry
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
 from dpsql.batch.accuracy_plan import AccuracyPlan, accuracy_plan, check_cap, left_of, price_of, reachable_accuracy
@@ -25,13 +24,14 @@ from dpsql.engine.charging import Bill, Charged, located, refusal
 from dpsql.engine.kept_measurements import kept_records
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, OptionError
-from dpsql.kernel.ledger import Refused
-from dpsql.plan.identity import digest
-from dpsql.plan.question import Question
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
 from dpsql.sql.text.statement import Goal, Option, Query
+from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.kernel.ledger import Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

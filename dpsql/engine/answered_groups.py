@@ -15,12 +15,12 @@ from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import Error
 from dpsql.models.noisy_marginals import MarginalMeasurement
-from dpsql.plan.expr.nodes import Expr, Ref
-from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
+from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.plan.expr.nodes import Expr, Ref
 
 MOST_BOUND = 100  # statements, the newest ones
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, as_described, showing_ends, with_ends
 from dpsql.engine.charging import Bill, Charged
@@ -31,6 +30,7 @@ from dpsql.sql.text.statement import (
     SynthesizeTables,
     Validate,
 )
+from dpsql.trusted.accounting.cost import Charge
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation

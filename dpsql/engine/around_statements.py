@@ -17,28 +17,28 @@ from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.errors import OptionError
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
-from dpsql.plan.certificate import stabilities
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Literal
-from dpsql.plan.identity import digest
-from dpsql.plan.node import Field, bottom_up
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.window import Window
-from dpsql.plan.question import Output, Question, Scalar
-from dpsql.plan.released_rows import GroupsOfReleased
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, explained, steps
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program
 from dpsql.planning.script import parts_released
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Output, Question, Scalar
+from dpsql.questions.released_rows import GroupsOfReleased
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import stabilities
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Literal
+from dpsql.trusted.plan.node import Field, bottom_up
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
 ROWS = "those of the SQL over released rows, which is exact except for the released numbers"

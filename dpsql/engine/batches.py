@@ -23,19 +23,19 @@ from dpsql.engine.session import Session
 from dpsql.engine.single import fits, strategies
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.estimates import Estimate
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.certificate import stability
-from dpsql.plan.identity import digest
-from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.cut_off import beyond_kept, limits_rows
 from dpsql.planning.explain import Explanation
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import priced
 from dpsql.planning.script import Released
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, Query
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import stability
 
 LIMITS = "max_rows = 10, or rows_per_entity in the policy"
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpsql.accounting.cost import Cost
 from dpsql.answers.answer import Answer, compose
 from dpsql.answers.spending import busy, closed, exhausted
 from dpsql.catalog.price import Price
@@ -17,18 +16,19 @@ from dpsql.engine.accounts import accounts_of
 from dpsql.engine.guard import fault_of_dpsql
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Error, InternalError, Unsupported
-from dpsql.kernel.ledger import Busy, Closed, Refused
-from dpsql.kernel.plan_size import check_size
-from dpsql.kernel.run import AnsweredBefore
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.begun import begun
-from dpsql.plan.certificate import Unbounded
-from dpsql.plan.node import InvalidPlan, Node, Stability
-from dpsql.plan.question import Question
 from dpsql.planning.minimum_frequency import with_minimum
 from dpsql.planning.options import Options
 from dpsql.planning.script import Released
-from dpsql.stopping import go_on
+from dpsql.questions.question import Question
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
+from dpsql.trusted.kernel.plan_size import check_size
+from dpsql.trusted.kernel.run import AnsweredBefore
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import Unbounded
+from dpsql.trusted.plan.node import InvalidPlan, Node, Stability
+from dpsql.trusted.stopping import go_on
 from dpsql.types import Span
 
 if TYPE_CHECKING:

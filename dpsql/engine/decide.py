@@ -19,13 +19,11 @@ from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
 from dpsql.engine.single import SingleStatement, bound_to, compiled
 from dpsql.errors import OptionError, ProgrammingError, SqlError, Unsupported
-from dpsql.plan.cells import Cells
-from dpsql.plan.node import Stability
-from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.contribution_bound import PLAIN
 from dpsql.planning.options import Options
 from dpsql.planning.script import declared_cells
+from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import (
     Describe,
@@ -39,6 +37,8 @@ from dpsql.sql.text.statement import (
     SynthesizeTables,
     Validate,
 )
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.node import Stability
 
 
 def decide(statement: Statement, session: Session, parameters: Parameters = ()) -> Plan:

@@ -12,12 +12,12 @@ from dpsql.answers.listing import Listing, Tabular
 from dpsql.engine.charging import finished, located
 from dpsql.engine.plan import Plan
 from dpsql.engine.session import Session
-from dpsql.plan.cells import Cells
-from dpsql.plan.node import Node
-from dpsql.plan.question import Question
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released
+from dpsql.questions.question import Question
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.node import Node
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation

@@ -8,11 +8,11 @@ from dpsql.batch.counted_keys import CountedKeys
 from dpsql.batch.records import Record, decoded
 from dpsql.engine.answered_groups import group_marginals
 from dpsql.engine.session import Session
-from dpsql.kernel.marks import MEASURED
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.methods.aim import MOST_CELLS
+from dpsql.trusted.kernel.marks import MEASURED
 
 
 def kept_records(session: Session) -> list[Record]:

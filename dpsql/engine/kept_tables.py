@@ -15,18 +15,18 @@ from dataclasses import asdict, dataclass
 from operator import methodcaller
 from typing import Any
 
-from dpsql.accounting.cost import FREE
 from dpsql.answers.described_columns import OF_DROP
 from dpsql.answers.listing import Listing
 from dpsql.engine.charging import open_account
 from dpsql.engine.session import Session
 from dpsql.errors import SqlError
-from dpsql.kernel.marks import SYNTHETIC
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.identity import digest
+from dpsql.questions.identity import digest
 from dpsql.sql.text.statement import Drop
 from dpsql.synthesis.released_database import DATABASE_MARK, stored_parts
 from dpsql.synthesis.synthetic_table import MARK
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.kernel.marks import SYNTHETIC
+from dpsql.trusted.measurements.reading.request import Request
 
 BEGINNING = f'{SYNTHETIC} note": '  # of notes, which hold no table
 

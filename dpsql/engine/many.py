@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from dpsql.accounting.cost import NOTHING, Account, Cost
 from dpsql.answers.spending import closed
 from dpsql.engine.accounts import budget_of
 from dpsql.engine.answering import answer
@@ -14,8 +13,9 @@ from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import AnsweredBefore, Kernel
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
+from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 
 
 @guarded

@@ -17,7 +17,6 @@ from sqlglot import exp
 
 from dpsql.answers.answer import Answer
 from dpsql.answers.described_columns import DescribedColumn, of_question
-from dpsql.catalog.tables import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import finished, located, open_account
 from dpsql.engine.online_models import coded_rows
@@ -27,18 +26,14 @@ from dpsql.engine.single import bound_to
 from dpsql.engine.stored_models import models
 from dpsql.errors import SqlError, Unsupported
 from dpsql.estimates import Ends, Estimate, NoiseTerm
-from dpsql.kernel.model_progress import paid_for
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.models.joint_histogram import GroupCount, JointHistogram
 from dpsql.models.table_domain import Columns
-from dpsql.plan.cells import Cells, cell_of
-from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Expected, Explanation
 from dpsql.planning.options import Options
 from dpsql.planning.public import exact
 from dpsql.planning.script import Released
+from dpsql.questions.question import Question
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel, Query
@@ -48,6 +43,11 @@ from dpsql.synthesis.online_model import OnlineModel, shown_columns, within
 from dpsql.synthesis.online_options import read_online_terms
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.model_progress import paid_for
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
+from dpsql.trusted.plan.cells import Cells, cell_of
 from dpsql.types import Type
 
 CELL = "the cell"  # the column that numbers the combinations of values

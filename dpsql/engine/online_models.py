@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.cost import Cost
 from dpsql.answers.described_columns import OF_ONLINE_MODEL, DescribedColumn, columns_of
+from dpsql.budgets.allotment import budgets_by_account
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.session import Session
 from dpsql.engine.synthesizing import check_name, coded_question, limited_rows, named_once, rows_left_out, shortened
 from dpsql.errors import Unsupported
 from dpsql.models.table_domain import most_numbers
-from dpsql.plan.identity import digest
-from dpsql.plan.question import Question
 from dpsql.planning.explain import Explanation
 from dpsql.planning.program import priced
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import OpenModel
 from dpsql.synthesis.column_forms import Form
@@ -26,6 +25,7 @@ from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.net_mechanism import MOST_CANDIDATES, NetPlan, candidates
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan, model_of_json
 from dpsql.synthesis.online_options import OnlineTerms, read_online_terms, usual_updates
+from dpsql.trusted.accounting.cost import Cost
 from dpsql.types import Span
 
 MOST_CELLS = 2**20  # of the histogram of a model

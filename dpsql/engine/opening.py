@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 
-from dpsql.accounting.cost import Account
 from dpsql.backends.all_backends import is_file, open_place
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import FileTable, open_files
-from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.backends.source_files import DataOrigin, FileState, SourceFiles, files_of
 from dpsql.backends.store import NO_STORE, FindStore, NothingKnown, RememberedFacts, Store, find_store, manifest_of
@@ -30,25 +28,27 @@ from dpsql.catalog.file_names import is_copied, is_of_rows, usual_format
 from dpsql.catalog.foreign_keys import tying_columns
 from dpsql.catalog.model import Budget, Catalog, Policy, TablePolicy
 from dpsql.catalog.name_faults import LONGEST, fault_of
-from dpsql.catalog.names import normal
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.price import Price, exact, price, short
 from dpsql.catalog.public_lists import Values
 from dpsql.catalog.reading import USUAL_CSV
 from dpsql.catalog.schema import carried_as, fit
 from dpsql.catalog.sections import locate, suggest
-from dpsql.catalog.tables import Scalar
 from dpsql.engine.promises import check_promise, check_views, compared_with, recorded_elsewhere, rely_on_promise
 from dpsql.engine.registry import Served, marks, note, others
 from dpsql.engine.session import Session
 from dpsql.errors import IntegrityError, OperationalError, OptionError
-from dpsql.kernel.event_store import EventStore
-from dpsql.kernel.ledger_reports import Failure, ReportingLedger
-from dpsql.kernel.proven_facts import FactsBesideLedger
-from dpsql.kernel.run import Kernel
-from dpsql.plan.expr.printing import quote, readable
+from dpsql.ledgers.ledger_reports import Failure, ReportingLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.declarations.names import normal
+from dpsql.trusted.declarations.tables import Scalar
+from dpsql.trusted.kernel.event_store import EventStore
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.plan.expr.printing import quote, readable
+from dpsql.trusted.reader import Reader
 
 if TYPE_CHECKING:
     from dpsql.backends.snapshots import SnapshotFile, SnapshotTable
@@ -118,7 +118,7 @@ def find_ledger(policy: Policy, ledger: str | Path | None = None) -> tuple[Path,
     if named is not None and scheme_of(named) is not None:
         if (wrong := fault_of_ledger(named)) is not None:
             raise OperationalError(f"the URI of the ledger: {wrong[0]}", code="ledger-uri", subject="ledger", try_=wrong[1])
-        from dpsql.kernel.postgres_store import PostgresStore
+        from dpsql.ledgers.postgres_store import PostgresStore
 
         return beside, anchor, PostgresStore(named)
     path = file_named(ledger if ledger is not None else folder / policy.ledger if policy.ledger else beside)

@@ -12,7 +12,7 @@ from dpsql.backends.spark_tables import SparkTable, origin_in_spark
 from dpsql.backends.store import RememberedFacts
 from dpsql.catalog.model import IN_SPARK, Catalog, Policy
 from dpsql.errors import OperationalError
-from dpsql.plan.stored import shape_of
+from dpsql.trusted.plan.stored import shape_of
 
 
 def cluster_of(policy: Policy) -> SparkCluster:

@@ -7,9 +7,9 @@ from typing import TypeAlias, cast
 
 from dpsql.catalog.sections import suggest
 from dpsql.errors import ProgrammingError
-from dpsql.plan.expr.nodes import Value
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.plan.expr.nodes import Value
 
 Parameters: TypeAlias = Sequence[Value | Sequence[Value]] | Mapping[str, Value | Sequence[Value]]
 

@@ -19,8 +19,8 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import choose_budget, find_ledger, find_policy, fitted, open_reader, store_folder, told_by
 from dpsql.engine.opening_spark import check_in_spark, cluster_of, private_in_spark, tables_in_spark
 from dpsql.errors import OperationalError, OptionError
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 
 MARGIN = 4  # of free disk to the size of what is stored, where nobody asked for a store

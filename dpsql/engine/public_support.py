@@ -11,12 +11,12 @@ from sqlglot import exp
 from dpsql.engine.session import Session
 from dpsql.errors import Error, OptionError
 from dpsql.models.sampling import Places
-from dpsql.plan.cells import cell_of
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
 from dpsql.sql.text.statement import Option, Query
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedColumn
+from dpsql.trusted.plan.cells import cell_of
 
 
 def public_places(option: Option, session: Session, forms: Sequence[Form], columns: Sequence[CodedColumn]) -> Places:

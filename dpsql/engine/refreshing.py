@@ -28,8 +28,8 @@ from dpsql.engine.opening import (
     told_by,
 )
 from dpsql.errors import LedgerError, OperationalError
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
 from dpsql.progress import tell
 
 

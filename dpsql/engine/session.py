@@ -8,18 +8,18 @@ from fractions import Fraction
 from threading import Event
 from typing import TYPE_CHECKING
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account
-from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.upload_folders import Uploads
-from dpsql.cached import cached_property
+from dpsql.budgets.convert import limit
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
-from dpsql.catalog.tables import Table
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.binding.domains import Scratch
-from dpsql.stopping import stopped
+from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.stopping import stopped
 
 if TYPE_CHECKING:
     from dpsql.models.joint_histogram import JointHistogram

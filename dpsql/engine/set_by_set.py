@@ -22,18 +22,18 @@ from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.session import Session
 from dpsql.engine.single import compiled
 from dpsql.estimates import joined
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.certificate import stabilities
-from dpsql.plan.expr.nodes import Placeholder
-from dpsql.plan.identity import digest
-from dpsql.plan.node import Stability
-from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.groups import kept_keys, levels_of
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
 from dpsql.planning.script import Released, parts_released
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question, Scalar
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import stabilities
+from dpsql.trusted.plan.expr.nodes import Placeholder
+from dpsql.trusted.plan.node import Stability
 from dpsql.types import ANY_NUMBER, Span, Type
 
 if TYPE_CHECKING:

@@ -12,19 +12,19 @@ from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, finished, guarding_few, located
 from dpsql.engine.parameters import Parameters, named
 from dpsql.engine.session import Session
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.all_mechanisms import NAMES
 from dpsql.mechanisms.select.undeclared_keys import RULES
-from dpsql.plan.identity import digest
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.question import Question, Scalar
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.left_out import left_out
 from dpsql.planning.options import Options, read_options
 from dpsql.planning.program import Program, compile_question
 from dpsql.planning.script import script
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question, Scalar
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node, Stability
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Explanation

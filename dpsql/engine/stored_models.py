@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpsql.engine.session import Session
-from dpsql.kernel.marks import ONLINE
 from dpsql.synthesis.online_model import OnlineModel, model_of_json
+from dpsql.trusted.kernel.marks import ONLINE
 
 
 def models(session: Session) -> dict[str, OnlineModel]:

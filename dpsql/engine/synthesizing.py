@@ -12,14 +12,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.cost import Cost
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE, DescribedColumn, columns_of
 from dpsql.batch.counted_keys import CountedKeys, counted_keys, recording_counts
 from dpsql.batch.records import Record, encoded
+from dpsql.budgets.allotment import budgets_by_account
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.name_faults import fault_of
-from dpsql.catalog.tables import Table
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.kept_measurements import known_marginals
@@ -29,18 +27,14 @@ from dpsql.engine.public_support import public_places
 from dpsql.engine.session import Session
 from dpsql.engine.stored_models import models
 from dpsql.errors import ProgrammingError, SqlError, Unsupported
-from dpsql.kernel.marks import ONLINE
-from dpsql.measurements.reading.request import Request
 from dpsql.models.table_domain import most_numbers
-from dpsql.plan.certificate import stabilities, stability
-from dpsql.plan.identity import digest
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.explain import Explanation, Step, steps
 from dpsql.planning.left_out import ownerless, rows_kept, undeclared
 from dpsql.planning.options import Options
 from dpsql.planning.program import priced
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.listed_columns import ROWS, listed_columns, over_rows
 from dpsql.sql.text.literals import ParameterValue
@@ -56,6 +50,12 @@ from dpsql.synthesis.synthetic_table import SyntheticTable, declared, of_json
 from dpsql.synthesis.table_options import SynthesisTerms, read_terms
 from dpsql.synthesis.table_plan import TablePlan
 from dpsql.synthesis.valid_combinations import following_columns
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.marks import ONLINE
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import stabilities, stability
+from dpsql.trusted.plan.node import Node, Stability
 from dpsql.types import Span
 
 LONGEST = 100  # letters of a step of the plan that EXPLAIN shows: the bins of columns are long expressions

@@ -11,7 +11,6 @@ from typing import Literal
 
 from sqlglot import exp
 
-from dpsql.accounting.cost import Cost
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLES, DescribedColumn, columns_of
 from dpsql.engine.accounts import left_in_budget
 from dpsql.engine.charging import Bill, Charged, located
@@ -32,9 +31,9 @@ from dpsql.engine.synthesizing import (
 )
 from dpsql.errors import OptionError, ProgrammingError, Unsupported
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.plan.identity import digest
-from dpsql.plan.question import Question
 from dpsql.planning.explain import Expected, Explanation
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Option, SynthesizeTables
 from dpsql.synthesis.linked_draws import steps
@@ -46,6 +45,7 @@ from dpsql.synthesis.methods.all_methods import methods_for
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json, stored_parts
 from dpsql.synthesis.synthetic_table import of_json
 from dpsql.synthesis.table_options import SynthesisTerms
+from dpsql.trusted.accounting.cost import Cost
 from dpsql.types import Span
 
 FIRST = Fraction(3, 5)  # of the price, for the view that all tables begin with; the others share the rest

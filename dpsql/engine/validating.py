@@ -12,8 +12,8 @@ from dpsql.engine.charging import Bill, Charged, located
 from dpsql.engine.guard import guarded
 from dpsql.engine.parameters import Parameters, shared_out
 from dpsql.engine.session import Session
-from dpsql.plan.identity import digest
 from dpsql.planning.explain import Explanation
+from dpsql.questions.identity import digest
 from dpsql.sql.text.statement import Query, Validate
 from dpsql.validation.check_plan import CheckPlan as ValidationPlan
 from dpsql.validation.check_plan import planned

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import NoiseTerm, constant, released
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Estimates, Linear, No, Script, Setting, Task, Verdict, Yes
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
 class Laplace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-from dpsql.measurements.reading.request import Request
+from dpsql.trusted.measurements.reading.request import Request
 
 Made = TypeVar("Made")
 

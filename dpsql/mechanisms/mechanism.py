@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.cells import Cells
-from dpsql.plan.certificate import Sensitivity
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
-from dpsql.plan.operators.arcs import Arcs
-from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.parts import Quantiles
+from dpsql.questions.parts import Quantiles
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.certificate import Sensitivity
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.arcs import Arcs
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 
 Estimates: TypeAlias = tuple[Estimate, ...]
 Script: TypeAlias = Generator[Request, Any, list[Estimates]]

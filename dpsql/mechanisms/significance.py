@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
 
 Reals = NDArray[np.float64]
 

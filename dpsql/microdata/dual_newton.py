@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpsql.cached import cached_property
 from dpsql.microdata.noisy_answers import their_cells
 from dpsql.microdata.optimality import BoundedFit, Proposal, residual
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array
 
 STEPS = 200  # Newton steps, at most

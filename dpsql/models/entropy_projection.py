@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
-from dpsql.stopping import go_on
+from dpsql.trusted.stopping import go_on
 from dpsql.workload.factors import Array
 
 MORE = 4.0

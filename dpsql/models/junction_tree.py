@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dpsql.cached import cached_property
 from dpsql.models.table_domain import Columns, TableDomain
+from dpsql.trusted.cached import cached_property
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from dpsql.models.junction_tree import junction_tree
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined, estimated_total
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.stopping import go_on
+from dpsql.trusted.stopping import go_on
 from dpsql.workload.domain import room
 from dpsql.workload.factors import Array
 

@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.stopping import go_on
+from dpsql.trusted.stopping import go_on
 from dpsql.workload.factors import Array
 
 Places = NDArray[np.int64]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpsql.cached import cached_property
+from dpsql.trusted.cached import cached_property
 from dpsql.workload import domain as arrays
 
 Columns: TypeAlias = tuple[str, ...]

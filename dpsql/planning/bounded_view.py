@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
-from dpsql.plan.certificate import first_unbounded, stabilities, stability
-from dpsql.plan.decompose_join import MOST_RELATIONS, NotDecomposable, decompose_join
-from dpsql.plan.node import Node, PublicFacts, Stability
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.window import RANKS, Window
-from dpsql.plan.question import Question
-from dpsql.plan.rules.limit_rows import keep_rows, limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.recognise_degrees import NearlyDegrees, degrees_of
 from dpsql.planning.frequency_limits import mixed, with_limits
 from dpsql.planning.options import Options
+from dpsql.questions.question import Question
+from dpsql.questions.rules.limit_rows import keep_rows, limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.questions.rules.recognise_degrees import NearlyDegrees, degrees_of
 from dpsql.sql.text.refusals import RELEASED_RANK
+from dpsql.trusted.plan.certificate import first_unbounded, stabilities, stability
+from dpsql.trusted.plan.decompose_join import MOST_RELATIONS, NotDecomposable, decompose_join
+from dpsql.trusted.plan.node import Node, PublicFacts, Stability
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.window import RANKS, Window
 from dpsql.types import Span
 
 FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value has more rows than that"

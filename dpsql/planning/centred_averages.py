@@ -31,14 +31,14 @@ from fractions import Fraction
 from itertools import count
 
 from dpsql.mechanisms.truncation.histogram import LearnedLimit
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.expr.nodes import Call, Cast, Expr, real
-from dpsql.plan.node import Node
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.parts import Decomposition, Sums
-from dpsql.plan.question import Question
-from dpsql.plan.rules.decompose import mean_of
+from dpsql.questions.parts import Decomposition, Sums
+from dpsql.questions.question import Question
+from dpsql.questions.rules.decompose import mean_of
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, real
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 UNSURE = 0.5  # the largest relative error of a centre that is used

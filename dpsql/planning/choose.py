@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Mechanism, Ordered, SharedRanks, Task, Verdict, Yes
+from dpsql.trusted.accounting.cost import Cost
 
 LEAST_WEIGHT = 1e-3  # of a part whose error hardly matters, as far as is known
 

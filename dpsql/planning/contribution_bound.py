@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from dpsql.errors import OptionError
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME, Bound
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.node import Stability
-from dpsql.plan.question import Question
-from dpsql.plan.rules.decompose import DEGREES
-from dpsql.plan.rules.modes import candidates
-from dpsql.plan.rules.squares import POWERS
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.groups import not_listed
 from dpsql.planning.options import Options
 from dpsql.planning.slack_ranges import is_difference
+from dpsql.questions.question import Question
+from dpsql.questions.rules.decompose import DEGREES
+from dpsql.questions.rules.modes import candidates
+from dpsql.questions.rules.squares import POWERS
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.node import Stability
 
 PLAIN = ("count", "sum", "avg")
 SUMS = ("count", *DEGREES)

@@ -17,21 +17,21 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.window import Window
-from dpsql.plan.parts import Matchings
-from dpsql.plan.question import Question
 from dpsql.planning.contribution_bound import told
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.degree_questions import DegreeQuestion
 from dpsql.planning.options import Options
 from dpsql.planning.program import Program
+from dpsql.questions.parts import Matchings
+from dpsql.questions.question import Question
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.node import Node, Stability
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import ANY_NUMBER
 
 RISING = {"count": 1, "count_distinct": 1, "count_entities": 1, "max": 1, "min": -1}

@@ -6,12 +6,12 @@ loses rows, as with every limit.
 
 from __future__ import annotations
 
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.union import UnionAll
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.union import UnionAll
 
 
 def declared_rows(view: Node) -> int | None:

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.catalog.tables import Domain
 from dpsql.errors import OptionError, Unsupported
 from dpsql.mechanisms.mechanism import DegreeSums
 from dpsql.mechanisms.named_bounds import BOUNDS, BY_NAME
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS
-from dpsql.plan.cells import Cells, cell_of, sort_key
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.operators.arcs import MOST_DEGREE
-from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.parts import Part, Sums
-from dpsql.plan.question import Key, Question
-from dpsql.plan.rules.recognise_degrees import DEGREE, Graph
-from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.planning.contribution_bound import ContributionBound, check_options
 from dpsql.planning.declared_rows import declared_rows
 from dpsql.planning.options import Options
+from dpsql.questions.parts import Part, Sums
+from dpsql.questions.question import Key, Question
+from dpsql.questions.rules.recognise_degrees import DEGREE, Graph
+from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.cells import Cells, cell_of, sort_key
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.operators.arcs import MOST_DEGREE
+from dpsql.trusted.plan.operators.summands import GridSum
 
 WAYS = tuple(bound.name for bound in BOUNDS if bound.degrees)
 

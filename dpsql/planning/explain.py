@@ -10,24 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpsql.accounting.reports import amount
 from dpsql.answers.described_columns import OF_EXPLANATION
 from dpsql.answers.listing import Listing
+from dpsql.budgets.reports import amount
 from dpsql.catalog.price import short
 from dpsql.estimates import Estimate, released
 from dpsql.mechanisms.additive_noise import Gaussian, Laplace, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, Yes
 from dpsql.mechanisms.select.shown_counts import noise_of
-from dpsql.plan.certificate import splits, stabilities
-from dpsql.plan.labels import label, summand_label
-from dpsql.plan.node import Node, PublicFacts, SplitBy, Stability
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.parts import Decomposition, Distincts, Matchings, Modes, Quantiles, Sums
-from dpsql.plan.question import Question
-from dpsql.plan.rules import regression
 from dpsql.planning.bounded_view import for_subquery
 from dpsql.planning.centred_averages import averages_of
 from dpsql.planning.choose import Choice
@@ -36,6 +26,16 @@ from dpsql.planning.left_out import kept_by
 from dpsql.planning.program import Program, cells_declared, expected
 from dpsql.planning.public import check_exact
 from dpsql.planning.shared_centres import to_centre
+from dpsql.questions.labels import label, summand_label
+from dpsql.questions.parts import Decomposition, Distincts, Matchings, Modes, Quantiles, Sums
+from dpsql.questions.question import Question
+from dpsql.questions.rules import regression
+from dpsql.trusted.plan.certificate import splits, stabilities
+from dpsql.trusted.plan.node import Node, PublicFacts, SplitBy, Stability
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.summands import GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

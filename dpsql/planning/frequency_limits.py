@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpsql.plan.certificate import stability
-from dpsql.plan.node import Node, PublicFacts, Stability
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.question import Question
-from dpsql.plan.rules.limit_keys import Meeting, limit_keys
-from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.push_filters import push_filters
 from dpsql.planning.options import Options
+from dpsql.questions.question import Question
+from dpsql.questions.rules.limit_keys import Meeting, limit_keys
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.questions.rules.push_filters import push_filters
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import Node, PublicFacts, Stability
+from dpsql.trusted.plan.operators.scan import Scan
 
 FREQUENCY = "frequency"
 

@@ -8,12 +8,12 @@ from itertools import chain, product
 from typing import TypeAlias
 
 from dpsql.catalog.model import Catalog
-from dpsql.plan.cells import MOST_CELLS, Cells, Grid
-from dpsql.plan.expr.nodes import Ref, Value
-from dpsql.plan.node import Node, bottom_up
-from dpsql.plan.operators.project import Project
-from dpsql.plan.question import Key, Question
+from dpsql.questions.question import Key, Question
 from dpsql.sql.binding.domains import MOST_NUMBERS
+from dpsql.trusted.plan.cells import MOST_CELLS, Cells, Grid
+from dpsql.trusted.plan.expr.nodes import Ref, Value
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.project import Project
 
 Axis: TypeAlias = tuple[tuple[int, ...], Sequence[tuple[Value, ...]]]
 """Positions of keys that vary together, with the combinations of their values, in order."""

@@ -13,25 +13,25 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dpsql.cached import cached_property
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Domain, OwnerPath, Table
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, conjuncts, walk
-from dpsql.plan.node import Field, Node, PublicFacts, bottom_up
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.parts import Distincts
-from dpsql.plan.question import Key, Question
-from dpsql.plan.shown_expressions import show
 from dpsql.planning.frequency_limits import Unknown, with_limits
 from dpsql.planning.groups import too_long
 from dpsql.planning.program import Program, are_listed
+from dpsql.questions.parts import Distincts
+from dpsql.questions.question import Key, Question
+from dpsql.questions.shown_expressions import show
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.tables import Domain, OwnerPath, Table
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.functions import MEMBERSHIP
+from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, Value, conjuncts, walk
+from dpsql.trusted.plan.node import Field, Node, PublicFacts, bottom_up
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 

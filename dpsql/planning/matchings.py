@@ -26,12 +26,12 @@ from collections.abc import Sequence
 
 from dpsql.errors import Unsupported
 from dpsql.mechanisms.mechanism import Shared
-from dpsql.plan.expr.nodes import Ref, predicate
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.parts import Decomposition, Matchings
-from dpsql.plan.question import Question
+from dpsql.questions.parts import Decomposition, Matchings
+from dpsql.questions.question import Question
+from dpsql.trusted.plan.expr.nodes import Ref, predicate
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
 

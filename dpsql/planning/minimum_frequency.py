@@ -8,8 +8,8 @@ Claim: a group of fewer entities is shown with a probability of at most `CHANCE`
 most `rows` times the number n of entities, whatever the rows are: it is the number of distinct entities of the rows that limits
 keep (rows = 1), or a number of rows of which each entity keeps at most `rows`, and each of which names one. If a row belongs to
 several entities, and the rows of an entity have no limit, it is the largest number of rows with at most one for each entity
-(`plan.parts.Matchings`, rows = 1), which may be far less than n; the tolerance of the solver is subtracted. So for n <= entities
-- 1 the group is shown only if the lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows
+(`Matchings`, rows = 1), which may be far less than n; the tolerance of the solver is subtracted. So for n <= entities - 1 the
+group is shown only if the lower end lies above rows * (entities - 1) >= rows * n >= the count, which an interval allows
 with at most that probability, if the distribution of its error is known: bounds, strategies and `consistency` that cause other
 errors in counts are refused. Which groups are shown is then post-processing of released numbers.
 
@@ -22,9 +22,9 @@ from dataclasses import replace
 
 from dpsql.catalog.model import Entity
 from dpsql.errors import Unsupported
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.node import Stability
-from dpsql.plan.question import MinimumFrequency, Question
+from dpsql.questions.question import MinimumFrequency, Question
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.node import Stability
 from dpsql.types import Type
 
 COUNT = "#entities"

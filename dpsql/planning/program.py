@@ -8,32 +8,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.cost import FREE, Cost
+from dpsql.budgets.allotment import budgets_by_account
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price, misfit
 from dpsql.errors import OptionError, Unsupported
-from dpsql.kernel.taken import taken
 from dpsql.mechanisms.all_mechanisms import MECHANISMS
 from dpsql.mechanisms.mechanism import Linear, No, Occurrences, Ordered, Setting, Shared, Task
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.shown_counts import noise_of
 from dpsql.mechanisms.select.undeclared_keys import RULES, KeyChoice, choices_for_rows, key_choices
-from dpsql.plan.cells import MOST_CELLS
-from dpsql.plan.certificate import Certificate, Sensitivity, certify, stability
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node, PublicFacts, Stability
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.quantizer import MOST_STEPS
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.parts import Decomposition, Distincts, Matchings, Part, Quantiles, Sums
-from dpsql.plan.question import Key, Question, Scalar
-from dpsql.plan.rules import regression
-from dpsql.plan.rules.decompose import decompose
-from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.plan.rules.recognise_degrees import degrees_of
-from dpsql.plan.rules.squares import with_squares
-from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.centred_averages import centred, middles_of
 from dpsql.planning.choose import Choice, choose, split_budget, weight_of
 from dpsql.planning.contribution_bound import MANY_ROWS, PUBLIC, ContributionBound, decided, told
@@ -46,7 +29,24 @@ from dpsql.planning.options import Options
 from dpsql.planning.public import check_exact
 from dpsql.planning.shared_centres import columns_to_centre, to_centre, weights_of
 from dpsql.planning.tasks import Clipping, Reservoir, clip_of, shared_task, task_of
+from dpsql.questions.parts import Decomposition, Distincts, Matchings, Part, Quantiles, Sums
+from dpsql.questions.question import Key, Question, Scalar
+from dpsql.questions.rules import regression
+from dpsql.questions.rules.decompose import decompose
+from dpsql.questions.rules.limit_rows import keep_rows
+from dpsql.questions.rules.recognise_degrees import degrees_of
+from dpsql.questions.rules.squares import with_squares
+from dpsql.questions.rules.substitute import substitute
 from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.plan.cells import MOST_CELLS
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity, certify, stability
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.node import Node, PublicFacts, Stability
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.quantizer import MOST_STEPS
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Interval, Span, Type
 
 LEARN_SHARE, BOUNDS_SHARE, KEYS_SHARE = Fraction(3, 25), Fraction(1, 10), Fraction(3, 10)

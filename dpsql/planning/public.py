@@ -9,13 +9,13 @@ import numpy as np
 
 from dpsql.errors import Unsupported
 from dpsql.estimates import Estimate, constant
-from dpsql.plan.cells import Cells, sort_key
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.question import Question
 from dpsql.planning.groups import kept_keys, levels_of
+from dpsql.questions.question import Question
 from dpsql.sql.binding.binding_context import PublicTables
+from dpsql.trusted.plan.cells import Cells, sort_key
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.statistics import Statistics
 
 
 def exact(question: Question, view: Node, public: PublicTables) -> tuple[Cells, dict[str, Estimate]]:

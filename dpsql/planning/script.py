@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.reports import amount
 from dpsql.answers.answer import Single, single
+from dpsql.budgets.reports import amount
 from dpsql.estimates import Estimate, constant
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.begun import begun
 from dpsql.mechanisms.mechanism import Estimates, Setting
 from dpsql.mechanisms.select.range_search import found_bounds, rows_to_find
@@ -23,19 +22,6 @@ from dpsql.mechanisms.select.undeclared_keys import found_keys
 from dpsql.mechanisms.truncation.frequencies import learned_frequency
 from dpsql.mechanisms.truncation.graph_degrees import learned_degree
 from dpsql.mechanisms.truncation.histogram import Deviation, LearnedLimit, deviation_of, drawn, learned, norms_of, rows_of
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.cells import Cells, sort_key
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.labels import summand_label
-from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.operators.contributions import MOST
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.parts import Decomposition, Modes, Part, Quantiles, Sums
-from dpsql.plan.question import Scalar
-from dpsql.plan.rules import modes, regression
-from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.plan.rules.squares import POWERS, with_squares
 from dpsql.planning.centred_averages import AverageCentre, averages_of, centred, centres_of
 from dpsql.planning.choose import Choice, shares_of_averages
 from dpsql.planning.contribution_bound import told as told_of
@@ -46,8 +32,22 @@ from dpsql.planning.program import Program, assign, cells_declared, parts_of, ru
 from dpsql.planning.public import exact
 from dpsql.planning.shared_centres import searched_centres
 from dpsql.planning.tasks import base_of, contributions
+from dpsql.questions.labels import summand_label
+from dpsql.questions.parts import Decomposition, Modes, Part, Quantiles, Sums
+from dpsql.questions.question import Scalar
+from dpsql.questions.rules import modes, regression
+from dpsql.questions.rules.limit_rows import keep_rows
+from dpsql.questions.rules.squares import POWERS, with_squares
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.cells import Cells, sort_key
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.node import Node, PublicFacts
+from dpsql.trusted.plan.operators.contributions import MOST
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Interval
 
 RANKED = ("min", "max", "quantile")

@@ -23,18 +23,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.mechanism import Setting, SharedRanks
 from dpsql.mechanisms.named_bounds import Bound
 from dpsql.mechanisms.select.threshold_search import ThresholdSearch
-from dpsql.plan.node import Node
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.parts import Decomposition, Quantiles, Sums
-from dpsql.plan.question import Question
-from dpsql.plan.rules.squares import centre_of, distance_of, measured_columns
 from dpsql.planning.centred_averages import Average, AverageCentre, averages_of
+from dpsql.questions.parts import Decomposition, Quantiles, Sums
+from dpsql.questions.question import Question
+from dpsql.questions.rules.squares import centre_of, distance_of, measured_columns
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 ROUNDS = 6  # enough for a centre, which need not be close to the median
 OF_COUNTS = 0.5  # the weight of a count in an average, relative to that of the total

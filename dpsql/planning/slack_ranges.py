@@ -8,11 +8,11 @@ what the limit cuts off.
 
 from __future__ import annotations
 
-from dpsql.plan.expr.nodes import Call, Cast, Expr, Ref, columns
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Ref, columns
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 DIFFERENCES = ("-", "days_between")
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.mechanisms.mechanism import Linear, Occurrences, Ordered, Shared, SharedRanks, Task
-from dpsql.plan.certificate import certify, stability
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import Node, PublicFacts
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import MOST, Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.owner_sets import LARGEST
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.parts import Distincts, Matchings, Modes, Part, Quantiles, Sums
 from dpsql.planning.matchings import matching_task
+from dpsql.questions.parts import Distincts, Matchings, Modes, Part, Quantiles, Sums
+from dpsql.trusted.plan.certificate import certify, stability
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.node import Node, PublicFacts
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import MOST, Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.owner_sets import LARGEST
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 

@@ -1,2 +1,2 @@
-"""Solvers, which propose points, prices, flows and cuts. Nothing here is trusted: `dpsql.extensions` checks each answer in
-integers."""
+"""Solvers, which propose points, prices, flows and cuts. Nothing here is trusted: `dpsql.trusted.extensions` checks each answer
+in integers."""

@@ -1,20 +1,20 @@
 """A cutting-plane search over rows in memory, for programs in which a few entities are in most of the rows.
 
-Not trusted: its points and prices are checked as any others are, by `dpsql.extensions.certified`.
+Not trusted: its points and prices are checked as any others are, by `dpsql.trusted.extensions.certified`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dpsql.extensions.ask_solvers import Solvers
-from dpsql.extensions.certified import WHOLE
-from dpsql.extensions.cuts import CuttingPlanes, short
-from dpsql.extensions.linear_program import LinearProgram, Point, Reals
-from dpsql.extensions.owned import Integers, Owned, arranged, loads
-from dpsql.extensions.words import total
-from dpsql.plan.operators.owner_sets import UNIT
 from dpsql.solvers.simplex import solved
+from dpsql.trusted.extensions.ask_solvers import Solvers
+from dpsql.trusted.extensions.certified import WHOLE
+from dpsql.trusted.extensions.cuts import CuttingPlanes, short
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point, Reals
+from dpsql.trusted.extensions.owned import Integers, Owned, arranged, loads
+from dpsql.trusted.extensions.words import total
+from dpsql.trusted.plan.operators.owner_sets import UNIT
 
 ROUNDS = 4
 ALONE = Solvers(packings=lambda packing: [solved(packing)])

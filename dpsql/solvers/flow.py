@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsql.extensions.linear_program import LinearProgram, Point
-from dpsql.extensions.owned import Codes, Integers
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point
+from dpsql.trusted.extensions.owned import Codes, Integers
 
 
 def flow(program: LinearProgram, gap: float) -> Point:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsql.extensions.linear_program import Network, Truths
-from dpsql.extensions.owned import Integers
+from dpsql.trusted.extensions.linear_program import Network, Truths
+from dpsql.trusted.extensions.owned import Integers
 
 
 def largest(part: Network, limit: int) -> Integers:

@@ -10,9 +10,9 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dpsql.extensions.linear_program import LinearProgram, Point
-from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point
+from dpsql.trusted.extensions.owned import NOBODY
+from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution
 
 SMALL_CROWD = 3_000
 MOST_WORK = 2e10  # of a first-order method: its steps times the entries of the program; about a minute

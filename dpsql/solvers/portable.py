@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.linear_program import LinearProgram, Point
-from dpsql.extensions.owned import NOBODY
-from dpsql.extensions.removal_program import RemovalProgram, RemovalSolution
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point
+from dpsql.trusted.extensions.owned import NOBODY
+from dpsql.trusted.extensions.removal_program import RemovalProgram, RemovalSolution
 
 SOLVERS = ("COIN_CMD", "HiGHS_CMD", "GLPK_CMD", "PULP_CBC_CMD")  # PuLP brings the last one along until its version 4
 

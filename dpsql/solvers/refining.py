@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.extensions.linear_program import Reals
-from dpsql.extensions.owned import Integers
-from dpsql.extensions.packing import Packing
+from dpsql.trusted.extensions.linear_program import Reals
+from dpsql.trusted.extensions.owned import Integers
+from dpsql.trusted.extensions.packing import Packing
 
 Numbers: TypeAlias = NDArray[np.object_]
 """Integers of any size."""

@@ -1,6 +1,6 @@
 """The simplex method in floats, for packings whose rows and columns are of very different sizes.
 
-Not trusted: what is found here is checked by `dpsql.extensions`, in integers.
+Not trusted: what is found here is checked by `dpsql.trusted.extensions`, in integers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.extensions.linear_program import Reals
-from dpsql.extensions.packing import Packing
+from dpsql.trusted.extensions.linear_program import Reals
+from dpsql.trusted.extensions.packing import Packing
 
 
 def solved(packing: Packing) -> tuple[Reals, Reals]:

@@ -1,6 +1,6 @@
 """The solvers that a kernel is given, and their order; libraries are loaded on first use.
 
-Not trusted: every answer is checked in `dpsql.extensions`, which falls back on exact arithmetic.
+Not trusted: every answer is checked in `dpsql.trusted.extensions`, which falls back on exact arithmetic.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from dpsql.extensions.ask_solvers import Exit, Solver, Solvers
-from dpsql.extensions.linear_program import LinearProgram, Network, Reals, Truths
-from dpsql.extensions.owned import NOBODY, Integers
-from dpsql.extensions.packing import Packing
-from dpsql.extensions.removal_program import RemovalProgram
-from dpsql.plan.operators.owner_sets import EXACT_FLOW
+from dpsql.trusted.extensions.ask_solvers import Exit, Solver, Solvers
+from dpsql.trusted.extensions.linear_program import LinearProgram, Network, Reals, Truths
+from dpsql.trusted.extensions.owned import NOBODY, Integers
+from dpsql.trusted.extensions.packing import Packing
+from dpsql.trusted.extensions.removal_program import RemovalProgram
+from dpsql.trusted.plan.operators.owner_sets import EXACT_FLOW
 
 PYTHON_ROWS = 2_000  # of flows in Python's own numbers
 SIMPLEX_ROWS = 5_000  # more variables than this are given to a first-order method

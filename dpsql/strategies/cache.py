@@ -2,7 +2,7 @@
 
 A file has matrices derived from a workload, which is public: never an answer, never anything from the data. It consists of arrays
 of numbers and a JSON text. Privacy does not depend on it: a strategy from a file is like any other, and its sensitivity is
-computed from its integers, here and again in the kernel (`workload.blocks`). Nothing in a file is taken as a proof. It is read
+computed from its integers, here and again in the kernel (`matrices.blocks`). Nothing in a file is taken as a proof. It is read
 only if it is a regular file owned by this user; no more than the largest allowed size is read, and arrays may not contain Python
 objects. If a strategy does not fit, or does not measure the workload, or measures it so unevenly that its errors cannot be
 computed to many digits, it is searched for again. The errors of what is read are computed from its matrices; only the lower bound

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from dpsql.stopping import go_on
+from dpsql.trusted.stopping import go_on
 
 USUAL = 1.6  # seconds of CPU that a search may take by default, so that a plan is there within two
 EIGEN = 1.5e-10  # seconds of an eigenproblem over n values, divided by n^3

@@ -35,10 +35,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpsql.cached import cached_property
 from dpsql.strategies import clock
 from dpsql.strategies.climb import climb, logarithms, probabilities
 from dpsql.strategies.spectrum import TINY, Spectrum, exact_spectrum, spectrum
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Array, Dense
 from dpsql.workload.workload import Product, Workload

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.cached import cached_property
 from dpsql.strategies.closure import Closure, closure
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array, Factor
 from dpsql.workload.workload import Product, Workload
 

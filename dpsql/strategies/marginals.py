@@ -27,12 +27,12 @@ from itertools import combinations
 import numpy as np
 import scipy
 
-from dpsql.cached import cached_property
 from dpsql.strategies.closure import closure
 from dpsql.strategies.marginal_products import MarginalProducts, Pair
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.residual import Even, Residuals, subsets
 from dpsql.strategies.strategy import Block, Refusal, Strategy
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array, Identity
 from dpsql.workload.workload import Workload
 

@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dpsql.workload.blocks import Noise as Noise
+from dpsql.trusted.matrices.blocks import Noise as Noise
 
 Covers: TypeAlias = Literal["Gaussian strategies", "Laplace strategies", "all unbiased mechanisms"]
 

@@ -27,9 +27,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dpsql.cached import cached_property
 from dpsql.strategies.least_squares import pseudo_inverse
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.implicit import Centered as Centered
 from dpsql.workload.workload import Product, Workload

@@ -1,6 +1,6 @@
 """Strategies: integer queries that are measured with independent noise, and how the workload is answered from them.
 
-Privacy does not depend on this room: what blocks cost and how they are applied to private sums is in `workload.blocks`, and how
+Privacy does not depend on this room: what blocks cost and how they are applied to private sums is in `matrices.blocks`, and how
 they were found does not matter. The unit price is rho = 1/2 (zCDP) for Gaussian noise and epsilon = 1 for Laplace noise.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsql.cached import cached_property
 from dpsql.strategies.optimality_gap import OptimalityBound
-from dpsql.workload.blocks import BlockSensitivity, Noise
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.matrices.blocks import BlockSensitivity, Noise
 from dpsql.workload.domain import CellDomain
 from dpsql.workload.factor_blocks import Block, sensitivity
 from dpsql.workload.factors import Array

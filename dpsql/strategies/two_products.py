@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from dpsql.cached import cached_property
 from dpsql.strategies.strategy import Block, NotMeasured, Strategy
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, Workload, product_of
 

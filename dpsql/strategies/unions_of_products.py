@@ -21,7 +21,6 @@ from itertools import combinations
 
 import numpy as np
 
-from dpsql.cached import cached_property
 from dpsql.strategies import clock
 from dpsql.strategies.kronecker import ROWS, by_turns, factors_of
 from dpsql.strategies.least_squares import LeastSquares, one_block
@@ -32,6 +31,7 @@ from dpsql.strategies.plain import SOLVED
 from dpsql.strategies.product_bound import valued
 from dpsql.strategies.strategy import Block, Refusal, Strategy
 from dpsql.strategies.two_products import TwoProducts
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.domain import DENSE, room
 from dpsql.workload.factors import Array, Dense, Factor
 from dpsql.workload.workload import Product, ReducedWorkload, Workload, reduced

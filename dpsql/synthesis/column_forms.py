@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Value
 from dpsql.synthesis.counted_values import CountedValues
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span, Type
 
 MOST_NUMBERS, MOST_VALUES = 100, 1000  # of a column that are listed one by one: numbers and dates; texts

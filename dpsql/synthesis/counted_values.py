@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.nodes import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

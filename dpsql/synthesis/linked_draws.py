@@ -20,11 +20,8 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.catalog.tables import ForeignKey
-from dpsql.measurements.reading.request import Request
 from dpsql.models.conditional_draws import Allowed
 from dpsql.models.sampling import Places
-from dpsql.plan.expr.nodes import Value
 from dpsql.synthesis.linked_plan import LinkedModels, LinkedPlan, LinkedView
 from dpsql.synthesis.linked_views import LinkedTable, LowerTable
 from dpsql.synthesis.method import Measured
@@ -33,6 +30,9 @@ from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS
 from dpsql.synthesis.table_plan import released_marginals
+from dpsql.trusted.declarations.tables import ForeignKey
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Type
 
 

@@ -12,12 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
 from dpsql.planning.explain import Measurement
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.linked_views import LinkedTables, LowerTable
@@ -26,6 +22,10 @@ from dpsql.synthesis.method_choice import MethodChoice
 from dpsql.synthesis.methods.stages import measurement
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import told_to_who_waits
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.node import Node
 from dpsql.workload.domain import has_room
 
 

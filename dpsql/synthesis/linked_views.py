@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import sqlglot
 from sqlglot import exp
 
-from dpsql.cached import cached_property
 from dpsql.sql.text.statement import Query
 from dpsql.synthesis.column_forms import Form, ListedColumn
+from dpsql.trusted.cached import cached_property
 from dpsql.types import Type
 
 

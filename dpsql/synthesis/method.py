@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, ClassVar, Protocol
 
-from dpsql.accounting.cost import Cost
-from dpsql.cached import cached_property
-from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
-from dpsql.plan.cells import Cells
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.summands import Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
 from dpsql.synthesis.method import Method, SynthesisTask
 from dpsql.synthesis.methods.aim import AdaptiveMarginals
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import noise_for
 from dpsql.synthesis.methods.mst import SpanningTree, pairs
+from dpsql.trusted.accounting.cost import Cost
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
 ALONE = "the workload asks nothing of columns together, and all of the price is for single columns"

@@ -24,19 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
-from dpsql.cached import cached_property
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
-from dpsql.noise.integer import Noise
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.marginal_requests import choice_scale, noise_for
 from dpsql.synthesis.online_model import OnlineModel, shown_columns
 from dpsql.synthesis.online_options import OnlineTerms
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import Noise
 
 MOST_CANDIDATES = 5000
 MOST_TABLE = 200  # rows of a candidate

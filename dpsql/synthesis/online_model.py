@@ -14,23 +14,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.answers.described_columns import OF_ONLINE_MODEL
 from dpsql.answers.listing import Listing
-from dpsql.cached import cached_property
 from dpsql.estimates import margin
-from dpsql.measurements.online_comparisons import Opening
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.models.joint_histogram import JointHistogram, of_columns
 from dpsql.models.table_domain import TableDomain
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 from dpsql.planning.explain import Expected
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, SynthesisTask
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.online_options import OnlineTerms
 from dpsql.synthesis.released_table import SyntheticColumn, packed, unpacked
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.online_comparisons import Opening
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise, spread_of
 
 PLAIN_FIELDS = ("price", "total", "limit", "shared", "gaussian", "scale", "updates", "queries", "identity", "singles", "cells",
                 "statement", "notes")

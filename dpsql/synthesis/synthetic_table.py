@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpsql.answers.described_columns import OF_SYNTHETIC_TABLE
 from dpsql.answers.listing import Listing
 from dpsql.answers.new_files import new_file, save
-from dpsql.catalog.tables import Column, Domain, ForeignKey, Table
 from dpsql.synthesis.released_table import KeptTable, ReleasedMarginal, SyntheticColumn, packed, unpacked
+from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SyntheticTable(KeptTable):
         import duckdb
 
         from dpsql.backends.duckdb import connected, make_table
-        from dpsql.plan.expr.printing import text_literal
+        from dpsql.trusted.plan.expr.printing import text_literal
 
         target = Path(target)
         with new_file(target, duckdb.Error), connected() as connection:

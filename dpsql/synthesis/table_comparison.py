@@ -14,11 +14,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.cached import cached_property
 from dpsql.models.noisy_marginals import MarginalMeasurement, combined
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.synthesis.counted_values import CountedValues
 from dpsql.synthesis.released_table import KeptTable
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.factors import Array
 
 

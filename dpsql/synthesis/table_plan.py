@@ -14,16 +14,12 @@ from typing import Any
 import numpy as np
 
 from dpsql.answers.simulation import Simulation
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.farthest_marginal import FarthestMarginal
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.sampling import Places
 from dpsql.models.table_domain import TableDomain
-from dpsql.plan.question import Combinations
 from dpsql.planning.explain import Expected, Measurement
 from dpsql.progress import tell
+from dpsql.questions.question import Combinations
 from dpsql.synthesis.column_forms import Form
 from dpsql.synthesis.method import CodedTable, Measured, Measuring, SynthesisTask
 from dpsql.synthesis.method_choice import MethodChoice
@@ -33,6 +29,10 @@ from dpsql.synthesis.released_table import ReleasedMarginal, SyntheticColumn, re
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import MOST_ROWS, SynthesisTerms
 from dpsql.synthesis.valid_combinations import FollowingColumn, valid_rows
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.factors import Array
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from dpsql.answers.simulation import Simulation
 from dpsql.models.sampling import Places
-from dpsql.plan.expr.nodes import Value
-from dpsql.plan.question import Combinations, Question
+from dpsql.questions.question import Combinations, Question
 from dpsql.synthesis.column_forms import Form, ListedColumn
 from dpsql.synthesis.method import CodedColumn
+from dpsql.trusted.plan.expr.nodes import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

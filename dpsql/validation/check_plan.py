@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.cost import Cost
-from dpsql.accounting.reports import amount
+from dpsql.budgets.allotment import budgets_by_account
+from dpsql.budgets.reports import amount
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements.flip_distance import MOST_TESTS
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.node import PublicFacts
 from dpsql.planning.program import priced
 from dpsql.sql.text.places import span_of
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.flip_distance import MOST_TESTS
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import PublicFacts
 from dpsql.validation.deciders.all_deciders import DECIDERS
 from dpsql.validation.deciders.decider import Decider
 from dpsql.validation.findings import Finding, Validation, decided

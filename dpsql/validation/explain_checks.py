@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.accounting.reports import amount
-from dpsql.plan.certificate import stabilities
-from dpsql.plan.node import PublicFacts
+from dpsql.budgets.reports import amount
 from dpsql.planning.explain import Expected, Explanation, Measurement, steps
+from dpsql.trusted.plan.certificate import stabilities
+from dpsql.trusted.plan.node import PublicFacts
 from dpsql.validation.check_plan import CheckPlan
 from dpsql.validation.deciders.all_deciders import DECIDERS
 from dpsql.validation.findings import Finding

@@ -13,7 +13,7 @@ from dpsql.answers.answer import Answer, AnswerColumn
 from dpsql.answers.asked import Asked
 from dpsql.answers.columns import of_rows
 from dpsql.answers.described_columns import OF_CHECKS
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.validation.deciders.decider import CONFIDENCE, Outcome
 
 YES, NO, INCONCLUSIVE, UNTESTED = "yes", "no", "inconclusive", "not tested"

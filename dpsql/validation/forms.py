@@ -22,20 +22,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.errors import Unsupported
-from dpsql.measurements.flip_distance import FARTHEST_END, DistinctWithin, ExtensionWithin, Form, Test, Within
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.cells import Cells
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Summand
-from dpsql.plan.parts import Distincts
 from dpsql.planning.tasks import clip_of, distinct_values
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.questions.parts import Distincts
+from dpsql.trusted.measurements.flip_distance import FARTHEST_END, DistinctWithin, ExtensionWithin, Form, Test, Within
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.cells import Cells
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, predicate, real, whole
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.multiplicities import Multiplicities
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 from dpsql.types import Type
 from dpsql.validation.ranges import Range
 

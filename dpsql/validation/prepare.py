@@ -13,20 +13,20 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OptionError, SqlError, Unsupported
-from dpsql.plan.expr.nodes import Ref, Value
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.question import Question
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.groups import not_listed
 from dpsql.planning.options import Options
 from dpsql.planning.program import check_cells
 from dpsql.planning.public import exact
+from dpsql.questions.question import Question
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import CheckedQuery, Query
+from dpsql.trusted.plan.expr.nodes import Ref, Value
+from dpsql.trusted.plan.node import Node, Stability
 from dpsql.validation.deciders.decider import Check
 from dpsql.validation.findings import UNTESTED, Finding
 from dpsql.validation.forms import CheckedAggregate, bounded, column_of, held

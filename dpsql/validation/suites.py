@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.cached import cached_property
-from dpsql.measurements.above_threshold import AboveThresholdOfTests, Failed, splits
-from dpsql.measurements.flip_distance import FlipDistances, NoisyFlipDistance, Test, Within, touched
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, scale_of
-from dpsql.plan.certificate import Certificate, stability
-from dpsql.plan.expr.nodes import Expr
-from dpsql.plan.node import InvalidPlan, Node, PublicFacts
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.rules.flatten import Flat, flattened, gathered
+from dpsql.questions.rules.flatten import Flat, flattened, gathered
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests, Failed, splits
+from dpsql.trusted.measurements.flip_distance import FlipDistances, NoisyFlipDistance, Test, Within, touched
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.certificate import Certificate, stability
+from dpsql.trusted.plan.expr.nodes import Expr
+from dpsql.trusted.plan.node import InvalidPlan, Node, PublicFacts
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 from dpsql.validation.deciders.decider import Check, Decider, Outcome
 from dpsql.validation.deciders.flip import FlipDistance, outcome
 from dpsql.validation.forms import within

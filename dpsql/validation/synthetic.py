@@ -17,14 +17,14 @@ from dpsql.backends.upload_folders import Uploads
 from dpsql.backends.uploaded_tables import Upload, open_uploads
 from dpsql.catalog.days import kept_by_ends
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Column, Table
 from dpsql.catalog.writing import key
 from dpsql.errors import OptionError, SqlError
-from dpsql.kernel.publics import Publics
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding.binding_context import PublicTables
 from dpsql.sql.text.statement import Query, Standing
+from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.scan import Scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

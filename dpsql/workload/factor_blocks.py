@@ -1,6 +1,6 @@
 """Blocks of queries as strategies hold them: products of factors, from which the integer matrices that are measured are built.
 
-Nothing here is trusted: the kernel takes the matrices alone (`workload.blocks`), and checks them.
+Nothing here is trusted: the kernel takes the matrices alone (`matrices.blocks`), and checks them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsql.workload.blocks import BlockSensitivity, IntegerBlock, Noise, applied, sensitivity_of
-from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
-from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
-from dpsql.workload.matrices import (
+from dpsql.trusted.matrices.blocks import BlockSensitivity, IntegerBlock, Noise, applied, sensitivity_of
+from dpsql.trusted.matrices.matrices import (
     AllStretches,
     Centre,
     Exact,
@@ -28,6 +26,8 @@ from dpsql.workload.matrices import (
     Unit,
     Written,
 )
+from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
+from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

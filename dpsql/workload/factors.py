@@ -17,9 +17,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.cached import cached_property
-from dpsql.workload.domain import room
-from dpsql.workload.matrices import (
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.matrices.matrices import (
     LARGEST,
     LONGEST,
     AllStretches,
@@ -32,7 +31,8 @@ from dpsql.workload.matrices import (
     cumulated,
     stretched,
 )
-from dpsql.workload.matrices import Exact as Exact
+from dpsql.trusted.matrices.matrices import Exact as Exact
+from dpsql.workload.domain import room
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsql.cached import cached_property
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.matrices.matrices import Centre, Halves, Matrix, Root, Stacked
 from dpsql.workload.domain import room, too_large
 from dpsql.workload.factors import Array, Exact, Factor, Prefix, Sized, length, words, written
-from dpsql.workload.matrices import Centre, Halves, Matrix, Root, Stacked
 
 ENTRIES = 2**33  # of rows of queries whose variance is computed at once
 

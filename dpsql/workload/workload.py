@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.cached import cached_property
+from dpsql.trusted.cached import cached_property
 from dpsql.workload.domain import Attribute, CellDomain, room
 from dpsql.workload.factor_blocks import Block
 from dpsql.workload.factors import Array, Exact, Factor, Total

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.accounting.allotment import budgets_by_account
-from dpsql.accounting.convert import FOR_FAILURES, FOR_RHO, rho_of
-from dpsql.accounting.cost import NANO, Cost, concentrated, pure
+from dpsql.budgets.allotment import budgets_by_account
+from dpsql.budgets.convert import FOR_FAILURES, FOR_RHO, rho_of
 from dpsql.catalog.price import Price
+from dpsql.trusted.accounting.cost import NANO, Cost, concentrated, pure
 
 MILLIONTH = Fraction(1, 10**6)
 

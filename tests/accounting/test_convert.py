@@ -13,9 +13,9 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 from support.reports import report_of
 
-from dpsql.accounting.convert import delta_of, rho_of
-from dpsql.accounting.cost import Charge, concentrated, pure
-from dpsql.accounting.reports import epsilon_of
+from dpsql.budgets.convert import delta_of, rho_of
+from dpsql.budgets.reports import epsilon_of
+from dpsql.trusted.accounting.cost import Charge, concentrated, pure
 
 pytest.importorskip("dp_accounting", reason="the oracle of these tests")
 

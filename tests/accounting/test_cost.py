@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.cost import ATTO, FREE, NANO, NOTHING, ORDERS, Charge, Cost, concentrated, pure, root
+from dpsql.trusted.accounting.cost import ATTO, FREE, NANO, NOTHING, ORDERS, Charge, Cost, concentrated, pure, root
 
 amounts = st.fractions(Fraction(0), Fraction(1000))
 deltas = st.fractions(Fraction(0), Fraction(1, 10))

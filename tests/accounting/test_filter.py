@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting.allotment import allotted_budget
-from dpsql.accounting.convert import FOR_FAILURES, delta_of, limit, rho_of
-from dpsql.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
-from dpsql.accounting.privacy_filter import Limit
+from dpsql.budgets.allotment import allotted_budget
+from dpsql.budgets.convert import FOR_FAILURES, delta_of, limit, rho_of
 from dpsql.catalog.price import Price, price
+from dpsql.trusted.accounting.cost import ATTO, NANO, NOTHING, Charge, Cost, concentrated, pure
+from dpsql.trusted.accounting.privacy_filter import Limit
 
 MILLIONTH = Fraction(1, 10**6)
 

@@ -19,14 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accounting import convert, cost, privacy_filter
-from dpsql.accounting.convert import FOR_FAILURES, FOR_ORDERS, FOR_RHO, limit, renyi_limit
-from dpsql.accounting.cost import ATTO, NANO, NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
-from dpsql.accounting.privacy_filter import Limit
-from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
+from dpsql.budgets import convert
+from dpsql.budgets.convert import FOR_FAILURES, FOR_ORDERS, FOR_RHO, limit, renyi_limit
+from dpsql.budgets.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.price import Price
-from dpsql.kernel.ledger import Refused
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting import cost, privacy_filter
+from dpsql.trusted.accounting.cost import ATTO, NANO, NOTHING, ORDERS, Account, Charge, Cost, concentrated, pure
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.kernel.ledger import Refused
 
 mpmath = pytest.importorskip("mpmath", reason="the oracle of these tests, which comes with dp-accounting")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, concentrated, pure
-from dpsql.accounting.room_left import epsilon_left, rho_left, share_spent, times_left
+from dpsql.budgets.convert import limit
+from dpsql.budgets.room_left import epsilon_left, rho_left, share_spent, times_left
 from dpsql.catalog.price import Price
+from dpsql.trusted.accounting.cost import NOTHING, concentrated, pure
 
 MILLIONTH = Fraction(1, 10**6)
 TWENTY = Price(epsilon=Fraction(20), delta=MILLIONTH)

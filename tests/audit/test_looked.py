@@ -10,7 +10,7 @@ from support.audits import Pair, person, prepared
 
 from dpsql.audit.exact import Exact
 from dpsql.audit.looked import Looked, asked_by, requests_of
-from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.noisy_sums import NoisySums
 
 PAIR = Pair(people=[person(i, age=20 + i) for i in range(4)])
 COUNT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM people"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from support.html_pages import rows_of, texts_of
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account, pure
 from dpsql.answers.listings import slowed_in_words
 from dpsql.audit.owner_page import book_of, owner_page
+from dpsql.budgets.convert import limit
 from dpsql.catalog.model import Budget
 from dpsql.catalog.price import Price
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account, pure
 
 HOSTILE = "SELECT '</td><script>alert(1)</script>'"
 BUDGET = Budget(name="main", entity="person", total=Price(epsilon=Fraction(10)), per_analyst=Price(epsilon=Fraction(2)),

@@ -16,7 +16,7 @@ from dpsql import cli
 from dpsql.audit.policy_on_rows import PolicyOnRows, policy_on_rows
 from dpsql.catalog.policy import read_policy
 from dpsql.demo import folder as demo
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 POLICY = """
 version = 1

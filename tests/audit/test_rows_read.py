@@ -14,7 +14,7 @@ from dpsql import cli
 from dpsql.audit.rows_read import TableRead, TablesRead, reading
 from dpsql.catalog.policy import read_policy
 from dpsql.errors import LedgerError
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 
 def served(folder: Path, files: str = "", spoil: str = "") -> Path:

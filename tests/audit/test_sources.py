@@ -14,7 +14,7 @@ from dpsql.audit.exact import Exact
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
 from dpsql.engine.answering import answer
 from dpsql.errors import Unsupported
-from dpsql.noise.source import Secure
+from dpsql.trusted.noise.source import Secure
 
 
 def test_exact_adds_nothing_and_takes_the_best() -> None:

@@ -14,8 +14,8 @@ import pytest
 import dpsql
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, OperationalError
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.publics import Publics
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.kernel.publics import Publics
 
 POLICY = """
 version = 1

@@ -11,9 +11,9 @@ from support.snapshots import in_sqlite
 import dpsql
 from dpsql import cli
 from dpsql.backends.database_schemas import database_schema
-from dpsql.catalog.tables import ForeignKey
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.declarations.tables import ForeignKey
+from dpsql.trusted.kernel.ledger import Ledger
 
 
 def postgres() -> str:

@@ -19,12 +19,12 @@ import dpsql
 from dpsql import cli
 from dpsql.backends import source_files
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError, PolicyError
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.reader import ReaderFault
 
 POLICY = """\
 version = 1

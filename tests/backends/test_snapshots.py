@@ -25,11 +25,11 @@ from dpsql import cli
 from dpsql.backends import manifests, snapshots
 from dpsql.backends.drivers import SourceDatabase
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.reader import ReaderFault
 from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import open_reader
 from dpsql.errors import DatabaseError, Error, IntegrityError, OperationalError, PolicyError
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.reader import ReaderFault
 
 POLICY = """\
 version = 1

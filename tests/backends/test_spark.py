@@ -33,7 +33,6 @@ from dpsql.audit.exact import Exact
 from dpsql.backends import spark_task, spark_writer
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
-from dpsql.backends.reader import PARTS, Parts, ReaderFault
 from dpsql.backends.spark import SparkBuckets, find_spark_store, manifest_in_spark
 from dpsql.backends.spark_cluster import SparkCluster
 from dpsql.backends.spark_results import Piece, Results, check_whole
@@ -44,8 +43,9 @@ from dpsql.cli import main
 from dpsql.engine.opening import open_reader
 from dpsql.engine.opening_spark import alone_in_spark, read_by_spark
 from dpsql.errors import IntegrityError, OperationalError, PolicyError
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
+from dpsql.trusted.reader import PARTS, Parts, ReaderFault
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
 BEGAN = time.time()

@@ -25,8 +25,8 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from support.clusters import uploaded
-from dpsql.backends.reader import PARTS, Parts
-from dpsql.plan.stored import bucket_name
+from dpsql.trusted.reader import PARTS, Parts
+from dpsql.trusted.plan.stored import bucket_name
 from support.sessions import open_ledger
 from dpsql.backends.spark_cluster import SparkCluster
 folder, master, buckets, total, part = sys.argv[1:]

@@ -22,20 +22,20 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, open_database
 from dpsql.backends.owned_rows import OwnedRows
 from dpsql.backends.parted_rows import AT_ONCE, PartedRows
-from dpsql.backends.reader import PARTS, Parts, ReaderFault
+from dpsql.backends.row_orders import row_order
 from dpsql.backends.spark_task import BUCKET
 from dpsql.backends.store import fact_of
 from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
 from dpsql.engine import opening
 from dpsql.errors import OperationalError, OptionError
-from dpsql.kernel.claims import Claims
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.proven_facts import FactsBesideLedger
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.ranking import Ranking
-from dpsql.plan.row_orders import row_order
-from dpsql.plan.stored import bucket_name
+from dpsql.ledgers.proven_facts import FactsBesideLedger
+from dpsql.trusted.kernel.claims import Claims
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.ranking import Ranking
+from dpsql.trusted.plan.stored import bucket_name
+from dpsql.trusted.reader import PARTS, Parts, ReaderFault
 
 MANY = "SELECT clinic, COUNT(*), SUM(cost) FROM visits GROUP BY clinic"
 

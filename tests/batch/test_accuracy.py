@@ -323,7 +323,7 @@ def test_errors_are_within_what_was_asked_as_often_as_it_was(text: str, x: float
 
 @pytest.mark.stat
 def test_noise_that_is_too_wide_is_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.noise import source
+    from dpsql.trusted.noise import source
 
     add = source.gaussian
     monkeypatch.setattr(source, "gaussian", lambda values, sigma: add(values, sigma * 1.5))

@@ -13,7 +13,6 @@ from support import worlds
 from support.audits import Pair, person
 from support.sessions import session_of
 
-from dpsql.accounting.cost import Cost
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
 from dpsql.batch import dawa, privtree
@@ -22,10 +21,11 @@ from dpsql.dbapi import Connection
 from dpsql.engine.session import Session
 from dpsql.engine.together import batched
 from dpsql.errors import OptionError
-from dpsql.measurements.boxes import Leaves
-from dpsql.measurements.buckets import Buckets
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Option
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.boxes import Leaves
+from dpsql.trusted.measurements.buckets import Buckets
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 
 AGES = ["SELECT age, COUNT(*) FROM people GROUP BY age", "SELECT COUNT(*) FROM people WHERE age BETWEEN 18 AND 64"]
@@ -226,7 +226,7 @@ def test_the_promise_is_kept(texts: list[str], strategy: str, neighbours: tuple[
 @pytest.mark.parametrize("texts, strategy", CASES, ids=["dawa", "privtree"])
 def test_noise_that_is_too_small_is_found(texts: list[str], strategy: str, neighbours: tuple[Session, Session], effort: float,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.noise import source
+    from dpsql.trusted.noise import source
 
     add = source.laplace
     monkeypatch.setattr(source, "laplace", lambda values, scale: add(values, scale / 20))

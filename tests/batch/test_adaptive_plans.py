@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from bench.bench_cells import Cells, group, told
 
-from dpsql.accounting.cost import FREE, concentrated, pure
 from dpsql.batch import dawa, privtree
 from dpsql.batch.group import Group
 from dpsql.errors import OptionError
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
 from dpsql.strategies.strategy import Refusal
+from dpsql.trusted.accounting.cost import FREE, concentrated, pure
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.workload import Product, Workload

@@ -19,7 +19,7 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.dbapi import Connection
 from dpsql.errors import OptionError, Unsupported
-from dpsql.measurements.block_sums import Blocks
+from dpsql.trusted.measurements.block_sums import Blocks
 
 POLICY = """
 version = 1

@@ -275,7 +275,7 @@ def test_a_workload_keeps_its_promise(tmp_path: Path, effort: float) -> None:
 
 @pytest.mark.slow
 def test_noise_that_is_too_small_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: float) -> None:
-    from dpsql.noise import source
+    from dpsql.trusted.noise import source
 
     add = source.laplace
     monkeypatch.setattr(source, "laplace", lambda values, scale: add(values, scale / 6))

@@ -28,7 +28,7 @@ from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """
 version = 1

@@ -22,10 +22,10 @@ import numpy as np
 from bench_cells import Cells, group, told
 from bench_clock import table
 
-from dpsql.accounting.cost import pure
 from dpsql.batch import dawa, privtree
 from dpsql.strategies import hierarchy
 from dpsql.strategies.strategy import Strategy
+from dpsql.trusted.accounting.cost import pure
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import Identity, Prefix, Ranges
 from dpsql.workload.workload import Product, Workload

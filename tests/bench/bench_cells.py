@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.batch.attributes import AttributeColumn
 from dpsql.batch.group import Group, Told
-from dpsql.measurements.reading.request import Request
-from dpsql.noise.source import Secure
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 from dpsql.workload.workload import Workload
 

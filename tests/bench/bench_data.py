@@ -15,7 +15,7 @@ from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 CLINICS = 50
 WIDE, TIGHT = 1000, 8  # a limit of rows that nobody exceeds, and one that cuts off about half of the rows

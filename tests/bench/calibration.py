@@ -39,10 +39,10 @@ from dpsql.engine.decide import decide
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.run import Kernel
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query, Validate
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.kernel.run import Kernel
 
 HEADS = ("kind", "columns", "covered", "least", "below 90 %", "rms/told", "least", "most", "open", "none")
 WORST = ("covered", "rms/told", "open", "none", "truth", "statement", "column")

@@ -165,10 +165,10 @@ def share(decide: Callable[[np.ndarray], list[bool]], slack: int, runs: int) -> 
 def _suites() -> Iterator[tuple[str, Callable[[np.ndarray], list[bool]]]]:
     from fractions import Fraction
 
-    from dpsql.accounting.cost import pure
     from dpsql.audit.prepared import Batched
-    from dpsql.measurements.above_threshold import AboveThresholdOfTests
-    from dpsql.noise.sparse_vector import small
+    from dpsql.trusted.accounting.cost import pure
+    from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests
+    from dpsql.trusted.noise.sparse_vector import small
     from dpsql.validation.suites import WIDER, Sparse
 
     noise = Batched()
@@ -214,7 +214,7 @@ def times(rows: int) -> list[list[str]]:
         (place / "dpsql.toml").write_text(f'version = 1\ndatabase = "cps.duckdb"\n[entities.person]\ntable = "cps"\nkey = "id"\n'
                                           f'[tables.cps]\nkey = "id"\n[tables.cps.columns]\n{body}[tables.syn]\npublic = true\n'
                                           f'[tables.syn.columns]\n{body}[budgets.main]\nentity = "person"\nepsilon = 1000\n')
-        from dpsql.kernel.ledger import Ledger
+        from dpsql.trusted.kernel.ledger import Ledger
 
         Ledger.create(place / "dpsql.ledger").close()
         con = dpsql.connect(policy=place / "dpsql.toml", epsilon=1)

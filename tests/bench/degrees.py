@@ -25,10 +25,10 @@ from bench_clock import table
 from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.engine.opening import ConnectionTerms, open_session
 from dpsql.engine.session import Session
-from dpsql.extensions.bounded_degrees import ArcList, extended, projected
-from dpsql.kernel.ledger import Ledger
 from dpsql.planning.script import Released
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.extensions.bounded_degrees import ArcList, extended, projected
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """
 version = 1

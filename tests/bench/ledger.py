@@ -29,10 +29,10 @@ from pathlib import Path
 
 from bench_clock import milliseconds, table, timed
 
-from dpsql.accounting.cost import Account, pure
-from dpsql.kernel.ledger import anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.marks import MEASURED
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel.ledger import anchor_beside
+from dpsql.trusted.kernel.marks import MEASURED
 
 COST = pure(Fraction(1, 1000)).rounded()
 SQL, BODY = "SELECT COUNT(*) FROM people WHERE age <> 30", "x" * 300
@@ -100,7 +100,7 @@ def _opened(place: Place, opening: Callable[..., ReportingLedger] = ReportingLed
     path, anchor, uri = place
     if uri is None:
         return opening(path, anchor)
-    from dpsql.kernel.postgres_store import PostgresStore
+    from dpsql.ledgers.postgres_store import PostgresStore
 
     return opening(path, anchor, PostgresStore(uri))
 

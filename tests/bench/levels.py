@@ -35,22 +35,22 @@ import duckdb
 import numpy as np
 from bench_clock import table
 
-from dpsql.accounting.convert import rho_of
-from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.extensions.owned import Owned, owned
-from dpsql.extensions.removal_distance import RemovalDistances, Sets, sets_of
-from dpsql.measurements.several import balanced_levels, race, removal_levels
-from dpsql.measurements.several.levels import ExtensionSums
+from dpsql.budgets.convert import rho_of
 from dpsql.mechanisms.mechanism import Mechanism, Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals as ByRemovals
-from dpsql.noise.source import Secure
-from dpsql.plan.operators.owner_sets import UNIT
-from dpsql.plan.operators.summands import Count
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.extensions.owned import Owned, owned
+from dpsql.trusted.extensions.removal_distance import RemovalDistances, Sets, sets_of
+from dpsql.trusted.measurements.several import balanced_levels, race, removal_levels
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.operators.owner_sets import UNIT
+from dpsql.trusted.plan.operators.summands import Count
 
 WEDGES = "SELECT x.v AS a, x.u AS b, y.v AS c FROM d AS x JOIN d AS y ON x.u = y.u AND x.v < y.v"
 PATTERNS = {

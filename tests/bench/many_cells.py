@@ -19,7 +19,7 @@ import duckdb
 from bench_clock import table, timed
 
 import dpsql
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """
 version = 1

@@ -29,13 +29,13 @@ from bench_clock import table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, Places, counts_of
 
-from dpsql.accounting.cost import concentrated
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.models.table_domain import Columns, TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.synthesis.method import marginals_of
 from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.trusted.accounting.cost import concentrated
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.noisy_sums import NoisySums
 
 PUBLISHED = {  # of MWEM+PUB on Adult by how much females are too few: public rows alone, then by epsilon the best that is known
     0.0: {"alone": ".014", 0.1: ".0142", 0.25: ".0136", 0.5: ".0129", 1.0: ".0097"},

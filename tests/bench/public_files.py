@@ -42,7 +42,6 @@ from support.sessions import session_of
 
 from dpsql.answers.answer import Answer
 from dpsql.audit.exact import Exact
-from dpsql.backends.reader import Reader
 from dpsql.catalog import writing
 from dpsql.catalog.model import TablePolicy
 from dpsql.catalog.policy import parse_policy
@@ -51,7 +50,8 @@ from dpsql.cli.entry import main as dpsql
 from dpsql.engine.answering import answer
 from dpsql.engine.opening import open_reader
 from dpsql.errors import Error
-from dpsql.plan.expr.printing import quote
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.reader import Reader
 
 CLOSE = 1e-6  # of the largest value: as far as sums on a grid may be from those of floats
 FEW = 60  # values of a column that is grouped by

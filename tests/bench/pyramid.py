@@ -23,7 +23,7 @@ from bench_clock import table
 
 import dpsql
 from dpsql.answers.display import half_width
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 PEOPLE = """
 version = 1

@@ -143,7 +143,7 @@ def main() -> None:
         print("\n" + json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu,
                                  "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
         return
-    from dpsql.kernel.ledger import Ledger
+    from dpsql.trusted.kernel.ledger import Ledger
 
     for rows in map(int, chosen.rows.split(",")):
         folder = chosen.data / f"visits-{rows}"

@@ -20,7 +20,7 @@ import scale
 from bench_clock import table
 
 import dpsql
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 LINES = {
     "count of people": "SELECT COUNT(*) FROM people",

@@ -19,7 +19,7 @@ from bench_clock import milliseconds, side_by_side, table
 from bench_data import POLICY, again, database, opened, plain
 
 from dpsql.engine.answering import answer
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 FIRST = """
 import dpsql, uuid

@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from dpsql.measurements.flip_distance import fewest
+from dpsql.trusted.measurements.flip_distance import fewest
 
 LEVELS, DRAWS = 19, 300
 Values = np.ndarray

@@ -40,10 +40,10 @@ from bench_clock import table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.coded_tables import Coded, Places, total_variation
 
-from dpsql.accounting.convert import rho_of
-from dpsql.accounting.cost import concentrated, pure
+from dpsql.budgets.convert import rho_of
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.methods.all_methods import METHODS
+from dpsql.trusted.accounting.cost import concentrated, pure
 
 MASSACHUSETTS = ("PUMA", "SEX", "MSP", "HISP", "RAC1P", "NOC", "NPF", "HOUSING_TYPE", "OWN_RENT", "DENSITY", "INDP_CAT", "EDU",
                  "PINCP_DECILE", "DVET", "DREM", "DPHY", "DEYE", "DEAR")

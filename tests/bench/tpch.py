@@ -38,10 +38,10 @@ from dpsql.engine.answering import answer
 from dpsql.engine.opening import fitted
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.several import balanced_levels, race, sets
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.several import balanced_levels, race, sets
 
 SOURCES = {  # the columns that are asked about, and keys that the database guarantees
     "customer": "c_custkey::INTEGER AS c_custkey, c_nationkey::INTEGER AS c_nationkey",

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from dpsql.catalog.days import Days, kept_by_ends
-from dpsql.catalog.tables import Domain
+from dpsql.trusted.declarations.tables import Domain
 
 FIRST = dt.date(2019, 12, 30).toordinal()
 DAYS = Days(range(FIRST, FIRST + 5))

@@ -16,8 +16,8 @@ from dpsql.catalog.draft import draft
 from dpsql.catalog.model import Catalog, Entity
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.catalog.tables import Domain, ForeignKey, TableSchema
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.trusted.declarations.tables import Domain, ForeignKey, TableSchema
 
 
 def schema_of(*statements: str) -> Mapping[str, TableSchema]:

@@ -12,9 +12,9 @@ from support.worlds import POLICY as WORLD
 
 from dpsql.catalog.policy import parse_policy, read_policy, written_reference
 from dpsql.catalog.sections import locate
-from dpsql.catalog.tables import ForeignKey
 from dpsql.catalog.writing import value
 from dpsql.errors import PolicyError
+from dpsql.trusted.declarations.tables import ForeignKey
 
 GOOD = """\
 version = 1

@@ -17,9 +17,9 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import carried_as, fit
-from dpsql.catalog.tables import Domain, ForeignKey, OwnerStep, TableSchema
 from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
+from dpsql.trusted.declarations.tables import Domain, ForeignKey, OwnerStep, TableSchema
 from dpsql.types import Interval, Type
 
 

@@ -10,8 +10,8 @@ from dpsql.catalog.model import ColumnPolicy, Entity
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.catalog.smartnoise import FLAGS, OPTIONS, imported
-from dpsql.catalog.tables import ForeignKey, TableSchema
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
 
 pytest.importorskip("yaml", reason="PyYAML, which reads the metadata, is an extra")
 

@@ -16,7 +16,7 @@ from dpsql import cli
 from dpsql.catalog.column_guesses import ColumnValues, column_guess, rounded_out
 from dpsql.catalog.guesses import references_of
 from dpsql.catalog.policy import read_policy
-from dpsql.catalog.tables import ForeignKey, TableSchema
+from dpsql.trusted.declarations.tables import ForeignKey, TableSchema
 
 ROOT = str(Path(dpsql.__file__).parents[1])
 

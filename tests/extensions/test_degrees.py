@@ -15,14 +15,14 @@ import pytest
 from support.extensions.given import Given
 from support.released import released
 
-from dpsql.extensions import bounded_degrees
-from dpsql.extensions.ask_solvers import Solvers
-from dpsql.extensions.bounded_degrees import ArcList, projected
-from dpsql.extensions.linear_program import Network
-from dpsql.measurements.several.degree_histogram import DegreeHistogram
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.operators.arcs import Arcs, moves
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.extensions import bounded_degrees
+from dpsql.trusted.extensions.ask_solvers import Solvers
+from dpsql.trusted.extensions.bounded_degrees import ArcList, projected
+from dpsql.trusted.extensions.linear_program import Network
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.operators.arcs import Arcs, moves
 
 Edge = tuple[int, int, int]
 Way = Callable[[ArcList, int], np.ndarray]

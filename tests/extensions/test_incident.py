@@ -11,7 +11,7 @@ from support.sessions import session_of
 from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.errors import Incident
-from dpsql.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
 
 TEXT = ("SELECT COUNT(*) FROM people a JOIN people b USING (household_id) JOIN people c USING (household_id) "
         "WHERE a.person_id < b.person_id AND b.person_id < c.person_id")

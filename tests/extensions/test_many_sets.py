@@ -19,29 +19,29 @@ from support.policies import policy_of
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
-from dpsql.extensions import cuts
-from dpsql.extensions.ask_solvers import Solvers
-from dpsql.extensions.certified import WHOLE as UNITS
-from dpsql.extensions.cuts import CuttingPlanes
-from dpsql.extensions.linear_program import LinearProgram
-from dpsql.extensions.owned import Owned
-from dpsql.extensions.packing import Packing, exact
-from dpsql.extensions.removal_distance import RemovalDistances
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.publics import Publics
-from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.request import Context
-from dpsql.measurements.several import many_removals, sets
-from dpsql.measurements.several.many_removals import PRICE, Leavers, ManyRemovals
-from dpsql.measurements.several.many_sets import EITHER, Listed, Streamed
-from dpsql.measurements.several.sets import columns_of, in_cells, read
-from dpsql.noise.source import Secure
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.cutting import Rows
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.extensions import cuts
+from dpsql.trusted.extensions.ask_solvers import Solvers
+from dpsql.trusted.extensions.certified import WHOLE as UNITS
+from dpsql.trusted.extensions.cuts import CuttingPlanes
+from dpsql.trusted.extensions.linear_program import LinearProgram
+from dpsql.trusted.extensions.owned import Owned
+from dpsql.trusted.extensions.packing import Packing, exact
+from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.measurements.reading.request import Context
+from dpsql.trusted.measurements.several import many_removals, sets
+from dpsql.trusted.measurements.several.many_removals import PRICE, Leavers, ManyRemovals
+from dpsql.trusted.measurements.several.many_sets import EITHER, Listed, Streamed
+from dpsql.trusted.measurements.several.sets import columns_of, in_cells, read
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 SIGNED = GridSum(column="v", grid=Quantizer(low=-100, high=100, step=Fraction(1), from_low=False))
 WHOLE = GridSum(column="v", grid=Quantizer(low=0, high=100, step=Fraction(1), from_low=False))

@@ -12,7 +12,7 @@ import pytest
 from support.policies import policy_of
 
 import dpsql
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = policy_of("people", "", """
 [tables.friends]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.extensions.hypergraphs import Rows, random_rows
 
-from dpsql.extensions.owned import NOBODY, Owned, arranged, loads, owned, signed
+from dpsql.trusted.extensions.owned import NOBODY, Owned, arranged, loads, owned, signed
 
 
 def listed(rows: Owned) -> dict[frozenset[int], int]:

@@ -15,16 +15,16 @@ from support.extensions.given import Given
 from support.worlds import removals, world
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements.several.sets import read
-from dpsql.noise.source import Secure
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Call, Literal
-from dpsql.plan.node import InvalidPlan, Node, Printing, fold
-from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.measurements.several.sets import read
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Call, Literal
+from dpsql.trusted.plan.node import InvalidPlan, Node, Printing, fold
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, OwnerSets
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments, Summand
 from dpsql.types import Interval
 
 

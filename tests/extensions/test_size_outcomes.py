@@ -10,9 +10,9 @@ import pytest
 from support.policies import policy_of
 
 import dpsql
-from dpsql.extensions import cuts
-from dpsql.kernel.ledger import Ledger
-from dpsql.measurements.several import sets
+from dpsql.trusted.extensions import cuts
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.measurements.several import sets
 
 POLICY = policy_of("persons", """
 note = {}

@@ -18,23 +18,23 @@ from measurements.test_removals import Told
 from support.extensions.doors import BY_FRACTIONS, by, leaving_by
 from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
-from dpsql.extensions import ask_solvers, packing
-from dpsql.extensions import certified as certificate
-from dpsql.extensions.linear_program import LinearProgram, Point
-from dpsql.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.extensions.merging import reduced
-from dpsql.extensions.owned import Owned, loads, owned
-from dpsql.extensions.packing import Packing, exact
-from dpsql.extensions.removal_distance import RemovalDistances, sets_of
-from dpsql.extensions.removal_program import RemovalSolution
-from dpsql.extensions.solver_ladder import packed, points
-from dpsql.extensions.words import dot, gathered, scaled, total
-from dpsql.measurements.several.sets import columns_of
-from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT, lipschitz_constant, slack
 from dpsql.solvers import highs, refining
 from dpsql.solvers.flow import flow
 from dpsql.solvers.refining import refined, scipys
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.extensions import ask_solvers, packing
+from dpsql.trusted.extensions import certified as certificate
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point
+from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.extensions.merging import reduced
+from dpsql.trusted.extensions.owned import Owned, loads, owned
+from dpsql.trusted.extensions.packing import Packing, exact
+from dpsql.trusted.extensions.removal_distance import RemovalDistances, sets_of
+from dpsql.trusted.extensions.removal_program import RemovalSolution
+from dpsql.trusted.extensions.solver_ladder import packed, points
+from dpsql.trusted.extensions.words import dot, gathered, scaled, total
+from dpsql.trusted.measurements.several.sets import columns_of
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, NEAR, UNIT, lipschitz_constant, slack
 
 
 def cases(seed: int, number: int, largest: tuple[int, ...] = (1, 1, 3, 50)) -> list[tuple[Rows, int]]:
@@ -464,5 +464,5 @@ def test_more_sets_than_are_held_are_found_before_they_are_told_apart(told: str 
     plan = replace(shares(2), cell=told)
     context: Any = Told(rows, range(6), None) if told else Stub(rows, None)
     assert columns_of(plan, context) is not None
-    monkeypatch.setattr("dpsql.measurements.several.sets.MOST_ROWS", 5)
+    monkeypatch.setattr("dpsql.trusted.measurements.several.sets.MOST_ROWS", 5)
     assert columns_of(plan, context) is None

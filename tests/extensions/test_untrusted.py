@@ -25,20 +25,20 @@ from support.sessions import session_of
 from dpsql.answers.answer import Answer
 from dpsql.backends.duckdb import DuckReader
 from dpsql.engine.answering import answer
-from dpsql.extensions import ask_solvers
-from dpsql.extensions.ask_solvers import MOST_ANSWERS, NO_SOLVERS, Solvers, each_heard
-from dpsql.extensions.bounded_degrees import extended
-from dpsql.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.extensions.removal_distance import RemovalDistances
-from dpsql.kernel.publics import Publics
-from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.request import Context
-from dpsql.measurements.several.many_sets import Listed, Streamed
-from dpsql.noise.source import Secure
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
-from dpsql.plan.operators.summands import Count
 from dpsql.solvers.usual import USUAL, for_crowd, for_packing, for_program
+from dpsql.trusted.extensions import ask_solvers
+from dpsql.trusted.extensions.ask_solvers import MOST_ANSWERS, NO_SOLVERS, Solvers, each_heard
+from dpsql.trusted.extensions.bounded_degrees import extended
+from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.measurements.reading.request import Context
+from dpsql.trusted.measurements.several.many_sets import Listed, Streamed
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT, OwnerSets, slack
+from dpsql.trusted.plan.operators.summands import Count
 
 ROLES = [field.name for field in fields(Solvers)]
 

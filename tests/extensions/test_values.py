@@ -18,18 +18,18 @@ import pytest
 from support.extensions.doors import by
 from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 
-from dpsql.extensions import bounds
-from dpsql.extensions import lipschitz_extension as values
-from dpsql.extensions.ask_solvers import Solver
-from dpsql.extensions.certified import WHOLE, certified
-from dpsql.extensions.linear_program import LinearProgram, Point
-from dpsql.extensions.merging import reduced
-from dpsql.extensions.owned import Owned, each_once, loads, owned
-from dpsql.extensions.solver_ladder import linear
-from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT, lipschitz_constant, slack
 from dpsql.solvers import highs, portable
 from dpsql.solvers.flow import flow, large_flow
 from dpsql.solvers.usual import USUAL, for_program
+from dpsql.trusted.extensions import bounds
+from dpsql.trusted.extensions import lipschitz_extension as values
+from dpsql.trusted.extensions.ask_solvers import Solver
+from dpsql.trusted.extensions.certified import WHOLE, certified
+from dpsql.trusted.extensions.linear_program import LinearProgram, Point
+from dpsql.trusted.extensions.merging import reduced
+from dpsql.trusted.extensions.owned import Owned, each_once, loads, owned
+from dpsql.trusted.extensions.solver_ladder import linear
+from dpsql.trusted.plan.operators.owner_sets import EXACT_FLOW, UNIT, lipschitz_constant, slack
 
 GRAPHS = Path(__file__).parents[4] / "shared" / "data" / "graphs"
 NEAR = 1e-6
@@ -201,7 +201,7 @@ def test_every_solver_is_certified_within_the_slack(door: Solver) -> None:
 @pytest.mark.parametrize("door", ["highs.simplex", "highs.first_order", "portable.solve"])
 def test_solvers_print_nothing(door: str) -> None:
     """In a process of its own, as libraries print from C and only when their buffers are full."""
-    program = ("import numpy as np; from dpsql.solvers import highs, portable; from dpsql.extensions.linear_program import LinearProgram; "
+    program = ("import numpy as np; from dpsql.solvers import highs, portable; from dpsql.trusted.extensions.linear_program import LinearProgram; "
                f"print({door}(LinearProgram(np.array([[0, 1], [1, 2]], np.int32), np.ones(2, np.int64), np.ones(3, np.int64)), 1e-3).rows)")
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\[.*\]\n", ended.stdout) and not ended.stderr

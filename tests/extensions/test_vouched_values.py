@@ -11,19 +11,19 @@ from extensions.test_many_sets import context
 from extensions.test_totality import broken, nothing
 from support.extensions.given import Given
 
-from dpsql.extensions import cuts
-from dpsql.extensions.ask_solvers import Solvers
-from dpsql.measurements.several import sets
-from dpsql.measurements.several.balanced_levels import Balance, score_range
-from dpsql.measurements.several.many_sets import Listed, Streamed
-from dpsql.measurements.several.sets import read
-from dpsql.noise.choice import choice_cost
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import InvalidPlan, Stability
-from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.trusted.extensions import cuts
+from dpsql.trusted.extensions.ask_solvers import Solvers
+from dpsql.trusted.measurements.several import sets
+from dpsql.trusted.measurements.several.balanced_levels import Balance, score_range
+from dpsql.trusted.measurements.several.many_sets import Listed, Streamed
+from dpsql.trusted.measurements.several.sets import read
+from dpsql.trusted.noise.choice import choice_cost
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import InvalidPlan, Stability
+from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 LEVELS = (1, 2, 4, 16)
 Pairs = list[tuple[Any, Any]]

@@ -12,9 +12,9 @@ from forging.tables import SMALL, STATEMENTS
 from oracle.replay import Family, Recorder
 
 from dpsql.engine.answering import answer
-from dpsql.measurements.block_sums import Blocks
-from dpsql.workload.blocks import IntegerBlock
-from dpsql.workload.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
+from dpsql.trusted.matrices.blocks import IntegerBlock
+from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
+from dpsql.trusted.measurements.block_sums import Blocks
 
 Path = tuple[str | int, ...]
 TOGETHER = ("levels", "noises", "penalties", "log_priors", "marginals", "expected", "weights", "candidates", "offsets", "tests", "steps")

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from forging.corpus import Base, Corpus, Path, Slot
 
-from dpsql.accounting.cost import FREE
-from dpsql.kernel.shapes import RELATIONS, SUMMARIES
-from dpsql.measurements.all_measurements import MEASUREMENTS
-from dpsql.plan.expr.nodes import Call, Literal
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.union import UnionAll
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
+from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
+from dpsql.trusted.plan.expr.nodes import Call, Literal
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Type
 
 DEEP, MANY, LARGE, HUGE = 1500, 10**4, 10**5, 10**6  # operators in one another, and values in a list

@@ -17,14 +17,14 @@ from forging.forger import Forger, Forgery
 from forging.judge import Found, judged, judged_comparisons
 from oracle.replay import Book, Loud, Recorder
 
-from dpsql.accounting.cost import Account, Cost
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.kernel.claims import Disagreement
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.online_comparisons import Comparisons, Opening
-from dpsql.plan.certificate import Unbounded
-from dpsql.plan.decompose_join import NotDecomposable
-from dpsql.plan.node import InvalidPlan
+from dpsql.trusted.accounting.cost import Account, Cost
+from dpsql.trusted.kernel.claims import Disagreement
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
+from dpsql.trusted.plan.certificate import Unbounded
+from dpsql.trusted.plan.decompose_join import NotDecomposable
+from dpsql.trusted.plan.node import InvalidPlan
 
 ALLOWED = Cost(epsilon=None, rho=Fraction(10**900), delta=Fraction(10**9))  # pays for everything that has a price
 REFUSALS = (TypeError, ValueError, Error, InvalidPlan, NotDecomposable, Unbounded)

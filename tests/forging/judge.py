@@ -16,21 +16,21 @@ from oracle.moves import LAWS as ORACLE
 from oracle.moves import View, compare_rows, read_rows
 from oracle.replay import Family
 
-from dpsql.accounting.cost import Cost
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.boxes import Tree
-from dpsql.measurements.buckets import Partition
-from dpsql.measurements.flip_distance import NoisyFlipDistance
-from dpsql.measurements.frequent_keys import Keys
-from dpsql.measurements.online_comparisons import Comparisons, Opened, Opening
-from dpsql.measurements.select import Segment, Select
-from dpsql.measurements.several.balanced_levels import Balance
-from dpsql.measurements.several.degree_histogram import DegreeHistogram
-from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
-from dpsql.measurements.several.smooth_join_sum import SmoothSum
-from dpsql.noise.key_selection import GaussianThreshold
-from dpsql.plan.cells import cell_of
-from dpsql.plan.certificate import Certificate
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.boxes import Tree
+from dpsql.trusted.measurements.buckets import Partition
+from dpsql.trusted.measurements.flip_distance import NoisyFlipDistance
+from dpsql.trusted.measurements.frequent_keys import Keys
+from dpsql.trusted.measurements.online_comparisons import Comparisons, Opened, Opening
+from dpsql.trusted.measurements.select import Segment, Select
+from dpsql.trusted.measurements.several.balanced_levels import Balance
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.trusted.noise.key_selection import GaussianThreshold
+from dpsql.trusted.plan.cells import cell_of
+from dpsql.trusted.plan.certificate import Certificate
 
 INCIDENT = -1e18  # in place of a drawn value
 CLOSE = 1 + 1e-9  # rounding of what is computed here in floats

@@ -10,24 +10,24 @@ from typing import Any
 from forging.corpus import Base, Corpus
 from forging.forger import Forgery, fields_of, made_of
 
-from dpsql.measurements.boxes import Tree
-from dpsql.measurements.buckets import Numbered
-from dpsql.measurements.flip_distance import DistinctWithin
-from dpsql.measurements.select import Target
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.functions import HELD
-from dpsql.plan.expr.nodes import TRUE, Call, Case, Cast, Literal, Placeholder, predicate, whole
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.measurements.boxes import Tree
+from dpsql.trusted.measurements.buckets import Numbered
+from dpsql.trusted.measurements.flip_distance import DistinctWithin
+from dpsql.trusted.measurements.select import Target
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.functions import HELD
+from dpsql.trusted.plan.expr.nodes import TRUE, Call, Case, Cast, Literal, Placeholder, predicate, whole
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 

@@ -1,7 +1,7 @@
 """How much of its privacy a draw loses between two databases, from the numbers that it is about on either and its scales.
 
 Each law is that of a distribution, written here from its probabilities (or, where these have no simple form, from the proof of
-`dpsql.noise`, with the distance that the numbers have really moved). None uses what a measurement says that it costs.
+`dpsql.trusted.noise`, with the distance that the numbers have really moved). None uses what a measurement says that it costs.
 """
 
 from __future__ import annotations

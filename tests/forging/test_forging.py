@@ -14,15 +14,15 @@ from forging.known import HELD_NOW, KNOWN, halves
 from forging.watched import replaced
 from forging.wire import Wire
 
-from dpsql.accounting.cost import FREE, Cost
-from dpsql.kernel.shapes import RELATIONS, SUMMARIES
-from dpsql.measurements.all_measurements import MEASUREMENTS, VALUES
-from dpsql.measurements.online_comparisons import Comparisons
-from dpsql.measurements.select import Select, Target
-from dpsql.measurements.vote import Vote
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.largest import Largest
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.kernel.shapes import RELATIONS, SUMMARIES
+from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
+from dpsql.trusted.measurements.online_comparisons import Comparisons
+from dpsql.trusted.measurements.select import Select, Target
+from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.largest import Largest
 
 FORGERIES, MESSAGES = 600, 60
 MADE_BY_RELEASES = {Largest}  # plans that no request has: a release makes them

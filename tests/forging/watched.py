@@ -1,4 +1,4 @@
-"""What a release hands to the primitives of `dpsql.noise`, written down: numbers before noise, and the scales of the noise.
+"""What a release hands to the primitives of `dpsql.trusted.noise`, written down: numbers before noise, and the scales of the noise.
 
 A release on a database and one on a neighbour are compared by what they hand over, step by step, so nothing depends on how a
 measurement computes its cost, or on which of its fields that looks at. Primitives that draw in several steps (the sparse vector
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from dpsql.measurements import block_sums
-from dpsql.measurements.several import race
-from dpsql.noise import choice, integer, smooth, sparse_vector, tree
+from dpsql.trusted.measurements import block_sums
+from dpsql.trusted.measurements.several import race
+from dpsql.trusted.noise import choice, integer, smooth, sparse_vector, tree
 
 MOST_REFINED = 10**4
 

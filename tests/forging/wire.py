@@ -28,15 +28,15 @@ from support.hostile_fronts import changed
 from support.sessions import open_ledger
 from support.vaults import PASSWORD, knows
 
-from dpsql.accounting.cost import FREE, Cost
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
-from dpsql.kernel.run import Kernel
 from dpsql.server.front.statements.remote_session import VaultChannel
 from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.link.vault_calls import Fault, Made, ReleasedStep, receive_answer
 from dpsql.server.vault.vault import Channel
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.kernel.run import Kernel
 
 PAYS = Cost(epsilon=None, rho=Fraction(10**6), delta=Fraction(1))  # what the front offers: a ledger holds no more of many statements
 PATIENCE = 30.0  # seconds to wait for an answer

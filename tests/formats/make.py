@@ -23,7 +23,7 @@ import dpsql
 from dpsql.answers.answer import of_json as answer_of
 from dpsql.batch.workload_answers import of_json as answers_of
 from dpsql.demo.folder import export
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.synthesis.online_model import model_of_json
 from dpsql.synthesis.released_database import database_of_json
 from dpsql.synthesis.synthetic_table import of_json as table_of

@@ -11,10 +11,10 @@ import pytest
 from dpsql.server.passwords import read_users
 from formats.make import BUDGET, HERE, STATEMENTS, bodies, shown, told
 
-from dpsql.accounting.cost import Account
 from dpsql.backends.store import Store
 from dpsql.catalog.policy import read_policy
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.kernel.ledger import Ledger
 
 VERSIONS = sorted(path.parent.name for path in HERE.glob("*/expected.json"))
 

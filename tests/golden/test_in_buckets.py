@@ -18,11 +18,11 @@ from dpsql.catalog.price import price
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.measurements.reading import content
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.scan import Scan
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.measurements.reading import content
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.scan import Scan
 
 ACCEPTED = FOLDER.parents[1] / "grammar" / "accepted.sql"
 WORLDS = {"dense": dense(), "crowded": world(seed=5, people=40, most_visits=9)}

@@ -21,9 +21,9 @@ from support.sessions import reader_of, session_of
 from dpsql.audit.exact import Exact
 from dpsql.engine.session import Session
 from dpsql.mechanisms.truncation.histogram import LearnedLimit
-from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.plan.operators.quantizer import Quantizer
 
 ACCEPTED = FOLDER.parents[1] / "grammar" / "accepted.sql"
 

@@ -20,9 +20,9 @@ from dpsql.backends.duckdb import DuckReader, connected, group_densely, lock_dow
 from dpsql.catalog.writing import key, value
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
-from dpsql.kernel.ledger import Ledger
-from dpsql.plan.expr.printing import quote
 from dpsql.sql.text.tokens import tokens_of
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.plan.expr.printing import quote
 
 TABLES = {"people": "the people", "visits": 'say "visit"', "scores": "scores.2020", "clinics": "Kliniken (öffentlich)",
           "households": "select"}

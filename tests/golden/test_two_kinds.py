@@ -19,8 +19,8 @@ from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.answering import answer, explain
 from dpsql.engine.session import Session
 from dpsql.errors import PolicyError
-from dpsql.plan.certificate import stabilities
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.plan.certificate import stabilities
 
 POLICY = """
 version = 1

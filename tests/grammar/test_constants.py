@@ -20,7 +20,7 @@ from dpsql.answers.answer import Answer
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.kernel import run
+from dpsql.trusted.kernel import run
 
 PRICE = {"epsilon": 0.05, "delta": 1e-8}
 UNPLACED = ("budget", "account-closed", "parameters")  # not about the text, or about values beside it

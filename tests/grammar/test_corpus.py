@@ -11,16 +11,16 @@ from support.grammar_sentences import accepted, grammar, refused, values
 
 from dpsql.engine.decide import clearer
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.plan.certificate import stability
-from dpsql.plan.labels import label
-from dpsql.plan.node import fold
-from dpsql.plan.rules.decompose import decompose
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
+from dpsql.questions.labels import label
+from dpsql.questions.rules.decompose import decompose
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import Explain, Query
 from dpsql.sql.text.trees import inner_of, is_star
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import fold
 
 ACCEPTED, REFUSED = accepted(), refused()
 

@@ -22,12 +22,12 @@ from support.binding import Bench, bench, printed
 from support.grammar_sentences import KINDS, Sentences, accepted, grammar, refused, strategy, values, without_accuracy
 
 from dpsql.errors import Error
-from dpsql.plan.labels import label
-from dpsql.plan.node import fold
-from dpsql.plan.question import Question
-from dpsql.plan.rules.substitute import has_placeholders, substitute
+from dpsql.questions.labels import label
+from dpsql.questions.question import Question
+from dpsql.questions.rules.substitute import has_placeholders, substitute
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
+from dpsql.trusted.plan.node import fold
 from dpsql.types import Type
 
 FORMS = {

@@ -12,14 +12,14 @@ from support.function_table import WRITTEN, files
 from support.grammar_sentences import FOLDER, grammar, values
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import Call, Cast, walk
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
 from dpsql.sql.text.border import ACCEPTED
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.split import split
 from dpsql.sql.text.statement import OpenModel, Synthesize, Validate
 from dpsql.sql.text.syntax import WORDS
+from dpsql.trusted.plan.expr.nodes import Call, Cast, walk
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
 
 README = FOLDER / "README.md"
 ROWS = "people JOIN visits USING (person_id)"

@@ -28,7 +28,7 @@ from dpsql import cli
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, Incident
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 PEOPLE = 60
 

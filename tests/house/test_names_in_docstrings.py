@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "dpsql").rglob("*.py"))
-PLACES = {path.stem if path.suffix else path.name: path.relative_to(ROOT).with_suffix("").parts  # no file name stands twice
-          for path in [*FILES, *(path.parent for path in FILES)] if path.name != "__init__.py"}
+PLACES = defaultdict[str, list[tuple[str, ...]]](list)  # a file and a room may share a name
+for path in FILES:
+    for place in {path, path.parent}:
+        if place.name != "__init__.py" and (parts := place.relative_to(ROOT).with_suffix("").parts) not in PLACES[place.stem]:
+            PLACES[place.stem].append(parts)
 OURS = {"dpsql.toml"}  # a file
 
 
@@ -21,7 +26,10 @@ def named(text: str) -> set[str]:
 
 def is_there(name: str) -> bool:
     first, *rest = name.split(".")
-    parts = [*PLACES.get(first, (first,)), *rest]
+    return any(resolves((*parts, *rest)) for parts in PLACES.get(first, [(first,)]))
+
+
+def resolves(parts: Sequence[str]) -> bool:
     for end in range(len(parts), 0, -1):
         try:
             found: object = importlib.import_module(".".join(parts[:end]))

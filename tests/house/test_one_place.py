@@ -92,15 +92,15 @@ REWRITE = Toy(
     file="plan/rules/keep_toys.py", code='''
 """A rewrite that changes nothing."""
 
-from dpsql.plan.rules.rule import rule
+from dpsql.questions.rules.rule import rule
 
 
 @rule
 def keep_toys(plan):
     return plan
-''', catalogue="plan/rules/all_rules.py", imports="from dpsql.plan.rules.keep_toys import keep_toys",
+''', catalogue="plan/rules/all_rules.py", imports="from dpsql.questions.rules.keep_toys import keep_toys",
     line=("    push_filters,", "    keep_toys,\n    push_filters,"), use="""
-from dpsql.plan.rules.all_rules import RULES
+from dpsql.questions.rules.all_rules import RULES
 assert "keep_toys" in [rule.__name__ for rule in RULES]
 """)
 
@@ -110,10 +110,10 @@ MEASUREMENT = Toy(
 
 from dataclasses import dataclass
 
-from dpsql.measurements.reading.occupied_cells import sums_in
-from dpsql.noise.integer import Noise, drawn
-from dpsql.plan.certificate import Sensitivity
-from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.measurements.reading.occupied_cells import sums_in
+from dpsql.trusted.noise.integer import Noise, drawn
+from dpsql.trusted.plan.certificate import Sensitivity
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +133,14 @@ class Toy:
 
     def release(self, context, certificate):
         return sums_in(context.reader.columns(*context.query(self.plan)), 0, ((),))[0][0] + drawn(self.noise, context.noise)
-''', catalogue="measurements/all_measurements.py", imports="from dpsql.measurements.toy import Toy",
+''', catalogue="measurements/all_measurements.py", imports="from dpsql.trusted.measurements.toy import Toy",
     line=("frozenset({\n", "frozenset({\n    Toy,\n"), use=OPENED + """
-from dpsql.accounting.cost import pure
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.measurements.toy import Toy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import pure
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.measurements.toy import Toy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
 table = con.session.catalog.table("people")
 scan = Scan(table=table, columns=(), owners=("owner",))
 request = Toy(plan=GroupedSums(input=scan, keys=(), summands=(Count(),)), noise=DiscreteLaplace(scale=1.0))
@@ -155,7 +155,7 @@ OPERATOR = Toy(
 
 from dataclasses import dataclass
 
-from dpsql.plan.node import Node
+from dpsql.trusted.plan.node import Node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,18 +177,18 @@ class Toy(Node):
 
     def render(self, below, printing):
         return below[0]
-''', catalogue="kernel/shapes.py", imports="from dpsql.plan.operators.toy import Toy",
+''', catalogue="kernel/shapes.py", imports="from dpsql.trusted.plan.operators.toy import Toy",
     line=("Project, Distinct, GroupBy,", "Project, Distinct, Toy, GroupBy,"),
     checked=(("kernel/shapes.py", "case Distinct():", "case Distinct() | Toy():"),
              ("kernel/checker.py", "shapes.Numbers: _numbers,", "shapes.Numbers: _numbers, shapes.Toy: lambda _, columns, below: below,")),
     use=OPENED + """
-from dpsql.accounting.cost import pure
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.toy import Toy
+from dpsql.trusted.accounting.cost import pure
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
+from dpsql.trusted.plan.operators.toy import Toy
 scan = Scan(table=con.session.catalog.table("people"), columns=(), owners=("owner",))
 request = NoisySums(plan=GroupedSums(input=Toy(input=scan), keys=(), summands=(Count(),)), cells=((),),
                     noises=(DiscreteLaplace(scale=1.0),))

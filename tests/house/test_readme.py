@@ -87,7 +87,7 @@ def test_the_map_of_the_house_names_rooms_that_exist_and_all_of_them() -> None:
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", page("architecture").split("## Map")[1].split("\n## ")[0], re.MULTILINE)
     rooms = {name for room, _ in rows for name in re.findall(r"`([\w/.]+)`", room)}
     for name in {name for row in rows for cell in row for name in re.findall(r"`([\w.]+/|[\w/]+\.py)`", cell)}:
-        assert any((ROOT / base / name).exists() for base in (".", "dpsql", "dpsql/measurements", "dpsql/sql", "dpsql/server", "dpsql/server/front")), name
+        assert any((ROOT / base / name).exists() for base in (".", "dpsql", "dpsql/sql", "dpsql/server", "dpsql/server/front", "dpsql/trusted", "dpsql/trusted/measurements")), name
     standing = {f"{path.parent.name}/" for path in (ROOT / "dpsql").glob("*/__init__.py")}
     assert standing - rooms == set(), "rooms that the map leaves out"
 

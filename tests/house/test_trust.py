@@ -24,11 +24,12 @@ def name_of(path: Path) -> str:
 
 MODULES = {name_of(path): path for path in sorted((ROOT / "dpsql").rglob("*.py"))}
 DOORS = ("dpsql.backends.duckdb", "dpsql.backends.file_tables", "dpsql.backends.snapshots", "dpsql.backends.store_writer",
-         "dpsql.backends.spark_shuffle", "dpsql.kernel.proven_facts", "dpsql.kernel.postgres_store",
-         "dpsql.catalog.policy", "dpsql.catalog.promise", "dpsql.catalog.schema", "dpsql.accounting.convert")
+         "dpsql.backends.spark_shuffle", "dpsql.ledgers.proven_facts", "dpsql.ledgers.postgres_store",
+         "dpsql.catalog.policy", "dpsql.catalog.promise", "dpsql.catalog.schema", "dpsql.budgets.convert")
 """What the kernel is handed and cannot check: the reader of the rows, what was found of files, a store of the ledger in another
 database, the declarations, and the limits of a budget."""
-FORBIDDEN = ("sql", "mechanisms", "solvers", "strategies", "batch", "engine", "validation", "explain", "cli", "dbapi", "audit", "demo")
+OUTSIDE = frozenset({"dpsql.errors", "dpsql.types"})
+"""What is trusted and stands outside the trusted folder, as everybody's."""
 
 
 @cache
@@ -83,13 +84,13 @@ def below(*rooms: str) -> list[str]:
     return [module for module in MODULES if any(module == room or module.startswith(f"{room}.") for room in rooms)]
 
 
-KERNEL = closure("dpsql.kernel.run")
-HANDED = closure("dpsql.kernel.run", *DOORS) - KERNEL
+KERNEL = closure("dpsql.trusted.kernel.run")
+HANDED = closure("dpsql.trusted.kernel.run", *DOORS) - KERNEL
 
 
 def test_a_lazy_import_counts() -> None:
     assert "dpsql.solvers.portable" in imported("dpsql.solvers.usual"), "imported in a function only"
-    assert "dpsql.measurements.noisy_sums" in KERNEL and "dpsql.noise.source" in KERNEL
+    assert "dpsql.trusted.measurements.noisy_sums" in KERNEL and "dpsql.trusted.noise.source" in KERNEL
 
 
 # -- the guide to the architecture
@@ -115,19 +116,17 @@ def test_the_guide_names_what_is_trusted(begins: str, modules: frozenset[str]) -
     assert modules - set(named) == set(), "imported, and not named in the guide"
 
 
-def test_linters_know_which_rooms_are_trusted() -> None:
-    """The contract of the imports names every room, those with something that is trusted on one side and all others on the other."""
+def test_one_folder_holds_what_is_trusted_and_nothing_else() -> None:
+    assert {module for module in below("dpsql.trusted") if not is_empty(MODULES[module])} == KERNEL - OUTSIDE
+
+
+def test_what_is_trusted_imports_nothing_that_is_not() -> None:
+    """Linters check it, as the folder is one of the lowest layers: nothing is below it but what everybody uses."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
-    contract, = (one for one in settings["contracts"] if one["name"].startswith("Trusted rooms"))
-    trusted, rooms = ({".".join(module.split(".")[:2]) for module in modules if "." in module} for modules in (KERNEL | HANDED, MODULES))
-    assert set(contract["source_modules"]) == trusted
-    assert set(contract["forbidden_modules"]) == rooms - trusted
-    assert not {line.split(" -> ")[0] for line in contract["ignore_imports"]} & (KERNEL | HANDED)
-
-
-def test_what_is_trusted_knows_nothing_that_is_not() -> None:
-    for module in KERNEL | HANDED:
-        assert module.split(".")[1] not in FORBIDDEN, module
+    contract, = (one for one in settings["contracts"] if one.get("containers") == ["dpsql"])
+    layers = [set(layer.split(" | ")) for layer in contract["layers"]]
+    lower = {f"dpsql.{room}" for layer in layers[layers.index({"trusted"}) + 1:] for room in layer}
+    assert contract["type"] == "layers" and "ignore_imports" not in contract and lower == OUTSIDE
 
 
 SOLVING = "highspy", "scipy", "pulp", "networkx"
@@ -155,12 +154,12 @@ def test_what_a_proof_needs_is_raised_and_not_asserted() -> None:
 
 SAMPLERS = ("source", "student", "inverse_cdf")
 INNERMOST = {
-    "run": ["dpsql.kernel.run"],
-    "what the ledger decides": ["dpsql.kernel.chain", "dpsql.kernel.sums"],
-    "samplers": [*(f"dpsql.noise.{module}" for module in SAMPLERS)],
-    "primitives of noise": [module for module in below("dpsql.noise") if module.split(".")[-1] not in SAMPLERS],
-    "accounting": sorted(module for module in KERNEL if module.startswith("dpsql.accounting.")),
-    "checker": ["dpsql.kernel.checker"],
+    "run": ["dpsql.trusted.kernel.run"],
+    "what the ledger decides": ["dpsql.trusted.kernel.chain", "dpsql.trusted.kernel.sums"],
+    "samplers": [*(f"dpsql.trusted.noise.{module}" for module in SAMPLERS)],
+    "primitives of noise": [module for module in below("dpsql.trusted.noise") if module.split(".")[-1] not in SAMPLERS],
+    "accounting": sorted(module for module in KERNEL if module.startswith("dpsql.trusted.accounting.")),
+    "checker": ["dpsql.trusted.kernel.checker"],
 }
 SPARK = sorted(module for module in HANDED if module.startswith("dpsql.backends.spark"))
 SNAPSHOTS = [f"dpsql.backends.{module}" for module in (
@@ -172,18 +171,18 @@ ROOMS = {
     **{f"innermost: {room}": (modules, most) for (room, modules), most in zip(
         INNERMOST.items(), (192, 248, 243, 261, 96, CHECKER), strict=True)},
     "innermost: all of it": ([module for modules in INNERMOST.values() for module in modules], 1239),
-    "shapes, claims and copies of requests": (["dpsql.kernel.shapes", "dpsql.kernel.claims", "dpsql.kernel.split_by_entity", "dpsql.kernel.taken"], 630),
-    "sizes of plans": (["dpsql.kernel.plan_size"], 100),
-    "the store of the ledger": ([f"dpsql.kernel.{module}" for module in (
+    "shapes, claims and copies of requests": (["dpsql.trusted.kernel.shapes", "dpsql.trusted.kernel.claims", "dpsql.trusted.kernel.split_by_entity", "dpsql.trusted.kernel.taken"], 630),
+    "sizes of plans": (["dpsql.trusted.kernel.plan_size"], 100),
+    "the store of the ledger": ([f"dpsql.trusted.kernel.{module}" for module in (
         "ledger", "anchor", "event_store", "marks", "past", "reported", "running_statements", "sqlite_store", "turns", "waypoint")], 1116),
-    "the ledger in PostgreSQL": (["dpsql.kernel.postgres_store"], 317),
-    "measurements": (below("dpsql.measurements"), 2411),
-    "extensions": (below("dpsql.extensions"), 1061),
-    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.plan.operators.")), 2276),
-    "expressions": (below("dpsql.plan.expr"), 766),
+    "the ledger in PostgreSQL": (["dpsql.ledgers.postgres_store"], 317),
+    "measurements": (below("dpsql.trusted.measurements"), 2411),
+    "extensions": (below("dpsql.trusted.extensions"), 1061),
+    "operators": (sorted(module for module in KERNEL if module.startswith("dpsql.trusted.plan.operators.")), 2276),
+    "expressions": (below("dpsql.trusted.plan.expr"), 766),
     "all that the kernel can run": (sorted(KERNEL), 10994),
     "what charges promise": (["dpsql.catalog.promise"], 206),
-    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.kernel.postgres_store"}), 3206),
+    "what it is handed": (sorted(HANDED - {*SNAPSHOTS, *FOREIGN, *SPARK, "dpsql.catalog.promise", "dpsql.ledgers.postgres_store"}), 3206),
     "stores that Spark reads": (SPARK, 892),
     "snapshots of other databases": (SNAPSHOTS, 932),
     "files of other programs": (FOREIGN, 433),

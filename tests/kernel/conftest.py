@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import ledgers
 
-from dpsql.kernel import ledger as module
+from dpsql.trusted.kernel import ledger as module
 
 
 @pytest.fixture(autouse=True)

@@ -23,45 +23,45 @@ from support.laws.family import ENTITIES, Family, catalog, nodes, shown
 from support.laws.faults import FAULTS as PLANTED
 from support.laws.random_plans import Builder
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account, pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
-from dpsql.catalog.tables import Table
 from dpsql.errors import Incident
-from dpsql.kernel import checker, claims, shapes
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.publics import Publics
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.several.balanced_levels import BalancedLevel
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan import certificate as certificates
-from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
-from dpsql.plan.expr import printing
-from dpsql.plan.expr.nodes import Call, Literal, Ref
-from dpsql.plan.node import InvalidPlan, Node, Norm, Printing, Stability, Summary, bottom_up
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.owner_sets import OwnerSets
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Window, WindowFunction
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel import checker, claims, shapes
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan import certificate as certificates
+from dpsql.trusted.plan.certificate import Certificate, Unbounded, certify, stabilities, stability
+from dpsql.trusted.plan.expr import printing
+from dpsql.trusted.plan.expr.nodes import Call, Literal, Ref
+from dpsql.trusted.plan.node import InvalidPlan, Node, Norm, Printing, Stability, Summary, bottom_up
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.numbers import Numbers
+from dpsql.trusted.plan.operators.owner_sets import OwnerSets
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Window, WindowFunction
 from dpsql.types import Type
 
 ROOT = Path(__file__).parents[2]
@@ -384,7 +384,7 @@ FAULTS = (
     Fault("no two sizes are equal", value(Norms, "max_frequencies", last_column), VISITS, above=normed),
     Fault("constants are one row less", value(Constants, "max_frequencies", one_less),
           "SELECT COUNT(*) FROM visits v JOIN (VALUES ('a'), ('a'), ('b')) AS b(z) ON v.clinic = b.z"),
-    Fault("all rows are apart", lambda patch: patch.setattr("dpsql.kernel.run.certify", apart_always(certify)), VISITS),
+    Fault("all rows are apart", lambda patch: patch.setattr("dpsql.trusted.kernel.run.certify", apart_always(certify)), VISITS),
     Fault("a sum claims half of its grid", value(GridSum, "l1", lambda found, self: found // 2), "SELECT SUM(age) FROM people"),
     Fault("a grid ends one short", value(Quantizer, "most", lambda found, self: found - 1), "SELECT SUM(age) FROM people"),
     Fault("moments claim their root", value(Moments, "l1", lambda found, self: self.grid.most), "SELECT VAR_SAMP(age) FROM people"),

@@ -17,39 +17,39 @@ from support.small_tables import NOTES, PEOPLE, TRUE, VISITS, both, equal, liter
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.errors import OperationalError
-from dpsql.kernel import checker, claims, plan_size, shapes
-from dpsql.kernel.checker import Checked, Known
-from dpsql.kernel.claims import Claims, Disagreement
-from dpsql.kernel.shapes import ColumnShape, Malformed, columns_of, reach
-from dpsql.kernel.split_by_entity import split_by_entity
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.certificate import Certificate, Sensitivity, certify
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Placeholder, Ref
-from dpsql.plan.labels import label
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Node, Norm, Printing, SplitBy, Stability
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Frame, Window, WindowFunction
+from dpsql.questions.labels import label
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.kernel import checker, claims, plan_size, shapes
+from dpsql.trusted.kernel.checker import Checked, Known
+from dpsql.trusted.kernel.claims import Claims, Disagreement
+from dpsql.trusted.kernel.shapes import ColumnShape, Malformed, columns_of, reach
+from dpsql.trusted.kernel.split_by_entity import split_by_entity
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity, certify
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Placeholder, Ref
+from dpsql.trusted.plan.node import Node, Norm, Printing, SplitBy, Stability
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join, Merged
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.numbers import Numbers
+from dpsql.trusted.plan.operators.ordering import Term
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 P, V, T = people("p", "age"), visits(), towns("t", "size")

@@ -13,17 +13,17 @@ from support.sessions import session_of
 from support.small_tables import TRUE, people
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel import checker
-from dpsql.kernel.checker import Known
-from dpsql.kernel.claims import Claims, Disagreement
-from dpsql.kernel.shapes import Columns
-from dpsql.plan.certificate import certify
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Node, Printing
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.kernel import checker
+from dpsql.trusted.kernel.checker import Known
+from dpsql.trusted.kernel.claims import Claims, Disagreement
+from dpsql.trusted.kernel.shapes import Columns
+from dpsql.trusted.plan.certificate import certify
+from dpsql.trusted.plan.node import Node, Printing
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
 
 
 def claims() -> Claims:

@@ -9,14 +9,14 @@ import pytest
 from support.sessions import session_of
 
 from dpsql.engine.session import Session
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.expr.nodes import Cast, Expr, Literal
-from dpsql.plan.expr.printing import to_sql
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.operators.window import Frame, Window, WindowFunction
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.expr.nodes import Cast, Expr, Literal
+from dpsql.trusted.plan.expr.printing import to_sql
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import Type
 
 OTHER = "(SELECT COUNT(*) FROM people)"

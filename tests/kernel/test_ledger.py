@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from support.ledgers import BOTH
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, Account, Charge, Cost, concentrated, pure
-from dpsql.accounting.privacy_filter import Limit
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
-from dpsql.kernel.anchor import Anchor
-from dpsql.kernel.ledger import Refused, anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, Cost, concentrated, pure
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.kernel.anchor import Anchor
+from dpsql.trusted.kernel.ledger import Refused, anchor_beside
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 TENTH = pure(Fraction(1, 10)).rounded()
@@ -817,7 +817,7 @@ def inside(bound: Limit, spent: tuple[int | None, int, int], renyi: tuple[int, .
 def test_against_a_model(often: bool, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if there is a checkpoint after every few events, so that most of them are of the past when it is opened again."""
     if often:
-        monkeypatch.setattr("dpsql.kernel.chain.EVERY", 4)
-        monkeypatch.setattr("dpsql.kernel.sums.ChainSums.size", 0)
+        monkeypatch.setattr("dpsql.trusted.kernel.chain.EVERY", 4)
+        monkeypatch.setattr("dpsql.trusted.kernel.sums.ChainSums.size", 0)
     run_state_machine_as_test(Bookkeeping, settings=settings(
         max_examples=round(40 * effort), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)))

@@ -14,23 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import ORDERS, Account, Charge, concentrated, pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
-from dpsql.kernel import chain as rules
-from dpsql.kernel import ledger as module
-from dpsql.kernel import sqlite_store
-from dpsql.kernel.anchor import TAIL
-from dpsql.kernel.chain import Chain, Event, genesis
-from dpsql.kernel.event_store import COLUMNS
-from dpsql.kernel.ledger import Refused, anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.marks import MARKS, MEASURED, ONLINE, SYNTHETIC
-from dpsql.kernel.reported import MOST_PRICES, Reported
-from dpsql.kernel.sqlite_store import SqliteStore
-from dpsql.kernel.sums import ChainSums
-from dpsql.kernel.waypoint import Waypoint
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import ORDERS, Account, Charge, concentrated, pure
+from dpsql.trusted.kernel import chain as rules
+from dpsql.trusted.kernel import ledger as module
+from dpsql.trusted.kernel import sqlite_store
+from dpsql.trusted.kernel.anchor import TAIL
+from dpsql.trusted.kernel.chain import Chain, Event, genesis
+from dpsql.trusted.kernel.event_store import COLUMNS
+from dpsql.trusted.kernel.ledger import Refused, anchor_beside
+from dpsql.trusted.kernel.marks import MARKS, MEASURED, ONLINE, SYNTHETIC
+from dpsql.trusted.kernel.reported import MOST_PRICES, Reported
+from dpsql.trusted.kernel.sqlite_store import SqliteStore
+from dpsql.trusted.kernel.sums import ChainSums
+from dpsql.trusted.kernel.waypoint import Waypoint
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 EVE = Account(budget="other", analyst="Eve")

@@ -18,17 +18,17 @@ import pytest
 from support import ledgers, postgres
 from support.cut_wires import CutWire
 
-from dpsql.accounting.cost import Account, pure
 from dpsql.catalog.policy import parse_policy
 from dpsql.cli import main
 from dpsql.engine.opening import find_ledger
 from dpsql.errors import LedgerError, PolicyError
-from dpsql.kernel import chain as rules
-from dpsql.kernel import postgres_store
-from dpsql.kernel.ledger import Closed, anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.postgres_store import PostgresStore
-from dpsql.kernel.sums import ChainSums
+from dpsql.ledgers import postgres_store
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.postgres_store import PostgresStore
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel import chain as rules
+from dpsql.trusted.kernel.ledger import Closed, anchor_beside
+from dpsql.trusted.kernel.sums import ChainSums
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 SMALL = pure(Fraction(1, 1000)).rounded()
@@ -488,7 +488,7 @@ def test_a_policy_names_no_password_and_no_other_kind(uri: str, tmp_path: Path) 
 
 def test_the_extra_is_named_where_the_library_is_missing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "dpsql.kernel.postgres_store")
+    monkeypatch.delitem(sys.modules, "dpsql.ledgers.postgres_store")
     with pytest.raises(LedgerError) as caught:
         find_ledger(parse_policy("version = 1\n" + POLICY, path=str(path.with_name("dpsql.toml"))), "postgresql://host/db")
     assert caught.value.code == "extra" and "dpsql[ledger]" in caught.value.try_

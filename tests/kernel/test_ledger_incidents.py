@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from support.ledgers import BOTH
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account, pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
-from dpsql.kernel import ledger as module
-from dpsql.kernel import sqlite_store
-from dpsql.kernel.event_store import StoreFault
-from dpsql.kernel.ledger import Busy, Closed
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel import ledger as module
+from dpsql.trusted.kernel import sqlite_store
+from dpsql.trusted.kernel.event_store import StoreFault
+from dpsql.trusted.kernel.ledger import Busy, Closed
 
 ROOT = Path(module.__file__).parents[2]
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
@@ -275,13 +275,13 @@ COMMON = """
 import os, sys, time
 from support import ledgers
 from fractions import Fraction
-from dpsql.accounting.cost import pure
-from dpsql.accounting.convert import limit
+from dpsql.trusted.accounting.cost import pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
-from dpsql.kernel import ledger as module
-from dpsql.accounting.cost import Account
-from dpsql.kernel.ledger import Busy, Closed
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.trusted.kernel import ledger as module
+from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.kernel.ledger import Busy, Closed
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 ledgers.in_programs()
 path, ADA = sys.argv[1], Account(budget="main", analyst="ada")

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from support.ledgers import BOTH
 
-from dpsql.accounting.cost import Account, pure
-from dpsql.kernel import chain as rules
-from dpsql.kernel.chain import Chain, Event
-from dpsql.kernel.ledger import Busy
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel import chain as rules
+from dpsql.trusted.kernel.chain import Chain, Event
+from dpsql.trusted.kernel.ledger import Busy
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 SMALL = pure(Fraction(1, 1000)).rounded()

@@ -13,23 +13,23 @@ from pathlib import Path
 import pytest
 from support.ledgers import BOTH
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account, Charge, pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
-from dpsql.kernel import ledger as module
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account, Charge, pure
+from dpsql.trusted.kernel import ledger as module
 
 ROOT = Path(module.__file__).parents[2]
 COMMON = """
 import os, sys, time
 from support import ledgers
 from fractions import Fraction
-from dpsql.accounting.cost import pure
-from dpsql.accounting.convert import limit
+from dpsql.trusted.accounting.cost import pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
-from dpsql.accounting.cost import Account
-from dpsql.kernel.ledger import Refused
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import Account
+from dpsql.trusted.kernel.ledger import Refused
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 ledgers.in_programs()
 path, name = sys.argv[1], sys.argv[2]
@@ -91,7 +91,7 @@ def test_exactly_as_many_are_granted_as_fit(tmp_path: Path, effort: float) -> No
 
 ANSWERS = """
 import threading
-from dpsql.kernel import chain
+from dpsql.trusted.kernel import chain
 chain.EVERY, chain.ChainSums.size, threads = %s
 
 def work(thread):

@@ -13,13 +13,13 @@ import pytest
 from support import ledgers
 from support.ledgers import BOTH, IN_POSTGRES
 
-from dpsql.accounting.cost import Account, pure
 from dpsql.errors import LedgerError, OperationalError
-from dpsql.kernel.chain import Event, genesis
-from dpsql.kernel.event_store import COLUMNS
-from dpsql.kernel.ledger import Promised, anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.postgres_store import PostgresStore
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.postgres_store import PostgresStore
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel.chain import Event, genesis
+from dpsql.trusted.kernel.event_store import COLUMNS
+from dpsql.trusted.kernel.ledger import Promised, anchor_beside
 
 ADA = Account(budget="main", analyst="ada")
 SMALL = pure(Fraction(1, 1000)).rounded()

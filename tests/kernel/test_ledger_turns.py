@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from support.ledgers import BOTH
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, Account, Charge, pure
-from dpsql.accounting.privacy_filter import Limit
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import LedgerError
-from dpsql.kernel.anchor import Anchor
-from dpsql.kernel.event_store import StoreFault
-from dpsql.kernel.ledger import Refused, anchor_beside
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.turns import Turns, Waiting
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge, pure
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.kernel.anchor import Anchor
+from dpsql.trusted.kernel.event_store import StoreFault
+from dpsql.trusted.kernel.ledger import Refused, anchor_beside
+from dpsql.trusted.kernel.turns import Turns, Waiting
 
 TENTH = pure(Fraction(1, 10)).rounded()
 ONE: dict[str | None, Limit] = {None: limit(price(epsilon=1))}

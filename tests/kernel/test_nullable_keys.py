@@ -16,10 +16,10 @@ import pytest
 from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.catalog.tables import Table
-from dpsql.kernel import checker
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.scan import Scan
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel import checker
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.scan import Scan
 
 POLICY = """
 version = 1

@@ -16,18 +16,18 @@ import numpy as np
 import pytest
 from support.coded_tables import Coded
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import NOTHING, Account, pure
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.errors import Incident
-from dpsql.kernel.ledger import Closed
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.model_progress import SERIES
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.online_comparisons import Comparisons, Opening
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.models.table_domain import TableDomain
-from dpsql.noise.integer import DiscreteLaplace
+from dpsql.trusted.accounting.cost import NOTHING, Account, pure
+from dpsql.trusted.kernel.ledger import Closed
+from dpsql.trusted.kernel.model_progress import SERIES
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
+from dpsql.trusted.noise.integer import DiscreteLaplace
 
 ADA, BOB = Account(budget="main", analyst="ada"), Account(budget="main", analyst="bob")
 WIDE = {None: limit(price(epsilon=1000))}
@@ -96,9 +96,9 @@ def test_only_what_was_opened_can_be_asked(world: World) -> None:
 
 
 def test_a_statement_that_measures_opens_nothing(world: World) -> None:
-    from dpsql.measurements.noisy_sums import NoisySums
-    from dpsql.plan.operators.grouped_sums import GroupedSums
-    from dpsql.plan.operators.summands import Count
+    from dpsql.trusted.measurements.noisy_sums import NoisySums
+    from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+    from dpsql.trusted.plan.operators.summands import Count
 
     def script() -> Any:
         yield NoisySums(plan=GroupedSums(input=world.view, keys=(), summands=(Count(),)), cells=((),), noises=(DiscreteLaplace(scale=5.0),))
@@ -197,7 +197,7 @@ def test_the_shared_noise_is_kept_until_an_update_and_told_to_nobody(world: Worl
 
 def test_an_update_draws_the_noise_anew(world: World) -> None:
     world.open(scale_limit=1e9)
-    with patch("dpsql.measurements.online_comparisons.one_sided", side_effect=[5, 6, 10**9, 7, 8, *[0] * 9]):
+    with patch("dpsql.trusted.measurements.online_comparisons.one_sided", side_effect=[5, 6, 10**9, 7, 8, *[0] * 9]):
         assert world.ask(*TRUTH).near == 0  # the noise of the comparison itself is large
         world.ask(*TRUTH)
     assert [tuple(json.loads(body)["shared"]) for body in secrets_of(world.ledger.path)] == [(5, 6), (7, 8)]

@@ -11,23 +11,23 @@ from typing import Any, ClassVar
 import pytest
 from support.columns_read import as_columns
 
-from dpsql.accounting.cost import Account, Cost, pure
-from dpsql.catalog.account_limits import LATE
-from dpsql.catalog.tables import Column, OwnerPath, Table
 from dpsql.errors import OperationalError
-from dpsql.kernel import run as kernel_run
-from dpsql.kernel.run import Kernel, Leave
-from dpsql.kernel.taken import taken
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.certificate import Unbounded
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.largest import Largest
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.trusted.accounting.cost import Account, Cost, pure
+from dpsql.trusted.declarations.account_limits import LATE
+from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
+from dpsql.trusted.kernel import run as kernel_run
+from dpsql.trusted.kernel.run import Kernel, Leave
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.certificate import Unbounded
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.largest import Largest
+from dpsql.trusted.plan.operators.multiplicities import Multiplicities
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 TABLE = Table(name="people", public=False, unique=(frozenset({"id"}),), owners=(OwnerPath(column="id", type=Type.BIGINT, steps=()),),
@@ -112,7 +112,7 @@ def _stored_never(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = (
     Fault("a charge after the look", _charged_late),
-    Fault("noise is not added", lambda patch: patch.setattr("dpsql.measurements.noisy_sums.added", lambda exact, noise, source: exact)),
+    Fault("noise is not added", lambda patch: patch.setattr("dpsql.trusted.measurements.noisy_sums.added", lambda exact, noise, source: exact)),
     Fault("an answer is missing in the ledger", _stored_never),
     Fault("a second request that nobody paid for is served", lambda patch: patch.setattr(Cost, "covers", lambda self, spent: True)),
     Fault("a request is charged for by half", lambda patch: patch.setattr(NoisySums, "cost", lambda self, *given: pure(Fraction(1, 2)))),

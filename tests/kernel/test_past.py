@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dpsql.kernel.chain import Broken, Event
-from dpsql.kernel.event_store import COLUMNS, LINKED
-from dpsql.kernel.past import Past
-from dpsql.kernel.waypoint import Head, Waypoint
+from dpsql.trusted.kernel.chain import Broken, Event
+from dpsql.trusted.kernel.event_store import COLUMNS, LINKED
+from dpsql.trusted.kernel.past import Past
+from dpsql.trusted.kernel.waypoint import Head, Waypoint
 
 GENESIS, OTHER = "0" * 64, "1" * 64
 EVERY, MANY = 4, 41  # the last event is no checkpoint

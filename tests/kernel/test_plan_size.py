@@ -14,20 +14,20 @@ from support.small_tables import TRUE
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
-from dpsql.kernel import plan_size
-from dpsql.kernel.plan_size import MOST_EQUATED, ExprSize, _relation, check_size
-from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Case, Expr, Ref, predicate, whole
-from dpsql.plan.labels import label
-from dpsql.plan.node import Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.union import UnionAll
+from dpsql.questions.labels import label
+from dpsql.trusted.kernel import plan_size
+from dpsql.trusted.kernel.plan_size import MOST_EQUATED, ExprSize, _relation, check_size
+from dpsql.trusted.plan.expr.functions import MEMBERSHIP
+from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Ref, predicate, whole
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join, Merged
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Type
 
 

@@ -14,15 +14,15 @@ from support.sessions import session_of
 from support.small_tables import literal, scan, towns
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.tables import Column, Table
 from dpsql.errors import OperationalError
-from dpsql.kernel import plan_size
-from dpsql.kernel.publics import Publics, reads_public_tables
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.union import UnionAll
+from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.kernel import plan_size
+from dpsql.trusted.kernel.publics import Publics, reads_public_tables
+from dpsql.trusted.plan.node import Node, Stability
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Interval, Type
 
 

@@ -12,8 +12,8 @@ from support.worlds import world
 
 import dpsql
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.proven_facts import LONGEST, FactsBesideLedger
+from dpsql.ledgers.proven_facts import LONGEST, FactsBesideLedger
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """
 version = 1

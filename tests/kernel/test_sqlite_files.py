@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.accounting.cost import Account, pure
 from dpsql.errors import LedgerError
-from dpsql.kernel import sqlite_store
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel import sqlite_store
+from dpsql.trusted.kernel.ledger import Ledger
 
 
 def test_a_ledger_that_could_not_be_made_leaves_no_file_that_blocks_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,52 +15,52 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dpsql.accounting.cost import Account, Cost, pure
-from dpsql.catalog.tables import Column, OwnerPath, Table
-from dpsql.field_types import NumberRange
-from dpsql.kernel import shapes
-from dpsql.kernel.run import Kernel
-from dpsql.kernel.taken import HANDED, MADE, forms_of, taken
-from dpsql.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
-from dpsql.measurements.all_measurements import MEASUREMENTS, VALUES
-from dpsql.measurements.block_sums import Axis, Blocks
-from dpsql.measurements.boxes import Tree
-from dpsql.measurements.buckets import Numbered, Partition
-from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.farthest_marginal import FarthestMarginal
-from dpsql.measurements.flip_distance import DistinctWithin, ExtensionWithin, Form, NoisyFlipDistance, Within
-from dpsql.measurements.frequent_keys import Keys
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.online_comparisons import Opening
-from dpsql.measurements.select import Segment, Select, Target
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
-from dpsql.measurements.several.degree_histogram import DegreeHistogram
-from dpsql.measurements.several.race import Race
-from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
-from dpsql.measurements.several.smooth_join_sum import SmoothSum
-from dpsql.measurements.smooth_quantile import Smooth
-from dpsql.measurements.vote import Vote
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
-from dpsql.noise.smooth import Student
-from dpsql.plan.cells import Grid
-from dpsql.plan.expr.nodes import Literal, Value
-from dpsql.plan.operators.arcs import Arcs
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import OwnerSets
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.accounting.cost import Account, Cost, pure
+from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
+from dpsql.trusted.field_types import NumberRange
+from dpsql.trusted.kernel import shapes
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.kernel.taken import HANDED, MADE, forms_of, taken
+from dpsql.trusted.matrices.blocks import IntegerBlock
+from dpsql.trusted.matrices.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
+from dpsql.trusted.measurements.all_measurements import MEASUREMENTS, VALUES
+from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.boxes import Tree
+from dpsql.trusted.measurements.buckets import Numbered, Partition
+from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
+from dpsql.trusted.measurements.flip_distance import DistinctWithin, ExtensionWithin, Form, NoisyFlipDistance, Within
+from dpsql.trusted.measurements.frequent_keys import Keys
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.online_comparisons import Opening
+from dpsql.trusted.measurements.select import Segment, Select, Target
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.trusted.measurements.several.race import Race
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.trusted.measurements.smooth_quantile import Smooth
+from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeometric
+from dpsql.trusted.noise.smooth import Student
+from dpsql.trusted.plan.cells import Grid
+from dpsql.trusted.plan.expr.nodes import Literal, Value
+from dpsql.trusted.plan.operators.arcs import Arcs
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.multiplicities import Multiplicities
+from dpsql.trusted.plan.operators.owner_sets import OwnerSets
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
-from dpsql.workload.blocks import IntegerBlock
-from dpsql.workload.matrices import AllStretches, Centre, Halves, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 
 GRID = Quantizer(low=0.0, high=9.0, step=Fraction(1), from_low=True)
 TABLE = Table(name="people", public=False, columns={"a": Column(name="a", type=Type.BIGINT, sql_type="BIGINT")},

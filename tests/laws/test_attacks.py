@@ -31,9 +31,9 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, Incident, InternalError, PolicyError
-from dpsql.kernel import run
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.plan.operators import owner_sets
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.trusted.kernel import run
+from dpsql.trusted.plan.operators import owner_sets
 
 SCHEMA = """
 CREATE TABLE houses (house INTEGER PRIMARY KEY, region VARCHAR);

@@ -18,7 +18,7 @@ from dpsql.backends.source_files import files_of
 from dpsql.backends.workbooks import sheet_rows
 from dpsql.catalog.reading import CellReading, CsvFormat
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 TEXT = CellReading(type="VARCHAR")
 

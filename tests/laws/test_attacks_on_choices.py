@@ -15,9 +15,9 @@ import pytest
 from support.coded_tables import Coded
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements import all_measurements as measurements
-from dpsql.measurements.block_sums import Axis
 from dpsql.models.table_domain import TableDomain
+from dpsql.trusted.measurements import all_measurements as measurements
+from dpsql.trusted.measurements.block_sums import Axis
 
 SIZES = (2, 3, 2)
 AXES = tuple(Axis(column=f"c{at}", values=tuple(range(size))) for at, size in enumerate(SIZES))
@@ -50,7 +50,7 @@ def farthest_count(view: Any, draw: random.Random) -> Any:
 
 
 def dependent_parents(view: Any, draw: random.Random) -> Any:
-    from dpsql.measurements.dependent_parents import ConvexInformation, ProductDistance  # type: ignore[import-not-found]
+    from dpsql.trusted.measurements.dependent_parents import ConvexInformation, ProductDistance  # type: ignore[import-not-found]
 
     score = draw.choice([ProductDistance(grain=draw.choice([1, 100])), ConvexInformation(kinks=tuple(sorted(draw.choices(range(6), k=4))))])
     chosen = tuple(draw.sample(((0, 1), (1, 0), (2, 0, 1), (1, 2), (0,)), 3))

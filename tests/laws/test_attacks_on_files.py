@@ -26,8 +26,8 @@ from dpsql.backends.file_tables import FileTable, open_files
 from dpsql.backends.source_files import files_of
 from dpsql.catalog.reading import CellReading
 from dpsql.errors import DatabaseError, IntegrityError, OperationalError
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
+from dpsql.trusted.kernel.ledger import Ledger
 
 
 def ill_texts(count: int, at: int) -> pyarrow.Array:

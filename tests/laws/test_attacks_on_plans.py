@@ -14,8 +14,8 @@ from oracle.replay import Family
 from oracle.statements import Asked
 from oracle.worlds import Hangs, Row, Table, World
 
-from dpsql.catalog.tables import OwnerPath
-from dpsql.kernel import shapes
+from dpsql.trusted.declarations.tables import OwnerPath
+from dpsql.trusted.kernel import shapes
 from dpsql.types import Type
 
 BUDGET = "epsilon = 1000\ndelta = 0.1"
@@ -158,6 +158,6 @@ def test_columns_beside_a_name_are_told_with_it(families: dict[str, Family]) -> 
 
 def test_every_class_of_plans_has_the_fields_that_the_checker_knows() -> None:
     """One that has others is refused in every statement."""
-    listed = {kind for kind in vars(shapes).values() if isinstance(kind, type) and kind.__module__.startswith("dpsql.plan.operators")}
+    listed = {kind for kind in vars(shapes).values() if isinstance(kind, type) and kind.__module__.startswith("dpsql.trusted.plan.operators")}
     abstract, of_public_rows = {shapes.Summand}, {shapes.Statistics}  # which no measurement is made of
     assert listed - abstract - of_public_rows <= shapes.PARTS | shapes.SUMMARIES | shapes.RELATIONS

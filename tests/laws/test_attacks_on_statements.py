@@ -17,7 +17,6 @@ from support.reports import report_of
 from support.sessions import session_of
 
 import dpsql
-from dpsql.accounting.cost import Charge, pure
 from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.backends.upload_folders import Uploads
@@ -25,15 +24,16 @@ from dpsql.engine.accounts import budget_of
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, InternalError, OperationalError
-from dpsql.kernel.claims import Claims, Disagreement
-from dpsql.plan.certificate import certify
-from dpsql.plan.expr.nodes import Literal
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.questions.no_public_facts import NoPublicFacts
 from dpsql.sql.text.literals import constant
+from dpsql.trusted.accounting.cost import Charge, pure
+from dpsql.trusted.kernel.claims import Claims, Disagreement
+from dpsql.trusted.plan.certificate import certify
+from dpsql.trusted.plan.expr.nodes import Literal
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
 
 CHEAP: dict[str, object] = {"epsilon": Fraction(1, 100), "delta": 1e-9}
 DIGITS = "9" * 4400
@@ -370,7 +370,7 @@ def test_a_plan_takes_little_time(text: str, family: list[Session]) -> None:
 def test_an_incident_of_one_analyst_closes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worlds.world().save(tmp_path / "people.duckdb")
     (tmp_path / "dpsql.toml").write_text(worlds.POLICY, encoding="utf-8")
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     ReportingLedger.create(tmp_path / "dpsql.ledger").close()
     eve, ada = (dpsql.connect(tmp_path / "people.duckdb", budget="pure", analyst=name, epsilon=1) for name in ("eve", "ada"))

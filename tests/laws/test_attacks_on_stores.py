@@ -11,7 +11,7 @@ import pytest
 
 import dpsql
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 PEOPLE = '''
 [entities.e]

@@ -20,19 +20,19 @@ from laws.test_attacks import connected, database
 from support.coded_tables import Coded
 
 import dpsql
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account, pure
 from dpsql.audit.exact import Exact
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
 from dpsql.engine.decide import decide
 from dpsql.errors import Error, Incident, InternalError
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.models.table_domain import TableDomain
-from dpsql.noise.integer import DiscreteLaplace
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
+from dpsql.trusted.noise.integer import DiscreteLaplace
 
 ADA = Account(budget="main", analyst="ada")
 WIDE = {None: limit(price(epsilon=1000))}

@@ -20,15 +20,15 @@ from support.sessions import session_of
 
 from dpsql.audit.exact import Exact
 from dpsql.catalog.schema import carried_exactly
-from dpsql.catalog.tables import Column, Table
 from dpsql.engine.session import Session
-from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import HELD
-from dpsql.plan.expr.nodes import Call, Ref, whole
-from dpsql.plan.expr.printing import to_sql
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding import typing
+from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.functions import HELD
+from dpsql.trusted.plan.expr.nodes import Call, Ref, whole
+from dpsql.trusted.plan.expr.printing import to_sql
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.types import INT64, Interval, Type
 
 GUARDS = ("big BETWEEN -100 AND 100", "big <= 1000 AND big >= -1000", "big = 3", "big > -50 AND big < 50", "tiny + big < 9 AND big >= 0",

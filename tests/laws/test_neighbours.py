@@ -11,7 +11,7 @@ from support.laws.family import Family, catalog, nodes
 from support.laws.law import certificate_of, violations
 from support.laws.random_plans import random_plans
 
-from dpsql.plan.certificate import stability
+from dpsql.trusted.plan.certificate import stability
 
 PLANS = 200
 OPERATORS = {"Scan", "Constants", "Filter", "Project", "Join", "Lookup", "UnionAll", "Distinct", "GroupBy", "Truncate",

@@ -20,9 +20,9 @@ from support.laws.reach import reaches
 from support.laws.texts import ALGEBRA
 
 from dpsql.errors import Error
-from dpsql.plan.certificate import stability
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.question import Question
+from dpsql.questions.question import Question
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.engine.decide import decide
 from dpsql.engine.set_by_set import SetBySet
 from dpsql.engine.single import SingleStatement
-from dpsql.measurements.several.sets import read
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.extension_sums import shares
-from dpsql.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant
-from dpsql.plan.rules.squares import measured_columns, with_squares
 from dpsql.planning.program import parts_of, tasks_of
 from dpsql.planning.script import declared_cells
+from dpsql.questions.rules.squares import measured_columns, with_squares
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.measurements.several.sets import read
+from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets, lipschitz_constant
 
 PAIRS = "people a JOIN people b ON a.household_id = b.household_id AND a.person_id < b.person_id"
 TEXTS = [

@@ -14,12 +14,12 @@ from support.laws.family import ENTITIES, Family
 from support.laws.law import violations
 
 from dpsql.errors import Error
-from dpsql.plan.certificate import stability
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.join import Join
-from dpsql.plan.rules.substitute import substitute
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
+from dpsql.questions.rules.substitute import substitute
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.join import Join
 
 LINKED = (
     "SELECT COUNT(*) FROM visits v WHERE v.cost > (SELECT AVG(w.cost) FROM visits w WHERE w.person_id = v.person_id)",

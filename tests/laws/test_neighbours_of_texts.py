@@ -12,7 +12,7 @@ from support.laws.law import violations
 from support.laws.texts import HOUSEHOLD, TEXTS
 
 from dpsql.errors import Error
-from dpsql.plan.certificate import stability
+from dpsql.trusted.plan.certificate import stability
 
 REFUSED_FOR_HOUSEHOLDS = 12  # groups by person, and lists linked by person, where a person is not what is protected
 

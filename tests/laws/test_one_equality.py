@@ -27,12 +27,12 @@ from dpsql.catalog.schema import fit
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident
-from dpsql.kernel.run import Kernel
-from dpsql.plan.certificate import Unbounded, certify
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.plan.certificate import Unbounded, certify
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 POLICY = policy_of("people", """
 k = {}

@@ -466,7 +466,7 @@ def test_the_outcome_of_a_statement_is_the_same_whoever_is_in_the_database(kind:
 
 
 def test_a_key_that_cannot_be_read_as_itself_would_be_caught(family: dict[str, Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.plan.operators.grouped_sums.all_readable", lambda columns: "")
+    monkeypatch.setattr("dpsql.trusted.plan.operators.grouped_sums.all_readable", lambda columns: "")
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups = 7) seen, COUNT(*), AVG(x) FROM things GROUP BY seen"
     seen = {outcome(text, session, groups=False).kind for session in family.values()}
     assert seen == {"answer", "Incident"}

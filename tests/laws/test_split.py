@@ -16,24 +16,24 @@ from support.laws.random_plans import random_plans
 from support.sessions import open_ledger, session_of
 from support.stores import stored
 
-from dpsql.backends.reader import PARTS, Parts
 from dpsql.engine.session import Session
-from dpsql.kernel.checker import known
-from dpsql.kernel.split_by_entity import split_by_entity
-from dpsql.measurements.reading import content
-from dpsql.measurements.reading.content import printed
-from dpsql.measurements.reading.request import Context
-from dpsql.plan.certificate import splits, stabilities
-from dpsql.plan.labels import label
-from dpsql.plan.node import Node, Printing, SplitBy, Summary
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Window
+from dpsql.questions.labels import label
+from dpsql.trusted.kernel.checker import known
+from dpsql.trusted.kernel.split_by_entity import split_by_entity
+from dpsql.trusted.measurements.reading import content
+from dpsql.trusted.measurements.reading.content import printed
+from dpsql.trusted.measurements.reading.request import Context
+from dpsql.trusted.plan.certificate import splits, stabilities
+from dpsql.trusted.plan.node import Node, Printing, SplitBy, Summary
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.numbers import Numbers
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Window
+from dpsql.trusted.reader import PARTS, Parts
 
 PLANS = 400
 ENTITIES = ("person", "household")

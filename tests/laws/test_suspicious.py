@@ -25,21 +25,21 @@ from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.errors import PolicyError
-from dpsql.kernel.run import Kernel
-from dpsql.plan.certificate import stabilities
-from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref
-from dpsql.plan.labels import label
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.questions.labels import label
+from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.plan.certificate import stabilities
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.types import Interval, Type
 
 POLICY = policy_of("people", "x = { range = [0, 9] }", """

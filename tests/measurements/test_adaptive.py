@@ -17,20 +17,20 @@ from bench.bench_cells import VIEW, Cells
 from support.released import released
 from support.requests import cost_of
 
-from dpsql.accounting.cost import FREE, Cost
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.exact import Exact
-from dpsql.kernel.taken import taken
-from dpsql.measurements import buckets
-from dpsql.measurements.boxes import Leaves, Tree
-from dpsql.measurements.buckets import Buckets, Numbered, Partition, height
-from dpsql.noise import partition as noise_partition
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.noise.source import Secure
-from dpsql.noise.tree import rise
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements import buckets
+from dpsql.trusted.measurements.boxes import Leaves, Tree
+from dpsql.trusted.measurements.buckets import Buckets, Numbered, Partition, height
+from dpsql.trusted.noise import partition as noise_partition
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.noise.tree import rise
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.summands import Count
 
 
 def certificate(moved: int | None) -> Certificate:

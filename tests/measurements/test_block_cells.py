@@ -22,21 +22,21 @@ from dpsql.backends.duckdb import DuckReader
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
-from dpsql.kernel.publics import Publics
-from dpsql.kernel.taken import taken
-from dpsql.measurements import block_sums
-from dpsql.measurements.block_sums import Axis, Blocks
-from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.occupied_cells import NOWHERE, Filled, coded, numbered, read
-from dpsql.measurements.reading.request import Context
-from dpsql.plan.cells import cell_of
-from dpsql.plan.node import Printing
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.workload.blocks import IntegerBlock
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.matrices.blocks import IntegerBlock
+from dpsql.trusted.matrices.matrices import Prefixes, Sum, Unit
+from dpsql.trusted.measurements import block_sums
+from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.measurements.reading.occupied_cells import NOWHERE, Filled, coded, numbered, read
+from dpsql.trusted.measurements.reading.request import Context
+from dpsql.trusted.plan.cells import cell_of
+from dpsql.trusted.plan.node import Printing
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.workload.factors import written
-from dpsql.workload.matrices import Prefixes, Sum, Unit
 
 NAMES = ("flag", "whole", "real", "money", "text", "day", "moment", "amount")
 POLICY = """

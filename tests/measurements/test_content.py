@@ -17,20 +17,20 @@ from support.laws.family import ENTITIES, Family, catalog, shown
 from support.laws.random_plans import Builder
 from support.laws.texts import TEXTS
 
-from dpsql.backends.reader import PARTS
-from dpsql.measurements.reading.content import Content, Learned, _pays, printed
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import InvalidPlan, Node, Printing
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.stored import StoredTable, shape_of
+from dpsql.trusted.measurements.reading.content import Content, Learned, _pays, printed
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.node import InvalidPlan, Node, Printing
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.stored import StoredTable, shape_of
+from dpsql.trusted.reader import PARTS
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 SALTED = Printing(salt=2**40 + 5)

@@ -16,43 +16,43 @@ import pytest
 from support.requests import cost_of
 from support.worlds import POLICY, world
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import FREE, Account, Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
+from dpsql.budgets.convert import limit
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
-from dpsql.field_types import WIDEST
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
-from dpsql.kernel.taken import taken
-from dpsql.measurements.above_threshold import (
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.accounting.cost import FREE, Account, Cost, concentrated, pure
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
     AboveThresholdOfTests,
     Rising,
 )
-from dpsql.measurements.flip_distance import Form, Within
-from dpsql.measurements.frequent_keys import Keys
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.select import ROUNDING, Segment, Select, Target
-from dpsql.measurements.smooth_quantile import Smooth
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
-from dpsql.plan.certificate import Certificate, Sensitivity, Unbounded, certify
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.measurements.flip_distance import Form, Within
+from dpsql.trusted.measurements.frequent_keys import Keys
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Target
+from dpsql.trusted.measurements.smooth_quantile import Smooth
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeometric
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity, Unbounded, certify
+from dpsql.trusted.plan.node import Node, Stability
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 HALF = Target(fraction=Fraction(1, 2))
 GRID = Quantizer(low=0, high=100, step=Fraction(1), from_low=True)

@@ -16,12 +16,12 @@ from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.reading.request import Last
-from dpsql.noise.choice import BLOCK_ROUNDING, ONE_STEP
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.reading.request import Last
+from dpsql.trusted.noise.choice import BLOCK_ROUNDING, ONE_STEP
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
 
 SIZES = 3, 2, 2
 AXES = tuple(Axis(column=f"a{i}", values=tuple(range(size))) for i, size in enumerate(SIZES))

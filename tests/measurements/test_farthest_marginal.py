@@ -15,11 +15,11 @@ from bench.bench_cells import VIEW, Cells
 from support.chances import ALARM, p_value
 
 from dpsql.audit.exact import Exact
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.farthest_marginal import FarthestMarginal, distance
-from dpsql.measurements.reading.request import Last
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal, distance
+from dpsql.trusted.measurements.reading.request import Last
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
 
 SIZES = 3, 2, 2
 AXES = tuple(Axis(column=f"a{i}", values=tuple(range(size))) for i, size in enumerate(SIZES))

@@ -11,30 +11,30 @@ from typing import Any
 import pytest
 from bench.bench_cells import VIEW
 
-from dpsql.accounting.cost import FREE, Cost
-from dpsql.field_types import WIDEST
-from dpsql.kernel.taken import taken
-from dpsql.measurements.above_threshold import AboveThresholdOfCounts
-from dpsql.measurements.block_sums import Axis, Blocks
-from dpsql.measurements.boxes import Tree
-from dpsql.measurements.buckets import Numbered, Partition, height
-from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.farthest_marginal import FarthestMarginal
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.noise.choice import BLOCK_ROUNDING
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.cells import Grid
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, Stability
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Moments
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.matrices.blocks import IntegerBlock
+from dpsql.trusted.matrices.matrices import Sum, Unit, Written
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts
+from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.boxes import Tree
+from dpsql.trusted.measurements.buckets import Numbered, Partition, height
+from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.noise.choice import BLOCK_ROUNDING
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.cells import Grid
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field, Stability
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
 from dpsql.types import Type
-from dpsql.workload.blocks import IntegerBlock
-from dpsql.workload.matrices import Sum, Unit, Written
 
 
 def certificate(moved: int = 1) -> Certificate:

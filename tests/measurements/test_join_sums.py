@@ -17,24 +17,24 @@ from support.joined_worlds import context_of, planned
 from support.released import released
 from support.sessions import open_ledger
 
-from dpsql.accounting.cost import FREE, pure
-from dpsql.kernel import run
-from dpsql.kernel.claims import Disagreement
-from dpsql.kernel.publics import Publics
-from dpsql.kernel.run import Kernel
-from dpsql.kernel.taken import taken
-from dpsql.measurements.several.smooth_join_sum import Counts, SmoothSum
-from dpsql.measurements.smooth_quantile import Smoothed
-from dpsql.noise.smooth import Student
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.decompose_join import JoinParts, NotDecomposable, decompose_join
-from dpsql.plan.distance import smooth_bound
-from dpsql.plan.node import InvalidPlan, Stability
-from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.rebuilding import rebuild
+from dpsql.questions.rebuilding import rebuild
+from dpsql.trusted.accounting.cost import FREE, pure
+from dpsql.trusted.kernel import run
+from dpsql.trusted.kernel.claims import Disagreement
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements.several.smooth_join_sum import Counts, SmoothSum
+from dpsql.trusted.measurements.smooth_quantile import Smoothed
+from dpsql.trusted.noise.smooth import Student
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.decompose_join import JoinParts, NotDecomposable, decompose_join
+from dpsql.trusted.plan.distance import smooth_bound
+from dpsql.trusted.plan.node import InvalidPlan, Stability
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 # -- the noise
 

@@ -13,14 +13,14 @@ import pytest
 from bench.bench_cells import VIEW, Cells
 from support.requests import cost_of
 
-from dpsql.accounting.cost import FREE
 from dpsql.audit.exact import Exact
-from dpsql.kernel.taken import taken
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.online_comparisons import MOST_UPDATES, Comparisons, Opened, Opening, Progress
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.online_comparisons import MOST_UPDATES, Comparisons, Opened, Opening, Progress
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
 
 AXES = (Axis(column="a0", values=(0, 1, 2)), Axis(column="a1", values=("x", None)))
 GROUPS = (0, 1, 2, -1, 1, 0)

@@ -21,26 +21,26 @@ from support import worlds
 from support.laws.family import Family, catalog
 from support.small_tables import equal, literal, ref, visits
 
-from dpsql.kernel.taken import taken
-from dpsql.measurements import above_threshold, block_sums, flip_distance
-from dpsql.measurements.above_threshold import AboveThresholdOfTests
-from dpsql.measurements.block_sums import Axis, Blocks
-from dpsql.measurements.flip_distance import MOST_TESTS, Form, NoisyFlipDistance, Within, slack_of, touched
-from dpsql.measurements.reading.content import Content
-from dpsql.measurements.vote import VOTE_GRAIN, Vote
-from dpsql.noise import sparse_vector
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.noise.sparse_vector import first_small, sparse_cost
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.matrices.blocks import IntegerBlock
+from dpsql.trusted.matrices.matrices import Sum, Unit
+from dpsql.trusted.measurements import above_threshold, block_sums, flip_distance
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests
+from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.flip_distance import MOST_TESTS, Form, NoisyFlipDistance, Within, slack_of, touched
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.measurements.vote import VOTE_GRAIN, Vote
+from dpsql.trusted.noise import sparse_vector
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.noise.sparse_vector import first_small, sparse_cost
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
-from dpsql.workload.blocks import IntegerBlock
 from dpsql.workload.factors import written
-from dpsql.workload.matrices import Sum, Unit
 
 CLOSE = 1 + 1e-9
 

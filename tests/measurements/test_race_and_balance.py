@@ -17,20 +17,20 @@ from support.extensions.hypergraphs import Rows, of_sets, random_rows, totals
 from support.released import released
 from support.requests import ROWS, cost_of
 
-from dpsql.accounting.cost import FREE
-from dpsql.extensions import lipschitz_extension
-from dpsql.measurements.several.balanced_levels import Balance, Scores, score_range
-from dpsql.measurements.several.levels import ExtensionSums
-from dpsql.measurements.several.race import Race, highest
-from dpsql.noise.choice import compared, one_sided
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.noise.integer import drawn as drawn_noise
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.owner_sets import EXACT_FLOW, LARGEST, UNIT, OwnerSets, lipschitz_constant, slack
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.extensions import lipschitz_extension
+from dpsql.trusted.measurements.several.balanced_levels import Balance, Scores, score_range
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.measurements.several.race import Race, highest
+from dpsql.trusted.noise.choice import compared, one_sided
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.integer import drawn as drawn_noise
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.owner_sets import EXACT_FLOW, LARGEST, UNIT, OwnerSets, lipschitz_constant, slack
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 
 class Seeded:

@@ -29,9 +29,9 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
-from dpsql.kernel.taken import taken
-from dpsql.measurements import select, smooth_quantile
-from dpsql.measurements.above_threshold import (
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements import select, smooth_quantile
+from dpsql.trusted.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
@@ -41,34 +41,34 @@ from dpsql.measurements.above_threshold import (
     Rung,
     Stopped,
 )
-from dpsql.measurements.flip_distance import FlipDistances, Form, NoisyFlipDistance, Within, slack_of
-from dpsql.measurements.frequent_keys import FrequentKeys, Keys
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading import sorted_values
-from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.occupied_cells import NOWHERE, coded, sums_in
-from dpsql.measurements.reading.request import Last
-from dpsql.measurements.reading.sorted_values import Ranked, read
-from dpsql.measurements.select import Segment, Select, Target
-from dpsql.measurements.smooth_quantile import Smooth
-from dpsql.measurements.vote import Vote
-from dpsql.noise import choice
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
-from dpsql.noise.smooth import told_size
-from dpsql.noise.source import Secure
-from dpsql.plan.cells import Cells, Grid
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.expr.nodes import Call, Literal, Ref
-from dpsql.plan.node import Node, Printing, Stability, fold
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.measurements.flip_distance import FlipDistances, Form, NoisyFlipDistance, Within, slack_of
+from dpsql.trusted.measurements.frequent_keys import FrequentKeys, Keys
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading import sorted_values
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.measurements.reading.occupied_cells import NOWHERE, coded, sums_in
+from dpsql.trusted.measurements.reading.request import Last
+from dpsql.trusted.measurements.reading.sorted_values import Ranked, read
+from dpsql.trusted.measurements.select import Segment, Select, Target
+from dpsql.trusted.measurements.smooth_quantile import Smooth
+from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.noise import choice
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeometric
+from dpsql.trusted.noise.smooth import told_size
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.cells import Cells, Grid
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.expr.nodes import Call, Literal, Ref
+from dpsql.trusted.plan.node import Node, Printing, Stability, fold
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 # -- what stands in for a database and for noise

@@ -17,17 +17,17 @@ from support.extensions.hypergraphs import Rows
 from support.released import released
 from support.requests import cost_of
 
-from dpsql.accounting.cost import FREE
-from dpsql.extensions.removal_distance import RemovalDistances
-from dpsql.measurements.several.levels import ExtensionSums
-from dpsql.measurements.several.removal_levels import RecursiveSums, Removed, first
-from dpsql.measurements.several.sets import in_cells
-from dpsql.noise.choice import compared, least, one_sided
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.owner_sets import LARGEST, NEAR, UNIT
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed, first
+from dpsql.trusted.measurements.several.sets import in_cells
+from dpsql.trusted.noise.choice import compared, least, one_sided
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, NEAR, UNIT
 
 LEVELS = (1, 2, 4, 8, 16, 32)
 FINE = tuple(range(1, 40))

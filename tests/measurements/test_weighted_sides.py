@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.measurements.reading.sorted_values import Ranked
-from dpsql.measurements.select import Segment, Target, apart, cap_of, excess, intervals
+from dpsql.trusted.measurements.reading.sorted_values import Ranked
+from dpsql.trusted.measurements.select import Segment, Target, apart, cap_of, excess, intervals
 
 HIGH = 7
 

@@ -13,10 +13,10 @@ from support.policies import policy_of
 
 import dpsql
 from dpsql.dbapi import Connection
-from dpsql.kernel.ledger import Ledger
 from dpsql.mechanisms.select.shown_counts import noise_of, shown_counts
-from dpsql.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric, shown
-from dpsql.noise.source import Secure
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric, shown
+from dpsql.trusted.noise.source import Secure
 
 RULES = (TruncatedGeometric(epsilon=Fraction(1), delta=Fraction(1, 10**6)),
          TruncatedGeometric(epsilon=Fraction(1, 10), delta=Fraction(1, 1000)),

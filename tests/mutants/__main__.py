@@ -35,7 +35,7 @@ from mutants.mutations import ROOT, Mutant, mutants_of
 from mutants.planted import forget, functions
 from mutants.trials import Reached, reach, trial
 
-ROOMS = ("kernel", "noise", "accounting", "measurements", "extensions", "plan/operators")
+ROOMS = (*(f"trusted/{room}" for room in ("kernel", "noise", "accounting", "measurements", "extensions", "plan/operators")), "ledgers", "budgets")
 NEAR = ("tests/noise", "tests/accounting", "tests/measurements", "tests/extensions", "tests/plan", "tests/kernel")
 FURTHER = ("tests/laws", "tests/validation/test_slack_moves.py", "tests/oracle/test_by_hand.py")
 ELSEWHERE = ("processes", "late", "turns", "postgres", "attacks", "evaluation", "suspicious", "any_options")
@@ -163,7 +163,7 @@ def sample(files: Sequence[str], given: argparse.Namespace) -> list[Mutant]:
     for name in files:
         if not any(name.startswith(left) for left in given.leave) and (not given.only or any(name.startswith(one) for one in given.only)):
             for mutant in mutants_of(ROOT / name):
-                by_room[mutant.room if mutant.room in ROOMS else "plan/operators"].append(mutant)
+                by_room[mutant.room if mutant.room in ROOMS else "trusted/plan/operators"].append(mutant)
     total, drawn = sum(map(len, by_room.values())), list[Mutant]()
     for room, found in sorted(by_room.items()):
         many = min(len(found), max(given.mutants // 20, round(given.mutants * len(found) / total)))
@@ -192,10 +192,10 @@ def report(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The table of rooms, and the survivors without a reason."""
     found = [*found]
     ends = ("killed", "timed out", "crashed", *ALIVE)
-    yield f"{'':16}{'mutants':>9}" + "".join(f"{end:>13}" for end in ends)
+    yield f"{'':26}{'mutants':>9}" + "".join(f"{end:>13}" for end in ends)
     for room in (*sorted({record["room"] for record in found}), ""):
         counts = Counter(record["ended"] for record in found if room in ("", record["room"]))
-        yield f"{room or 'all':16}{counts.total():9}" + "".join(f"{counts[end]:13}" for end in ends)
+        yield f"{room or 'all':26}{counts.total():9}" + "".join(f"{counts[end]:13}" for end in ends)
     explained = {(one["path"], one["function"], one["original"], one["mutated"])
                  for one in tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["survivor"]} if EXPLAINED.exists() else set()
     alive = [one for one in found if one["ended"] in ALIVE]

@@ -60,8 +60,8 @@ class Mutant:
 
     @property
     def room(self) -> str:
-        parts = Path(self.path).parts
-        return "/".join(parts[1:3]) if parts[1] == "plan" else parts[1]
+        _, *folders, _ = Path(self.path).parts
+        return "/".join(folders[:3] if folders[:2] == ["trusted", "plan"] else folders[:2])
 
     @property
     def key(self) -> tuple[str, str, str, str]:

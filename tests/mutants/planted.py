@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mutants.mutations import ROOT, Mutant, mutated
 
-from dpsql.cached import cached_property as plain_cached
+from dpsql.trusted.cached import cached_property as plain_cached
 
 CACHED = (functools.cached_property, plain_cached)
 

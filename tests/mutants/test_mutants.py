@@ -13,8 +13,8 @@ from mutants.mutations import ROOT, Mutant, mutants_of, mutated, sites
 from mutants.planted import plant
 from mutants.trials import forked
 
-from dpsql.noise import sparse_vector
-from dpsql.noise.sparse_vector import sparse_cost
+from dpsql.trusted.noise import sparse_vector
+from dpsql.trusted.noise.sparse_vector import sparse_cost
 
 TEXT = '''
 """1 < 2: text, and no code."""
@@ -95,5 +95,5 @@ def test_a_survivor_without_a_reason_is_reported() -> None:
 
 
 def test_a_mutant_tells_its_room() -> None:
-    mutant = Mutant(path="dpsql/plan/operators/scan.py", number=0, kind="", function="", line=1, lines=(1, 1), original="", mutated="", at_import=False)
-    assert mutant.room == "plan/operators"
+    mutant = Mutant(path="dpsql/trusted/plan/operators/scan.py", number=0, kind="", function="", line=1, lines=(1, 1), original="", mutated="", at_import=False)
+    assert mutant.room == "trusted/plan/operators"

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from support.chances import ALARM, p_value
 
-from dpsql.noise import inverse_cdf, source
-from dpsql.noise.inverse_cdf import NoiseLaw, block, bounds, coin, exponential
+from dpsql.trusted.noise import inverse_cdf, source
+from dpsql.trusted.noise.inverse_cdf import NoiseLaw, block, bounds, coin, exponential
 
 SCALES = [0.05, 0.3, 1.0, 2.5, 31.9, 32.0, 33.3, 100.0, 1e4, 123456.789, 2.0**40, 2.0**50]
 KINDS = "laplace", "gaussian"

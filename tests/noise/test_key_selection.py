@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.noise.key_selection import TruncatedGeometric, shown
-from dpsql.noise.source import Secure
+from dpsql.trusted.noise.key_selection import TruncatedGeometric, shown
+from dpsql.trusted.noise.source import Secure
 
 
 def chance_of_the_end(rule: TruncatedGeometric, reach: int) -> Decimal:

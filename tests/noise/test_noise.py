@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from support.chances import ALARM, p_value
 
-from dpsql.noise import source
-from dpsql.noise.source import Secure
+from dpsql.trusted.noise import source
+from dpsql.trusted.noise.source import Secure
 
 NOISE = Secure()
 
@@ -172,7 +172,7 @@ def test_no_count_is_told_that_is_none_of_anybody() -> None:
 
 FORK = """
 import os, sys
-from dpsql.noise.source import Secure
+from dpsql.trusted.noise.source import Secure
 noise = Secure()
 draw = lambda: (noise.laplace([0] * 8, 1e6), noise.gaussian([0] * 8, 1e6), noise.laplace([0] * 300, 1e6), noise.gaussian([0] * 300, 1e6),
                 noise.student([0] * 8, 1e6), [noise.below(2**60) for _ in range(8)],

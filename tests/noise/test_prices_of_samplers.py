@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.noise import inverse_cdf, source, student
-from dpsql.noise.source import Secure
+from dpsql.trusted.noise import inverse_cdf, source, student
+from dpsql.trusted.noise.source import Secure
 
 SCALES = (0.3, 1.0, 17.3, 1e9)
 

@@ -23,7 +23,7 @@ from oracle.oracle import Totals, run_on
 from oracle.statements import KINDS
 from oracle.worlds import FIRST_NEWER, world_of
 
-from dpsql.kernel.claims import Claims
+from dpsql.trusted.kernel.claims import Claims
 
 STEP, WHOLE = 30.0, 900.0  # seconds between two lines, and between two tables
 

@@ -11,33 +11,33 @@ from typing import Any
 
 import pytest
 
-from dpsql.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.kernel import run
-from dpsql.kernel.publics import Publics
-from dpsql.measurements import block_sums, flip_distance
-from dpsql.measurements.frequent_keys import Keys
-from dpsql.measurements.select import Select
-from dpsql.noise.integer import DiscreteGaussian
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.expr import printing
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.functions import Overload
-from dpsql.plan.expr.nodes import predicate
-from dpsql.plan.node import Node, Norm, Stability
-from dpsql.plan.operators import filter as filter_
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranking import Ranking
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import GridSum, Moments
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.union import UnionAll
+from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.kernel import run
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.measurements import block_sums, flip_distance
+from dpsql.trusted.measurements.frequent_keys import Keys
+from dpsql.trusted.measurements.select import Select
+from dpsql.trusted.noise.integer import DiscreteGaussian
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.expr import printing
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.functions import Overload
+from dpsql.trusted.plan.expr.nodes import predicate
+from dpsql.trusted.plan.node import Node, Norm, Stability
+from dpsql.trusted.plan.operators import filter as filter_
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranking import Ranking
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Type
 
 
@@ -190,7 +190,7 @@ def anew(value: Any) -> Any:
     """The same request, with nothing remembered of what its plans claim."""
     if isinstance(value, tuple):
         return tuple(anew(part) for part in value)
-    if isinstance(value, Node) or (dataclasses.is_dataclass(value) and type(value).__module__.startswith("dpsql.measurements")):
+    if isinstance(value, Node) or (dataclasses.is_dataclass(value) and type(value).__module__.startswith("dpsql.trusted.measurements")):
         given = {item.name: anew(getattr(value, item.name)) for item in dataclasses.fields(value) if item.init}  # type: ignore[arg-type]
         return type(value)(**given)
     return value

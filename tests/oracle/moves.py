@@ -16,41 +16,46 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.audit.exact import Exact
-from dpsql.extensions.removal_distance import RemovalDistances
-from dpsql.kernel.run import Kernel
-from dpsql.measurements import flip_distance, select
-from dpsql.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests
-from dpsql.measurements.block_sums import Blocks
-from dpsql.measurements.boxes import Tree
-from dpsql.measurements.buckets import Partition
-from dpsql.measurements.dependent_parents import DependentParents
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.farthest_marginal import FarthestMarginal
-from dpsql.measurements.flip_distance import NoisyFlipDistance, moved, slack_of
-from dpsql.measurements.frequent_keys import Keys
-from dpsql.measurements.marginal_tables import marginal_tables
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.online_comparisons import Comparisons, Opening
-from dpsql.measurements.reading import occupied_cells, sorted_values
-from dpsql.measurements.reading.request import Context
-from dpsql.measurements.select import Select
-from dpsql.measurements.several import removal_levels, sets
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
-from dpsql.measurements.several.degree_histogram import DegreeHistogram
-from dpsql.measurements.several.race import Race
-from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
-from dpsql.measurements.several.smooth_join_sum import SmoothSum
-from dpsql.measurements.smooth_quantile import Smooth
-from dpsql.measurements.vote import Vote
-from dpsql.noise.choice import MOST_SCORE
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.noise.key_selection import TruncatedGeometric
-from dpsql.noise.tree import rise
-from dpsql.plan.cells import cell_of
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.operators.owner_sets import lipschitz_constant
+from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.trusted.extensions.removal_distance import RemovalDistances
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements import flip_distance, select
+from dpsql.trusted.measurements.above_threshold import (
+    SUM_GRAIN,
+    AboveThresholdOfCounts,
+    AboveThresholdOfSums,
+    AboveThresholdOfTests,
+)
+from dpsql.trusted.measurements.block_sums import Blocks
+from dpsql.trusted.measurements.boxes import Tree
+from dpsql.trusted.measurements.buckets import Partition
+from dpsql.trusted.measurements.dependent_parents import DependentParents
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
+from dpsql.trusted.measurements.flip_distance import NoisyFlipDistance, moved, slack_of
+from dpsql.trusted.measurements.frequent_keys import Keys
+from dpsql.trusted.measurements.marginal_tables import marginal_tables
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.online_comparisons import Comparisons, Opening
+from dpsql.trusted.measurements.reading import occupied_cells, sorted_values
+from dpsql.trusted.measurements.reading.request import Context
+from dpsql.trusted.measurements.select import Select
+from dpsql.trusted.measurements.several import removal_levels, sets
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.trusted.measurements.several.race import Race
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.trusted.measurements.smooth_quantile import Smooth
+from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.noise.choice import MOST_SCORE
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.noise.key_selection import TruncatedGeometric
+from dpsql.trusted.noise.tree import rise
+from dpsql.trusted.plan.cells import cell_of
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.operators.owner_sets import lipschitz_constant
 
 
 @dataclass(frozen=True)

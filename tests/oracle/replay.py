@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import duckdb
 from oracle.worlds import World
 
-from dpsql.accounting.cost import Charge
 from dpsql.backends.duckdb import RELEASED, DuckReader, attach_released, lock_down, make_table
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
@@ -26,12 +25,13 @@ from dpsql.catalog.price import price
 from dpsql.catalog.schema import TableSchema, fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
-from dpsql.kernel.run import Kernel, Leave
-from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
-from dpsql.measurements.reading.request import Context, Request
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.expr.printing import quote
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.kernel.run import Kernel, Leave
+from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
+from dpsql.trusted.measurements.reading.request import Context, Request
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.expr.printing import quote
 
 NOTHING = Charge(epsilon=0, rho=0, delta=0)
 SCRATCH = DuckScratch()

@@ -12,9 +12,9 @@ from oracle.replay import Asked
 from oracle.statements import KINDS, NEWER, NEWEST
 from oracle.worlds import FIRST_NEWER, world_of
 
-from dpsql.kernel.claims import Claims, Disagreement
-from dpsql.measurements.online_comparisons import Comparisons
-from dpsql.plan.certificate import Unbounded
+from dpsql.trusted.kernel.claims import Claims, Disagreement
+from dpsql.trusted.measurements.online_comparisons import Comparisons
+from dpsql.trusted.plan.certificate import Unbounded
 
 WORLDS, LATER, STATEMENTS = 12, 3, 34  # further worlds for newer kinds of statements, which are mostly over one table
 NEWER_WORLDS = 4  # of all types and shapes, for all kinds of statements

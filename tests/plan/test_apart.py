@@ -10,12 +10,12 @@ from support import joined_worlds
 from support.joined_worlds import context_of, planned
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel.publics import Publics
-from dpsql.plan.decompose_join import MOST_RELATIONS, JoinParts, NotDecomposable, decompose_join
-from dpsql.plan.node import Node
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.scan import Scan
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.plan.decompose_join import MOST_RELATIONS, JoinParts, NotDecomposable, decompose_join
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.scan import Scan
 
 
 @pytest.fixture(scope="module")

@@ -9,23 +9,23 @@ import pytest
 from support.laws.family import nodes
 from support.small_tables import TRUE, both, equal, people, ref, towns, visits
 
-from dpsql.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import InvalidPlan, Node
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.union import UnionAll
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.plan.certificate import Sensitivity, Unbounded, certify, first_unbounded, stabilities
+from dpsql.trusted.plan.node import InvalidPlan, Node
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.union import UnionAll
 
 P, V, T, W = people(), visits(), towns(), visits("w")
 THREE = Truncate(input=V, rows=3, owner="v_person", order=("v_visit",))

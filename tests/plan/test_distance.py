@@ -20,13 +20,13 @@ from support.joined_worlds import Small, context_of, neighbours, planned
 from support.policies import policy_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.kernel.publics import Publics
-from dpsql.measurements.several.smooth_join_sum import Counts
-from dpsql.plan import distance
-from dpsql.plan.decompose_join import JoinedRelation, JoinParts, decompose_join
-from dpsql.plan.distance import Reals, farthest, local_bounds, smooth_bound
-from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.measurements.several.smooth_join_sum import Counts
+from dpsql.trusted.plan import distance
+from dpsql.trusted.plan.decompose_join import JoinedRelation, JoinParts, decompose_join
+from dpsql.trusted.plan.distance import Reals, farthest, local_bounds, smooth_bound
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.summands import Count
 
 DISTANCES = np.arange(8, dtype=np.float64)
 ROUNDING = 1 + 1e-11
@@ -158,7 +158,7 @@ def no_growth(patch: pytest.MonkeyPatch) -> None:
 
 def one_row_each(patch: pytest.MonkeyPatch) -> None:
     """Neighbours that differ in one row, where an entity has several."""
-    patch.setattr("dpsql.plan.decompose_join._moved", lambda node, join, public: 1)
+    patch.setattr("dpsql.trusted.plan.decompose_join._moved", lambda node, join, public: 1)
 
 
 def unequal_keys(patch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_the_maximum_over_all_distances_is_found(residual: bool, effort: float) 
 
 def test_the_search_does_not_stop_at_a_decrease(monkeypatch: pytest.MonkeyPatch) -> None:
     apart = JoinParts(conditions=(), relations=(relation(1, 0), relation(1, 0)))
-    monkeypatch.setattr("dpsql.plan.distance.local_bounds", lambda apart, distances, *counts: np.where(distances == 7, 99.0, 9.0))
+    monkeypatch.setattr("dpsql.trusted.plan.distance.local_bounds", lambda apart, distances, *counts: np.where(distances == 7, 99.0, 9.0))
     assert smooth_bound(apart, 0.125, lambda j, variables: 1) == pytest.approx(99 * math.exp(-7 * 0.125))
 
 

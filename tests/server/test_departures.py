@@ -17,16 +17,16 @@ from support.sessions import open_ledger, reader_of, session_of
 from support.vaults import PASSWORD, remote, vault_of
 from support.worlds import POLICY, world
 
-from dpsql.accounting.cost import Account, pure
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import BudgetExhausted, Incident, Interrupted, OperationalError
-from dpsql.kernel.ledger import Closed
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault import departure
 from dpsql.server.vault.departure import Clock, Leaving, first_step
 from dpsql.server.vault.vault import Vault
+from dpsql.trusted.accounting.cost import Account, pure
+from dpsql.trusted.kernel.ledger import Closed
 
 PACE = 0.125
 TEXT = "SELECT COUNT(*) FROM people"

@@ -16,9 +16,9 @@ from support import worlds
 from support.vaults import knows
 
 from dpsql.engine.opening import ConnectionTerms, open_session
-from dpsql.kernel.ledger import Ledger
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front
 from dpsql.server.vault.vault import Vault
+from dpsql.trusted.kernel.ledger import Ledger
 
 TESTS = Path(__file__).parents[1]
 TRACES = pytest.mark.skipif(os.geteuid() != 0, reason="of the front, root alone sees the open files")

@@ -18,27 +18,27 @@ from support.sessions import open_ledger, session_of
 from support.vaults import PASSWORD, channel_to, remote, vault_of
 from support.worlds import POLICY
 
-from dpsql.accounting.cost import Account, Cost, pure
-from dpsql.catalog.tables import Table
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
-from dpsql.kernel.ledger import Refused
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import AnsweredBefore
-from dpsql.kernel.taken import MADE
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.expr.nodes import Literal, predicate
-from dpsql.plan.node import InvalidPlan
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
 from dpsql.server.link.vault_calls import LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
 from dpsql.server.vault.vault import CALLS, ServedAccount, Vault
+from dpsql.trusted.accounting.cost import Account, Cost, pure
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.ledger import Refused
+from dpsql.trusted.kernel.run import AnsweredBefore
+from dpsql.trusted.kernel.taken import MADE
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.expr.nodes import Literal, predicate
+from dpsql.trusted.plan.node import InvalidPlan
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Span, Type
 
 LIMITED = POLICY.replace('[budgets.person]\nentity = "person"\n', '[budgets.person]\nentity = "person"\nincidents = 1000\n'
@@ -204,7 +204,7 @@ def test_what_the_front_is_told_has_no_secret(vault: Vault, book: ReportingLedge
     channel = channel_to(vault)
     told = pickle.dumps(channel.log_in("eve", "", lambda message: PASSWORD))
     assert f"{book.salt:x}".encode() not in told and str(book.path).encode() not in told
-    assert str(book.salt).encode() not in told and b"dpsql.kernel.ledger" not in told
+    assert str(book.salt).encode() not in told and b"dpsql.trusted.kernel.ledger" not in told
 
 
 # -- other accounts, the ledger

@@ -14,15 +14,15 @@ from support.sessions import reader_of, session_of
 from support.vaults import PASSWORD, vault_of
 from support.worlds import world
 
-from dpsql.accounting.cost import pure
 from dpsql.backends.duckdb import DuckReader
-from dpsql.backends.reader import ReaderFault
 from dpsql.dbapi import Connection
 from dpsql.engine.answering import answer
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.vault import ServedAccount, Vault
+from dpsql.trusted.accounting.cost import pure
+from dpsql.trusted.reader import ReaderFault
 
 SLOW = "SELECT COUNT(*) FROM range(100000000000) AS a(i) WHERE hash(i) % 7 = 3"
 

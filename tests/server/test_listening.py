@@ -31,7 +31,6 @@ from support.wire_servers import PASSWORD, Raw, add, certificate, fields, kinds,
 import dpsql
 from dpsql.demo import folder
 from dpsql.errors import LedgerError, OperationalError, PolicyError
-from dpsql.kernel.ledger import Ledger
 from dpsql.server.front.terms.answers_on_wire import RefusedOnWire
 from dpsql.server.front.wire import listening
 from dpsql.server.front.wire.listening import TlsFiles, tls_terms
@@ -39,6 +38,7 @@ from dpsql.server.front.wire.login_delays import FailedLogins
 from dpsql.server.link.login_messages import NotProven
 from dpsql.server.start.serving import serve
 from dpsql.server.vault import passwords
+from dpsql.trusted.kernel.ledger import Ledger
 
 
 def query(text: str) -> bytes:

@@ -13,9 +13,9 @@ from support.sessions import open_ledger, session_of
 from support.vaults import remote, vault_of
 
 from dpsql.engine.answering import answer
-from dpsql.kernel.ledger import Ledger
-from dpsql.kernel.run import Kernel
 from dpsql.server.vault.one_core import Cores
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.kernel.run import Kernel
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
                                 reason="a process cannot choose among cores here")

@@ -16,13 +16,13 @@ from support.grammar_sentences import accepted
 import dpsql
 from dpsql.engine.accounts import left_if_known
 from dpsql.errors import OptionError
-from dpsql.kernel.run import Kernel
 from dpsql.server.front.http.http_answers import _about
 from dpsql.server.front.statements.seat import ConnectionSeat, _in_64_bits, seats
 from dpsql.server.front.statements.statements_about_connection import Settings
 from dpsql.server.front.terms.answers_on_wire import OutcomeOnWire, RefusedOnWire, Seat
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.kernel.run import Kernel
 
 
 @pytest.fixture(scope="module")

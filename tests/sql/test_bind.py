@@ -16,13 +16,13 @@ from support.binding import Bench, bench, printed
 from support.laws.family import nodes
 
 from dpsql.errors import DataError, Error, SqlError, Unsupported
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Call, Literal, Ref
-from dpsql.plan.identity import digest
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.question import Question
-from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
+from dpsql.questions.rules.limit_rows import limit_rows
 from dpsql.sql.binding.scope import MOST_NESTING, MOST_QUERIES
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Call, Literal, Ref
+from dpsql.trusted.plan.operators.lookup import Lookup
 from dpsql.types import Type
 
 

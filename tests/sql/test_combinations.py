@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.kernel.ledger import Ledger
+from dpsql.trusted.kernel.ledger import Ledger
 
 PLACES = [("c1", "s1", "r1"), ("c2", "s1", "r1"), ("c3", "s2", "r1"), ("c4", "s3", "r2"), ("c5", "s3", "r2"), ("c6", None, "r2")]
 POLICY = """

@@ -8,8 +8,8 @@ import pytest
 from support.binding import Bench, bench
 
 from dpsql.errors import Unsupported
-from dpsql.plan.identity import canonical
-from dpsql.plan.question import Question
+from dpsql.questions.identity import canonical
+from dpsql.questions.question import Question
 
 
 @pytest.fixture(scope="module")

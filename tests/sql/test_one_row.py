@@ -90,7 +90,7 @@ def test_one_row_adds_a_function(tmp_path: Path) -> None:
     for name in ("dpsql", "grammar", "tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    path = tmp_path / "dpsql/plan/expr/functions.py"
+    path = tmp_path / "dpsql/trusted/plan/expr/functions.py"
     rows = "".join(f'    "{name}": {row},\n' for name, row in TOYS.items())
     path.write_text(path.read_text().replace("    # text\n", rows + "    # text\n", 1))
     assert run(tmp_path, "-m", "tests.support.function_table").split() == ["expr.lark", "is", "written", "anew", "README.md", "is", "written", "anew"]

@@ -9,19 +9,19 @@ from support import worlds
 from support.binding import Bench, bench
 
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Literal
-from dpsql.plan.identity import digest
-from dpsql.plan.node import Node, fold
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.question import Question
-from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.substitute import has_placeholders
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
+from dpsql.questions.identity import digest
+from dpsql.questions.question import Question
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.questions.rules.substitute import has_placeholders
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Literal
+from dpsql.trusted.plan.node import Node, fold
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 

@@ -22,15 +22,15 @@ import pytest
 from support.many_cells import CELLS, Alike, Numbers
 from support.strength import Strength, refuted, stacked, strengths
 
-from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.audit.laws import Kind, Law
 from dpsql.audit.looked import Looked
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.noise import source
-from dpsql.noise.source import Secure
-from dpsql.plan.operators.quantizer import Quantizer
 from dpsql.planning.script import script
+from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.noise import source
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.operators.quantizer import Quantizer
 
 pytestmark = pytest.mark.stat
 

@@ -15,14 +15,14 @@ import pytest
 from support.audits import Pair, person, prepared, refutes, sample, visit
 
 from dpsql.audit.epsilon import EpsilonBound, lower_bound
-from dpsql.extensions import owned
-from dpsql.extensions.lipschitz_extension import LipschitzExtension
-from dpsql.measurements.several import sets
 from dpsql.mechanisms.named_bounds import BOUNDS
-from dpsql.plan.operators import owner_sets
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.owner_sets import UNIT
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.extensions import owned
+from dpsql.trusted.extensions.lipschitz_extension import LipschitzExtension
+from dpsql.trusted.measurements.several import sets
+from dpsql.trusted.plan.operators import owner_sets
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.owner_sets import UNIT
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 pytestmark = pytest.mark.stat
 

@@ -22,33 +22,33 @@ from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted
 
 from dpsql.audit.looked import Looked
 from dpsql.audit.prepared import Batched, Remembering
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.above_threshold import (
+from dpsql.planning.script import script
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.matrices.blocks import IntegerBlock
+from dpsql.trusted.matrices.matrices import Sum, Unit
+from dpsql.trusted.measurements.above_threshold import (
     SUM_GRAIN,
     AboveThresholdOfCounts,
     AboveThresholdOfSums,
     AboveThresholdOfTests,
     Rising,
 )
-from dpsql.measurements.block_sums import Axis, Blocks
-from dpsql.measurements.boxes import Tree
-from dpsql.measurements.buckets import Numbered, Partition
-from dpsql.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.farthest_marginal import FarthestMarginal
-from dpsql.measurements.flip_distance import Form, NoisyFlipDistance, Within
-from dpsql.measurements.frequent_keys import Keys
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.select import Select
-from dpsql.measurements.vote import Vote
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.noise.key_selection import GaussianThreshold, TruncatedGeometric
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.summands import Count
-from dpsql.planning.script import script
-from dpsql.workload.blocks import IntegerBlock
-from dpsql.workload.matrices import Sum, Unit
+from dpsql.trusted.measurements.block_sums import Axis, Blocks
+from dpsql.trusted.measurements.boxes import Tree
+from dpsql.trusted.measurements.buckets import Numbered, Partition
+from dpsql.trusted.measurements.dependent_parents import ConvexInformation, DependentParents, ProductDistance
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
+from dpsql.trusted.measurements.flip_distance import Form, NoisyFlipDistance, Within
+from dpsql.trusted.measurements.frequent_keys import Keys
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.select import Select
+from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.key_selection import GaussianThreshold, TruncatedGeometric
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.summands import Count
 
 pytestmark = pytest.mark.stat
 Plant = Callable[[pytest.MonkeyPatch], None]

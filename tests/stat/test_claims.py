@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.audits import Pair, audit, person, visit
 
-from dpsql.accounting.reports import epsilon_of
+from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
 
 pytestmark = pytest.mark.stat

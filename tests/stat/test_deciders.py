@@ -13,12 +13,12 @@ import pytest
 from support.audits import refutes
 from support.validations import session_over, synthetic, validated
 
-from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched
-from dpsql.measurements import flip_distance, vote
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import GridSum
+from dpsql.trusted.accounting.cost import FREE, pure
+from dpsql.trusted.measurements import flip_distance, vote
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import GridSum
 
 pytestmark = pytest.mark.stat
 SMALL = [0, 1, 1, 2, 3, 3, 5, 8]
@@ -74,7 +74,7 @@ def width_of_the_domain(patch: pytest.MonkeyPatch) -> None:
     """The sensitivity of a sum is taken to be max - min, which is right only where values are replaced. (The kernel would refuse
     the claim; the audit has to find it by itself.)"""
     patch.setattr(GridSum, "l1", property(lambda self: self.grid.most - 10))
-    patch.setattr("dpsql.kernel.claims.Claims.summary", lambda *given: None)
+    patch.setattr("dpsql.trusted.kernel.claims.Claims.summary", lambda *given: None)
 
 
 def overflowing(patch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def overflowing(patch: pytest.MonkeyPatch) -> None:
             return vote.Voted(yes=context.noise.below(2) == 1 if np.isinf(weights).all() else bool(np.isinf(weights[0])))
         return vote.Voted(yes=context.noise.below(2**50) < int(weights[0] / weights.sum() * 2**50))
 
-    patch.setattr("dpsql.measurements.vote.Vote.release", release)
+    patch.setattr("dpsql.trusted.measurements.vote.Vote.release", release)
 
 
 def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:
@@ -97,17 +97,17 @@ def no_noise_on_the_count(patch: pytest.MonkeyPatch) -> None:
     from dpsql.validation.deciders import ordered
 
     patch.setattr(ordered, "scale_of", lambda exact: 1e-3)
-    patch.setattr("dpsql.noise.integer.DiscreteLaplace.cost", lambda self, sensitivity: FREE)
+    patch.setattr("dpsql.trusted.noise.integer.DiscreteLaplace.cost", lambda self, sensitivity: FREE)
 
 
 def counted_twice(patch: pytest.MonkeyPatch) -> None:
     """The two sides of a median overlap, as in the paper where the tolerance is 0, and a row is paid for once."""
     from fractions import Fraction
 
-    from dpsql.measurements.flip_distance import FlipDistances, Form, NoisyFlipDistance, Within
     from dpsql.mechanisms.additive_noise import bought
-    from dpsql.plan.operators.grouped_sums import GroupedSums
-    from dpsql.plan.operators.summands import Count
+    from dpsql.trusted.measurements.flip_distance import FlipDistances, Form, NoisyFlipDistance, Within
+    from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+    from dpsql.trusted.plan.operators.summands import Count
     from dpsql.validation.deciders import ordered
     from dpsql.validation.deciders.decider import Outcome
 
@@ -120,7 +120,7 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
         return Outcome(within=all(side.slacks[0] >= 1 for side in both), slack=sum(side.slacks[0] for side in both))
 
     patch.setattr(ordered.Sides, "decide", decide)
-    patch.setattr("dpsql.measurements.flip_distance.NoisyFlipDistance.cost", lambda self, *certificates: pure(Fraction(1, 2)))
+    patch.setattr("dpsql.trusted.measurements.flip_distance.NoisyFlipDistance.cost", lambda self, *certificates: pure(Fraction(1, 2)))
 
 
 def round_the_other_way(patch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_suite_keeps_its_promise(suite: str, queries: list[str], tmp_path: Pat
 
 
 def test_failures_that_are_not_paid_for_are_found(tmp_path: Path, effort: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.measurements.above_threshold import AboveThresholdOfTests
+    from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests
     from dpsql.validation.suites import Sparse
 
     monkeypatch.setattr(AboveThresholdOfTests, "cost", lambda self, *certificates: FREE)

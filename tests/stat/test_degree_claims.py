@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from support.audits import Pair, audit, person, prepared, refutes, visit
 
-from dpsql.accounting.reports import epsilon_of
+from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.extensions.bounded_degrees import ArcList, projected
-from dpsql.measurements.several import degree_histogram as look
-from dpsql.measurements.several.degree_histogram import DegreeHistogram, Histogram
+from dpsql.trusted.extensions.bounded_degrees import ArcList, projected
+from dpsql.trusted.measurements.several import degree_histogram as look
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram, Histogram
 
 pytestmark = pytest.mark.stat
 
@@ -92,7 +92,7 @@ def an_order_that_others_decide(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_sensitivity_of_one(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.measurements.several.degree_histogram", "dpsql.mechanisms.truncation.graph_degrees"):
+    for module in ("dpsql.trusted.measurements.several.degree_histogram", "dpsql.mechanisms.truncation.graph_degrees"):
         patch.setattr(f"{module}.moves", lambda most, *, mutual: 1)
 
 

@@ -19,14 +19,14 @@ from support.audits import outcome, refutes
 from support.joined_worlds import POLICY, Small
 from support.sessions import session_of
 
-from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
+from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.measurements.several import smooth_join_sum
-from dpsql.noise.smooth import Student
-from dpsql.plan.distance import smooth_bound
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.measurements.several import smooth_join_sum
+from dpsql.trusted.noise.smooth import Student
+from dpsql.trusted.plan.distance import smooth_bound
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 pytestmark = pytest.mark.stat
 

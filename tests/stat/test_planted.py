@@ -11,19 +11,19 @@ import pytest
 from support.audits import Pair, audit, person, refutes, visit
 from support.sessions import session_of
 
-from dpsql.accounting.reports import epsilon_of
+from dpsql.budgets.reports import epsilon_of
 from dpsql.engine.answering import answer
 from dpsql.errors import Incident, InternalError
-from dpsql.kernel.claims import Claims
-from dpsql.measurements.reading.content import Learned
-from dpsql.measurements.select import apart
 from dpsql.mechanisms.additive_noise import Laplace
-from dpsql.noise import source
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.noise.key_selection import TruncatedGeometric
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.kernel.claims import Claims
+from dpsql.trusted.measurements.reading.content import Learned
+from dpsql.trusted.measurements.select import apart
+from dpsql.trusted.noise import source
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.noise.key_selection import TruncatedGeometric
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 pytestmark = pytest.mark.stat
 
@@ -68,7 +68,7 @@ def halved_gaussian(patch: pytest.MonkeyPatch) -> None:
 
 
 def halved_scores(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.measurements.select", "dpsql.mechanisms.select.quantiles"):
+    for module in ("dpsql.trusted.measurements.select", "dpsql.mechanisms.select.quantiles"):
         patch.setattr(f"{module}.apart", lambda *given: Fraction(apart(*given), 2))
     patch.setattr("dpsql.mechanisms.select.quantiles.ENDS", Fraction(1, 50))  # nearly all is for the choice itself
 
@@ -144,8 +144,8 @@ def a_stage_that_takes_more_than_its_share(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_sensitivity_that_a_mechanism_made_up(patch: pytest.MonkeyPatch) -> None:
-    from dpsql.plan.certificate import Sensitivity
     from dpsql.planning import tasks
+    from dpsql.trusted.plan.certificate import Sensitivity
 
     linear = tasks._linear
     patch.setattr(tasks, "_linear", lambda *given: type(made := linear(*given))(

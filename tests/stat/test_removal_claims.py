@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from support.audits import Pair, audit, person, refutes, visit
 
-from dpsql.accounting.reports import epsilon_of
+from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.extensions import removal_distance
-from dpsql.measurements.several import removal_levels
-from dpsql.measurements.several.removal_levels import RecursiveSums
-from dpsql.measurements.several.sets import held
+from dpsql.trusted.extensions import removal_distance
+from dpsql.trusted.measurements.several import removal_levels
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums
+from dpsql.trusted.measurements.several.sets import held
 
 pytestmark = pytest.mark.stat
 
@@ -68,7 +68,7 @@ def test_at_rho_too(tmp_path: Path, effort: float) -> None:
 
 
 def removals_worth_nothing(patch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.measurements.several.removal_levels", "dpsql.mechanisms.truncation.removals"):
+    for module in ("dpsql.trusted.measurements.several.removal_levels", "dpsql.mechanisms.truncation.removals"):
         patch.setattr(f"{module}.UNIT", 0)
     patch.setattr("dpsql.mechanisms.truncation.removals.CAUTION", 0)  # so that levels are as likely where nobody has to leave
 

@@ -22,22 +22,22 @@ from support.joined_worlds import POLICY, Small
 from support.sessions import session_of
 from support.strength import FivePercentLess, Halved, Numbers, Strength, refuted, stacked, strengths
 
-from dpsql.accounting.cost import Cost
 from dpsql.audit.laws import Departure, Law
 from dpsql.audit.looked import Looked, requests_of
 from dpsql.audit.prepared import Batched, PreparedStatement, Remembering
-from dpsql.measurements import smooth_quantile
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
-from dpsql.measurements.several.degree_histogram import DegreeHistogram
-from dpsql.measurements.several.race import Race
-from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
-from dpsql.measurements.several.smooth_join_sum import SmoothSum
-from dpsql.measurements.smooth_quantile import Smooth
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.noise.smooth import Student
-from dpsql.plan.operators.owner_sets import UNIT
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements import smooth_quantile
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several import balanced_levels, race, removal_levels, smooth_join_sum
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram
+from dpsql.trusted.measurements.several.race import Race
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.trusted.measurements.smooth_quantile import Smooth
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.noise.smooth import Student
+from dpsql.trusted.plan.operators.owner_sets import UNIT
 
 pytestmark = pytest.mark.stat
 Pairs = Callable[[Path, Any], list[Looked]]

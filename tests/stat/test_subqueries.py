@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from support.audits import Numbers, Pair, person, prepared, visit
 
-from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import EpsilonBound, lower_bound
 from dpsql.audit.prepared import PreparedStatement
+from dpsql.budgets.reports import epsilon_of
 from dpsql.catalog.price import exact
-from dpsql.noise.source import Secure
 from dpsql.planning.script import Released
+from dpsql.trusted.noise.source import Secure
 
 pytestmark = pytest.mark.stat
 SURE = 1 - 1e-7

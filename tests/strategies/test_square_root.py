@@ -10,9 +10,9 @@ from dpsql.strategies import ca, fitness
 from dpsql.strategies.fixed_point import solve
 from dpsql.strategies.least_squares import LeastSquares, one_block
 from dpsql.strategies.square_root import SquareRoot, prefix_bound
+from dpsql.trusted.matrices.matrices import convolved
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Identity, Prefix, Ranges
-from dpsql.workload.matrices import convolved
 from dpsql.workload.workload import Product, Workload
 
 RANDOM = np.random.default_rng(23)

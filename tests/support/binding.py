@@ -17,23 +17,17 @@ import duckdb
 from support import worlds
 
 from dpsql.backends.duckdb import open_database
-from dpsql.backends.reader import Reader
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.around_statements import meant
 from dpsql.engine.opening import public_values
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
-from dpsql.plan.node import Node, Printing, fold
-from dpsql.plan.operators import window
-from dpsql.plan.operators.groupby import GroupBy, fold_sql
-from dpsql.plan.operators.window import Window
-from dpsql.plan.question import Question
-from dpsql.plan.rebuilding import rebuild
-from dpsql.plan.rules.keep_first import keep_first
-from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.questions.question import Question
+from dpsql.questions.rebuilding import rebuild
+from dpsql.questions.rules.keep_first import keep_first
+from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding.around_released import AroundReleased, bind_around
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.binding.binding_context import BindingContext, Names
@@ -42,6 +36,12 @@ from dpsql.sql.binding.scope import distinct_names
 from dpsql.sql.text import border
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Explain, Query
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.plan.node import Node, Printing, fold
+from dpsql.trusted.plan.operators import window
+from dpsql.trusted.plan.operators.groupby import GroupBy, fold_sql
+from dpsql.trusted.plan.operators.window import Window
+from dpsql.trusted.reader import Reader
 
 
 @dataclass(frozen=True)

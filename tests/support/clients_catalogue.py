@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 
 from dpsql.catalog.model import Catalog, Entity
-from dpsql.catalog.tables import Column, Domain, ForeignKey, Table
 from dpsql.server.front.catalogue.catalog_queries import CatalogDatabase
 from dpsql.server.front.catalogue.catalog_rewriting import Asking
+from dpsql.trusted.declarations.tables import Column, Domain, ForeignKey, Table
 from dpsql.types import Interval, Type
 
 QUESTIONS = Path(__file__).parents[1] / "server" / "questions_of_clients.sql"

@@ -21,8 +21,8 @@ from dpsql.backends.spark_cluster import SparkCluster
 from dpsql.backends.spark_writer import upload
 from dpsql.catalog.policy import parse_policy
 from dpsql.engine.opening_spark import read_by_spark
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
 
 MISSING = ("pyspark is not installed: pip install 'dpsql[spark]'" if importlib.util.find_spec("pyspark") is None else
            "there is no Java: apt-get install openjdk-17-jre-headless" if shutil.which("java") is None else "")

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from support.coded_tables import Coded, Places
 
-from dpsql.accounting.convert import limit
-from dpsql.accounting.cost import Account, Cost
+from dpsql.budgets.convert import limit
 from dpsql.catalog.price import price
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.online_comparisons import Comparisons
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.models.joint_histogram import GroupCount
 from dpsql.models.table_domain import TableDomain
 from dpsql.planning.options import read_options
 from dpsql.synthesis.column_forms import ListedColumn
 from dpsql.synthesis.online_model import OnlineModel, OnlinePlan
 from dpsql.synthesis.online_options import OnlineTerms, usual_updates
+from dpsql.trusted.accounting.cost import Account, Cost
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.online_comparisons import Comparisons
 from dpsql.types import Type
 
 ADA = Account(budget="main", analyst="ada")

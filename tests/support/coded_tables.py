@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import FREE, Cost
 from dpsql.backends.duckdb import DuckReader, connected
-from dpsql.catalog.tables import Column, OwnerPath, Table
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.reading.request import Request
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.plan.node import Node
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
 from dpsql.synthesis.method import CodedColumn, CodedTable, Measured, Method, SynthesisTask, marginals_of
+from dpsql.trusted.accounting.cost import FREE, Cost
+from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 Places = np.ndarray[Any, np.dtype[np.int64]]

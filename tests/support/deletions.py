@@ -18,11 +18,11 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import read_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import open_reader
-from dpsql.kernel.run import Kernel
-from dpsql.plan.certificate import certify
-from dpsql.plan.operators.grouped_sums import GroupedSums
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.plan.certificate import certify
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
 class Source:

@@ -11,10 +11,10 @@ from support.vaults import PASSWORD
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.dbapi import Connection
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.control import Control
 from dpsql.server.front.statements.remote_session import open_remote_session
+from dpsql.trusted.kernel.run import Kernel
 
 
 def ask(control: Control) -> None:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dpsql.plan.expr.functions import MEMBERSHIP, TABLE, UNITS, Function, Overload
 from dpsql.sql.text.syntax import PARTS, calls_of
+from dpsql.trusted.plan.expr.functions import MEMBERSHIP, TABLE, UNITS, Function, Overload
 from dpsql.types import Type
 
 FOLDER = Path(__file__).parents[2] / "grammar"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support import postgres
 
-from dpsql.kernel import ledger as module
-from dpsql.kernel.event_store import EventStore
+from dpsql.trusted.kernel import ledger as module
+from dpsql.trusted.kernel.event_store import EventStore
 
 SERVER = "DPSQL_TEST_LEDGERS"
 BOTH = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
@@ -30,7 +30,7 @@ def uri_of(path: Path, server: str) -> str:
 
 def in_postgres(server: str) -> None:
     """From now on, ledgers that are opened by their paths are in this database."""
-    from dpsql.kernel.postgres_store import PostgresStore
+    from dpsql.ledgers.postgres_store import PostgresStore
 
     def made(path: Path) -> EventStore:
         return PostgresStore(uri_of(path, server))

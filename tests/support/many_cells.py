@@ -20,7 +20,7 @@ import dpsql
 from dpsql.audit.prepared import PreparedStatement, Remembering
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.dbapi import Connection
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 Numbers = NDArray[np.float64]
 CELLS = 50_000

@@ -19,9 +19,9 @@ from dpsql.audit.exact import Exact
 from dpsql.backends.duckdb import DuckReader, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.validating import validation
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
-from dpsql.plan.certificate import Sensitivity
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
+from dpsql.trusted.plan.certificate import Sensitivity
 from dpsql.validation.calls import statement_of
 from dpsql.validation.check_plan import CheckPlan
 

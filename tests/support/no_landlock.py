@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    told, place = json.loads(sys.argv[1]), Path(__file__).parents[2] / "dpsql" / "server" / "shut_in.py"
+    told, place = json.loads(sys.argv[1]), Path(__file__).parents[2] / "dpsql" / "server" / "walls" / "shut_in.py"
     spec = importlib.util.spec_from_file_location("shut_in", place)
     assert spec is not None and spec.loader is not None
     real = importlib.util.module_from_spec(spec)

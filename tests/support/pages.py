@@ -15,7 +15,7 @@ import pytest
 
 from dpsql import cli
 from dpsql.catalog.policy import parse_policy, read_policy
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.sql.text.split import split
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

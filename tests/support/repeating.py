@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsql.backends.reader import Query
-from dpsql.kernel.run import Kernel, Priced
-from dpsql.measurements.reading.content import Content
-from dpsql.measurements.reading.request import Request
-from dpsql.plan.node import Node, Printing
+from dpsql.trusted.kernel.run import Kernel, Priced
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node, Printing
+from dpsql.trusted.reader import Query
 
 MOST = 256  # requests that are kept; a limit that is learned makes a request of its own for each value
 

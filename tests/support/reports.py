@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from dpsql.accounting.cost import NOTHING, Account, Charge
-from dpsql.accounting.reports import tight_epsilon
-from dpsql.kernel.reported import Reported
+from dpsql.budgets.reports import tight_epsilon
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
+from dpsql.trusted.kernel.reported import Reported
 
 
 def report_of(charges: Sequence[Charge], delta: float) -> float | None:

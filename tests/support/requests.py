@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.kernel.taken import taken
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field
-from dpsql.plan.operators.constants import Constants
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field
+from dpsql.trusted.plan.operators.constants import Constants
 from dpsql.types import Type
 
 ROWS = Constants(columns=(Field(id="n", name="n", facts=Facts(type=Type.BIGINT)),), rows=((1,),))

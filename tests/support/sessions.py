@@ -21,10 +21,10 @@ from dpsql.catalog.price import price
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
 from dpsql.engine.session import Session
-from dpsql.extensions.ask_solvers import Solvers
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.run import Kernel
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.extensions.ask_solvers import Solvers
+from dpsql.trusted.kernel.run import Kernel
 
 PRICE: dict[str, object] = {"epsilon": 1, "delta": 1e-6}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.catalog.tables import Column, OwnerPath, OwnerStep, Table
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value
-from dpsql.plan.node import Node, Norm, Stability
-from dpsql.plan.operators.scan import Scan
+from dpsql.trusted.declarations.tables import Column, OwnerPath, OwnerStep, Table
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, Value
+from dpsql.trusted.plan.node import Node, Norm, Stability
+from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.types import Interval, Type
 
 INTEGER = Interval(-(2**31), 2**31 - 1)

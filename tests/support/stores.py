@@ -12,13 +12,13 @@ from support.sessions import catalog_of
 
 from dpsql.backends.duckdb import DuckReader
 from dpsql.backends.file_tables import open_files
-from dpsql.backends.reader import Parts
 from dpsql.backends.store import find_store
 from dpsql.backends.store_writer import prepare
-from dpsql.cached import cached_property
 from dpsql.catalog.policy import parse_policy
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.kernel.proven_facts import FactsBesideLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.ledgers.proven_facts import FactsBesideLedger
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.reader import Parts
 
 
 class BucketReader(DuckReader):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
-from dpsql.accounting.reports import epsilon_of
 from dpsql.audit.epsilon import lower_bound
 from dpsql.audit.prepared import Batched
 from dpsql.audit.rho import least_rho
+from dpsql.budgets.reports import epsilon_of
+from dpsql.trusted.accounting.cost import Cost
 
 Numbers = NDArray[Any]
 LIKELY = 0.999  # of what the table shows

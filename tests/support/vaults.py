@@ -12,7 +12,7 @@ from support.sessions import open_ledger, session_of
 
 from dpsql.engine.session import Session
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.statements.remote_session import VaultChannel, open_remote_session
 from dpsql.server.vault.passwords import ROLES
 from dpsql.server.vault.vault import Say, Vault

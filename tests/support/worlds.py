@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 
 POLICY = """
 version = 1

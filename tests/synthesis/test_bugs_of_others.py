@@ -20,12 +20,10 @@ import pytest
 from support.coded_tables import Coded, Places, counts_of
 
 import dpsql
-from dpsql.accounting.cost import FREE, Cost, concentrated, pure
 from dpsql.answers.simulation import Simulation
 from dpsql.audit.exact import Exact
 from dpsql.catalog.price import price
-from dpsql.kernel.ledger_reports import ReportingLedger
-from dpsql.measurements.noisy_sums import MeasuredSums
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.models.table_domain import TableDomain
 from dpsql.planning.options import read_options
 from dpsql.synthesis.column_forms import ListedColumn
@@ -35,6 +33,8 @@ from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.synthesis.synthetic_table import SyntheticTable
 from dpsql.synthesis.table_options import SynthesisTerms
 from dpsql.synthesis.table_plan import TablePlan
+from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums
 from dpsql.types import Type
 
 DOMAIN = TableDomain(("a", "b", "c", "d"), (3, 4, 2, 3))
@@ -169,7 +169,7 @@ def test_methods_and_models_have_no_chance_of_their_own() -> None:
     folder = Path(dpsql.__file__).parent
     files = [path for room in ("synthesis", "models", "microdata") for path in sorted((folder / room).rglob("*.py"))]
     assert len(files) > 30 and not {path.name: found for path in files if (found := [*modules_of_chance(path)])}
-    assert [*modules_of_chance(folder / "noise" / "source.py")], "which has them"
+    assert [*modules_of_chance(folder / "trusted" / "noise" / "source.py")], "which has them"
 
 
 @each_method

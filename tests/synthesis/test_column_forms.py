@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.facts import Facts
 from dpsql.synthesis.column_forms import BinnedColumn, ListedColumn, form_of
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.facts import Facts
 from dpsql.types import Interval, Type
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from support.coded_tables import Coded, counts_of
 
-from dpsql.accounting.cost import concentrated, pure
 from dpsql.answers.simulation import Simulation
 from dpsql.audit.exact import Exact
 from dpsql.errors import DataError, OperationalError
@@ -19,6 +18,7 @@ from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.methods import fitted_cells
 from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.synthesis.methods.fitted_cells import NonNegativeCells, marginals_within
+from dpsql.trusted.accounting.cost import concentrated, pure
 
 DOMAIN = TableDomain(("a", "b", "c"), (4, 5, 3))
 PRICE = concentrated(Fraction(1, 50))

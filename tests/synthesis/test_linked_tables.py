@@ -15,9 +15,9 @@ from oracle.moves import LAWS, View
 import dpsql
 from dpsql import cli
 from dpsql.engine.synthesizing_linked import linked_synthesis
-from dpsql.kernel.ledger import Ledger
 from dpsql.sql.text.parse import parse
 from dpsql.synthesis.released_database import ReleasedDatabase, database_of_json
+from dpsql.trusted.kernel.ledger import Ledger
 
 POLICY = """version = 1
 [entities.owner]

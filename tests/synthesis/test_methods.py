@@ -14,13 +14,8 @@ import pytest
 from oracle.moves import LAWS, View
 from support.coded_tables import Coded, Places, total_variation
 
-from dpsql.accounting.convert import rho_of
-from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.audit.exact import Exact
-from dpsql.measurements.dependent_parents import DependentParents
-from dpsql.measurements.farthest_count import FarthestCount
-from dpsql.measurements.farthest_marginal import FarthestMarginal
-from dpsql.measurements.noisy_sums import NoisySums
+from dpsql.budgets.convert import rho_of
 from dpsql.microdata.all_fits import METHODS as FITS
 from dpsql.models.table_domain import TableDomain
 from dpsql.synthesis.method import Method
@@ -31,6 +26,11 @@ from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import HOPELESS, Candidate, hopeful
 from dpsql.synthesis.methods.mst import SpanningTree
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.dependent_parents import DependentParents
+from dpsql.trusted.measurements.farthest_count import FarthestCount
+from dpsql.trusted.measurements.farthest_marginal import FarthestMarginal
+from dpsql.trusted.measurements.noisy_sums import NoisySums
 
 CHOICES: dict[str, type] = {"aim": FarthestMarginal, "mst": FarthestMarginal, "privbayes": DependentParents}  # what must be asked
 DOMAIN = TableDomain(("a", "b", "c", "d", "e"), (3, 4, 2, 5, 3))

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from support.coded_tables import Coded
 
-from dpsql.accounting.cost import concentrated
 from dpsql.audit.exact import Exact
 from dpsql.errors import Error, OptionError
 from dpsql.models.table_domain import Columns, TableDomain
-from dpsql.plan.expr.nodes import Value
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.method import marginals_of
 from dpsql.synthesis.method_choice import MANY_COLUMNS, chosen
@@ -21,6 +19,8 @@ from dpsql.synthesis.methods.all_methods import METHODS
 from dpsql.synthesis.methods.marginal_requests import MOST_WEIGHT, candidates
 from dpsql.synthesis.methods.mst import SpanningTree
 from dpsql.synthesis.named_workload import MOST_MARGINALS, read_workload
+from dpsql.trusted.accounting.cost import concentrated
+from dpsql.trusted.plan.expr.nodes import Value
 
 DOMAIN = TableDomain(("age", "sex", "health", "income"), (5, 2, 4, 6))
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import dpsql
-from dpsql.accounting.cost import concentrated, pure
 from dpsql.demo.folder import export
-from dpsql.kernel.ledger import Ledger
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.models.joint_histogram import GroupCount, of_columns
 from dpsql.models.table_domain import TableDomain
-from dpsql.noise.integer import spread_of
 from dpsql.synthesis.online_model import reach, within
+from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.noise.integer import spread_of
 
 MAKE = "CREATE ONLINE MODEL m AS SELECT health, female, plan, income FROM people OPTIONS (epsilon = 4, updates = 3, queries = 50, bins = 8)"
 

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 from support.coded_tables import Coded, Places, total_variation
 
-from dpsql.accounting.cost import concentrated, pure
 from dpsql.audit.exact import Exact
 from dpsql.errors import OptionError
-from dpsql.measurements.dependent_parents import DependentParents
-from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.models.table_domain import TableDomain
 from dpsql.sql.text.statement import Option
 from dpsql.synthesis.methods import privbayes
@@ -23,6 +20,9 @@ from dpsql.synthesis.methods.all_methods import METHODS, methods_for
 from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.privbayes import GRAIN, PrivBayes, at_least, entropy, kinks, shares, singles_share
 from dpsql.synthesis.table_options import FITS, SCORES, read_terms
+from dpsql.trusted.accounting.cost import concentrated, pure
+from dpsql.trusted.measurements.dependent_parents import DependentParents
+from dpsql.trusted.measurements.noisy_sums import NoisySums
 
 DOMAIN = TableDomain(("a", "b", "c", "d", "e"), (3, 4, 2, 5, 3))
 EVERY = [(score, fit) for score in SCORES for fit in FITS]

@@ -13,11 +13,8 @@ import pytest
 from oracle.moves import LAWS, View
 from support.coded_tables import Coded, Places
 
-from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.answers.simulation import Simulation
 from dpsql.audit.exact import Exact
-from dpsql.measurements.farthest_count import FarCell, FarthestCount
-from dpsql.measurements.noisy_sums import NoisySums
 from dpsql.models.table_domain import TableDomain
 from dpsql.models.table_model import TableModel
 from dpsql.models.weighted_rows import WeightedRows
@@ -26,6 +23,9 @@ from dpsql.synthesis.methods.dualquery import DualQuery, best_row
 from dpsql.synthesis.methods.mwem import MultiplicativeWeights
 from dpsql.synthesis.methods.mwem_pub import WeightedPublicRows, support
 from dpsql.synthesis.methods.query_rounds import wanted_marginals
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount
+from dpsql.trusted.measurements.noisy_sums import NoisySums
 
 DOMAIN = TableDomain(("a", "b", "c", "d", "e"), (3, 4, 2, 5, 3))
 LOW: dict[str, Cost] = {"pure": pure(Fraction(1, 20)), "rho": concentrated(Fraction(1, 5000))}  # too low to measure all at once

@@ -16,9 +16,9 @@ import pytest
 import dpsql
 from dpsql import cli
 from dpsql.demo.folder import export
-from dpsql.kernel.ledger import Ledger
 from dpsql.progress import shown_by
 from dpsql.synthesis.synthetic_table import SyntheticColumn, SyntheticTable, declared_column, of_json
+from dpsql.trusted.kernel.ledger import Ledger
 from dpsql.types import Type
 
 SHELL = ["synthesize", "--budget", "study", "--analyst", "ada", "--ledger", "test.ledger", "--name", "made"]

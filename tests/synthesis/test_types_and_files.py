@@ -11,8 +11,8 @@ import pytest
 
 import dpsql
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import Ledger
 from dpsql.synthesis.synthetic_table import SyntheticTable, of_json
+from dpsql.trusted.kernel.ledger import Ledger
 
 TABLE = """CREATE TABLE t AS SELECT i AS id, CAST(i % 100 AS TINYINT) AS tiny, i % 1000 AS whole, i AS undeclared, i % 2 = 0 AS flag,
     CASE WHEN i % 5 > 0 THEN i % 2 = 0 END AS maybe, CAST(i % 1000 / 100 AS DECIMAL(10, 2)) AS amount, i % 500 / 7 AS ratio,

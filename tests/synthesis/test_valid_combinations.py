@@ -11,10 +11,10 @@ import pytest
 
 import dpsql
 from dpsql.answers.simulation import Simulation
-from dpsql.kernel.ledger import Ledger
-from dpsql.plan.question import Combinations
+from dpsql.questions.question import Combinations
 from dpsql.synthesis.method import CodedColumn
 from dpsql.synthesis.valid_combinations import valid_rows
+from dpsql.trusted.kernel.ledger import Ledger
 
 PLACES = [("c1", "s1", "r1"), ("c2", "s1", "r1"), ("c3", "s2", "r1"), ("c4", "s3", "r2"), ("c5", "s3", "r2"), ("c6", "s3", "r2")]
 PAIRS = [(1, "full", "a"), (2, "full", "b"), (3, "half", "b"), (4, "half", "c"), (5, "none", "a")]

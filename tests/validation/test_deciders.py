@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.validations import session_over, synthetic, validated
 
-from dpsql.accounting.cost import pure
+from dpsql.trusted.accounting.cost import pure
 from dpsql.validation.deciders.ladder import RaceSum, SparseSum
 from dpsql.validation.deciders.ordered import DrawnValue, Sides
 

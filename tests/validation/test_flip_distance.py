@@ -21,14 +21,14 @@ from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.session import Session
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.flip_distance import LISTED, Form, Within, check_slacks, fewest, read, slack_of
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
 from dpsql.planning.bounded_view import limited_view
 from dpsql.planning.options import Options
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.flip_distance import LISTED, Form, Within, check_slacks, fewest, read, slack_of
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import Stability
 from dpsql.validation.forms import CheckedAggregate, within
 from dpsql.validation.ranges import Range
 
@@ -133,9 +133,9 @@ def test_groups_together_are_one_distance() -> None:
     """All groups within: the nearest border. Otherwise: all that must change. One row of one group moves it by one."""
     from itertools import product
 
-    from dpsql.plan.operators.constants import Constants
-    from dpsql.plan.operators.grouped_sums import GroupedSums
-    from dpsql.plan.operators.summands import Count
+    from dpsql.trusted.plan.operators.constants import Constants
+    from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+    from dpsql.trusted.plan.operators.summands import Count
 
     plan = GroupedSums(input=Constants(columns=(), rows=()), keys=("g",), summands=(Count(),))
     test = Within(plan=plan, cells=((0,), (1,), (2,)), forms=(Form(at=0, sign=1, constants=(-1, -1, -1)),
@@ -164,10 +164,10 @@ def test_the_fewest_amounts_are_found() -> None:
 
 def test_a_list_that_is_cut_off_never_takes_a_distance_too_far() -> None:
     """Beyond what is listed the distance is at least the number listed, and at least what the largest value allows."""
-    from dpsql.plan.operators.constants import Constants
-    from dpsql.plan.operators.grouped_sums import GroupedSums
-    from dpsql.plan.operators.quantizer import Quantizer
-    from dpsql.plan.operators.summands import GridSum
+    from dpsql.trusted.plan.operators.constants import Constants
+    from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+    from dpsql.trusted.plan.operators.quantizer import Quantizer
+    from dpsql.trusted.plan.operators.summands import GridSum
 
     summand = GridSum(column="v", grid=Quantizer(low=0.0, high=1000.0, step=Fraction(1), from_low=False))
     plan = GroupedSums(input=Constants(columns=(), rows=()), keys=(), summands=(summand,))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from support.requests import cost_of
 
-from dpsql.accounting.cost import FREE
-from dpsql.kernel.taken import taken
-from dpsql.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
-from dpsql.measurements.flip_distance import (
+from dpsql.trusted.accounting.cost import FREE
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, AboveThresholdOfSums, AboveThresholdOfTests, Rising
+from dpsql.trusted.measurements.flip_distance import (
     FARTHEST_END,
     DistinctWithin,
     ExtensionWithin,
@@ -24,20 +24,20 @@ from dpsql.measurements.flip_distance import (
     Within,
     slack_of,
 )
-from dpsql.measurements.select import Target
-from dpsql.measurements.smooth_quantile import Smooth
-from dpsql.measurements.vote import Vote
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, Stability
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.owner_sets import OwnerSets, lipschitz_constant
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summands import Count, GridSum, Moments
+from dpsql.trusted.measurements.select import Target
+from dpsql.trusted.measurements.smooth_quantile import Smooth
+from dpsql.trusted.measurements.vote import Vote
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field, Stability
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.multiplicities import Multiplicities
+from dpsql.trusted.plan.operators.owner_sets import OwnerSets, lipschitz_constant
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
 from dpsql.types import Type
 
 NOWHERE = Constants(columns=(Field(id="g", name="g", facts=Facts(type=Type.BIGINT)),), rows=((0,),))

@@ -13,17 +13,17 @@ import pytest
 from support.chances import p_value
 from support.requests import cost_of
 
-from dpsql.accounting.cost import FREE, pure
 from dpsql.audit.prepared import Batched
-from dpsql.measurements.above_threshold import AboveThresholdOfTests
-from dpsql.measurements.flip_distance import Form, Within
-from dpsql.noise.sparse_vector import small
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Summand
+from dpsql.trusted.accounting.cost import FREE, pure
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfTests
+from dpsql.trusted.measurements.flip_distance import Form, Within
+from dpsql.trusted.noise.sparse_vector import small
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 from dpsql.validation.suites import Sparse
 
 Ways = Mapping[int, int]

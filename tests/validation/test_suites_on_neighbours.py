@@ -9,12 +9,12 @@ import pytest
 from support.neighbours import farthest, friends, pairs, planned, slacks, visits
 
 from dpsql.errors import Unsupported
-from dpsql.kernel.run import Kernel
-from dpsql.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, AboveThresholdOfTests
-from dpsql.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
-from dpsql.measurements.noisy_sums import NoisySums
-from dpsql.measurements.reading.occupied_cells import sums_in
-from dpsql.measurements.vote import VOTE_GRAIN, Vote
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, AboveThresholdOfTests
+from dpsql.trusted.measurements.flip_distance import NoisyFlipDistance, moved, read, slack_of
+from dpsql.trusted.measurements.noisy_sums import NoisySums
+from dpsql.trusted.measurements.reading.occupied_cells import sums_in
+from dpsql.trusted.measurements.vote import VOTE_GRAIN, Vote
 from dpsql.validation.deciders.all_deciders import NAMES
 
 SUITES = {

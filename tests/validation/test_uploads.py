@@ -56,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def connection(home: Path) -> Iterator[Connection]:
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     if not (home / "uploads" / "people.ledger").exists():
         ReportingLedger.create(home / "uploads" / "people.ledger").close()
@@ -185,7 +185,7 @@ def test_a_refusal_shows_no_value(column: str, value: str, home: Path, connectio
 
 def test_without_a_folder_nothing_is_an_upload(home: Path) -> None:
     (home / "dpsql.toml").write_text(POLICY.format(uploads=""))
-    from dpsql.kernel.ledger_reports import ReportingLedger
+    from dpsql.ledgers.ledger_reports import ReportingLedger
 
     if not (home / "uploads" / "people.ledger").exists():
         ReportingLedger.create(home / "uploads" / "people.ledger").close()

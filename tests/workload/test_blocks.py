@@ -12,14 +12,26 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-import dpsql.workload.blocks as trusted
-from dpsql.kernel.taken import taken
-from dpsql.measurements.all_measurements import VALUES
-from dpsql.workload.blocks import IntegerBlock, sensitivity_of
+import dpsql.trusted.matrices.blocks as trusted
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.matrices.blocks import IntegerBlock, sensitivity_of
+from dpsql.trusted.matrices.matrices import (
+    AllStretches,
+    Centre,
+    Halves,
+    Matrix,
+    Prefixes,
+    Root,
+    Stacked,
+    Stretches,
+    Sum,
+    Unit,
+    Written,
+)
+from dpsql.trusted.measurements.all_measurements import VALUES
 from dpsql.workload.factor_blocks import Block, check_blocks, factor_of, integer_blocks, sensitivity, with_factors
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
 from dpsql.workload.implicit import Centered, Differences, PIdentity, SquareRoot
-from dpsql.workload.matrices import AllStretches, Centre, Halves, Matrix, Prefixes, Root, Stacked, Stretches, Sum, Unit, Written
 from dpsql.workload.workload import JoinedFactor, Product
 
 RANDOM = np.random.default_rng(47)
@@ -69,7 +81,7 @@ def test_a_factor_is_found_again_from_its_matrix(factor: Factor) -> None:
 
 def test_all_kinds_are_looked_at() -> None:
     matrices = {type(factor.matrix_of()) for factor in some()}
-    assert matrices == set(get_args(Matrix)) == {kind for kind in VALUES if kind.__module__ == "dpsql.workload.matrices"}
+    assert matrices == set(get_args(Matrix)) == {kind for kind in VALUES if kind.__module__ == "dpsql.trusted.matrices.matrices"}
 
 
 @pytest.mark.parametrize("total", [1, 2**20, 2**61, 2**62, 2**63 - 1, 2**80])
@@ -276,7 +288,7 @@ def test_two_long_opposite_ramps_take_no_time() -> None:
 def test_trusted_modules_import_trusted_ones_only() -> None:
     """Neither searches for strategies nor scipy are needed to know what a request costs."""
     seen: set[str] = set()
-    waiting = [trusted.__name__, "dpsql.measurements.block_sums"]
+    waiting = [trusted.__name__, "dpsql.trusted.measurements.block_sums"]
     while waiting:
         name = waiting.pop()
         if name in seen or not name.startswith("dpsql."):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpsql.errors import Unsupported
+from dpsql.trusted.matrices.matrices import exact_column_powers
 from dpsql.workload.domain import domain
 from dpsql.workload.factors import AllRange, Dense, Factor, Identity, Prefix, Ranges, Total
-from dpsql.workload.matrices import exact_column_powers
 from dpsql.workload.workload import JoinedFactor, Product, Workload, joined, reduced
 
 RANDOM = np.random.default_rng(3)

@@ -21,21 +21,21 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
-from dpsql.cached import cached_property
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.smooth_join_sum import SmoothSum
-from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.mechanisms.mechanism import No, Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, refusal
-from dpsql.noise.smooth import Student
-from dpsql.plan.decompose_join import JoinParts, decompose_join
-from dpsql.plan.distance import FARTHEST, Reals, farthest, local_bounds, smoothed
-from dpsql.plan.expr.nodes import Literal, Value, predicate
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join_sum import JoinSum
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.trusted.measurements.smooth_quantile import Smoothed
+from dpsql.trusted.noise.smooth import Student
+from dpsql.trusted.plan.decompose_join import JoinParts, decompose_join
+from dpsql.trusted.plan.distance import FARTHEST, Reals, farthest, local_bounds, smoothed
+from dpsql.trusted.plan.expr.nodes import Literal, Value, predicate
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join_sum import JoinSum
 
 SIZE_SHARE = Fraction(3, 20)
 SPLITS = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))

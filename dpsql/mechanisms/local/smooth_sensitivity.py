@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.select import Target
-from dpsql.measurements.smooth_quantile import Smooth, Smoothed
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
-from dpsql.plan.operators.ranks import Ranks
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.select import Target
+from dpsql.trusted.measurements.smooth_quantile import Smooth, Smoothed
+from dpsql.trusted.plan.operators.ranks import Ranks
 
 SIZE_SHARE = Fraction(1, 10)  # share of the price for releasing the scale of the noise
 

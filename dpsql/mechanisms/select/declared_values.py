@@ -38,21 +38,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, margin
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, error_of, estimates
 from dpsql.mechanisms.mechanism import Estimates, Linear, No, Occurrences, Script, Setting, Task, Verdict, Yes
-from dpsql.noise.integer import DiscreteLaplace, Noise
-from dpsql.plan.expr.nodes import Case, predicate, real
-from dpsql.plan.node import Node
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Clipped, GridSum
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteLaplace, Noise
+from dpsql.trusted.plan.expr.nodes import Case, predicate, real
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Clipped, GridSum
 from dpsql.types import Type
 
 Reals = NDArray[np.float64]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.accounting.cost import Cost
 from dpsql.mechanisms.mechanism import No, Ordered, Script, Setting, Task, Verdict, Yes
 from dpsql.mechanisms.select.quantiles import QuantileSearch, searched
+from dpsql.trusted.accounting.cost import Cost
 
 
 class Exponential:

@@ -45,17 +45,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
-from dpsql.cached import cached_property
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Estimates, Ordered, Setting
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
 Integers = NDArray[np.int64]

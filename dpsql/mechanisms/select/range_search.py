@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of, sigma_of
 from dpsql.mechanisms.significance import highest
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, predicate
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Interval, Type
 
 LEAST, MOST = -20, 50  # numbers below 2^-20 count as zero; numbers of 2^50 and more as 2^50

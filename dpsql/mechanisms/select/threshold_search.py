@@ -37,22 +37,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Ends, Estimate, NoiseTerm, constant
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought, error_of, scale_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, SharedRanks, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.balance import CAUTION
 from dpsql.mechanisms.truncation.extension_sums import CELL, numbered, shares
-from dpsql.noise.integer import Noise
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref, all_of, has_value, predicate, whole
-from dpsql.plan.node import Field
-from dpsql.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.integer import Noise
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref, all_of, has_value, predicate, whole
+from dpsql.trusted.plan.node import Field
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, UNIT, OwnerSets, slack
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 LEVEL_SHARE = Fraction(1, 5)

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.field_types import WIDEST
-from dpsql.measurements.frequent_keys import FrequentKeys, Keys
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import sigma_of
-from dpsql.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric
-from dpsql.plan.node import Node
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.measurements.frequent_keys import FrequentKeys, Keys
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.key_selection import GaussianThreshold, KeyRule, TruncatedGeometric
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 RULES = ("truncated_geometric", "gaussian_threshold")
 MOST_EPSILON = Fraction(20)  # for all of an entity's rows together: more makes delta smaller, but shows no more keys

@@ -21,11 +21,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.measurements.several.balanced_levels import Balance, score_range
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import parts, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
+from dpsql.trusted.measurements.several.balanced_levels import Balance, score_range
 
 CAUTION = 1.5
 CAUTION_OF_VALUES = 3.0

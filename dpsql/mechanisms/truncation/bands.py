@@ -19,23 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.significance import ALARM, Reals, exceeded, highest
 from dpsql.mechanisms.truncation.extension_sums import answered, parts, refusal
-from dpsql.noise.integer import Noise
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
-from dpsql.plan.node import Node
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import GridSum
-from dpsql.plan.operators.truncate import Truncate
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import Noise
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, predicate, real, whole
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 TOP = 50  # totals of entities are clamped to 2^50

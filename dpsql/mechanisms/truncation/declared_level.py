@@ -13,16 +13,16 @@ from collections.abc import Generator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.balanced_levels import Balance
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, estimate, parts, refusal, shares
-from dpsql.noise.integer import Noise
-from dpsql.plan.operators.owner_sets import UNIT, slack
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.balanced_levels import Balance
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.integer import Noise
+from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 
 
 class DeclaredLevel:

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm, Numbers
-from dpsql.field_types import WIDEST
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import error_of
 from dpsql.mechanisms.mechanism import Estimates, No, Script, Setting, Shared, Task
-from dpsql.noise.integer import Noise, spread_of
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
-from dpsql.plan.node import Node
-from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
-from dpsql.plan.operators.project import Project
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.field_types import WIDEST
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.integer import Noise, spread_of
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Value, predicate, whole
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Type
 
 CELL = "cell"

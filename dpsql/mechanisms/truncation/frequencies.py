@@ -19,16 +19,16 @@ import math
 from collections.abc import Generator
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.above_threshold import AboveThresholdOfCounts, Rung
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.truncation.histogram import Deviation, bin_of
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.numbers import NUMBER, Numbers
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.above_threshold import AboveThresholdOfCounts, Rung
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.numbers import NUMBER, Numbers
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count
 
 RUNGS = 40  # limits that are tried, in half octaves
 

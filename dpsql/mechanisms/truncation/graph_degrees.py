@@ -21,20 +21,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.balanced_levels import BalancedLevel, score_range
-from dpsql.measurements.several.degree_histogram import DegreeHistogram as Asked
-from dpsql.measurements.several.degree_histogram import Histogram, Way
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.mechanism import DegreeSums, No, Script, Setting, Task, Verdict, Yes
-from dpsql.noise.integer import Noise
-from dpsql.plan.cells import cell_of
-from dpsql.plan.operators.arcs import Arcs, moves
-from dpsql.plan.operators.owner_sets import UNIT, OwnerSets
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram as Asked
+from dpsql.trusted.measurements.several.degree_histogram import Histogram, Way
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.integer import Noise
+from dpsql.trusted.plan.cells import cell_of
+from dpsql.trusted.plan.operators.arcs import Arcs, moves
+from dpsql.trusted.plan.operators.owner_sets import UNIT, OwnerSets
+from dpsql.trusted.plan.operators.summands import Count
 
 TOLD = 100
 LEVELS: tuple[int, ...] = tuple(2**j for j in range(11))

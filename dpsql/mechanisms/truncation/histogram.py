@@ -42,25 +42,25 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.balanced_levels import BalancedLevel, score_range
-from dpsql.measurements.several.levels import COARSEST, ExtensionSums
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.mechanisms.significance import Reals, stand_out
-from dpsql.noise.integer import DiscreteLaplace, Noise, spread_of
-from dpsql.plan.cells import Grid
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
-from dpsql.plan.node import Node
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.norms import SIZE, Norms
-from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel, score_range
+from dpsql.trusted.measurements.several.levels import COARSEST, ExtensionSums
+from dpsql.trusted.noise.integer import DiscreteLaplace, Noise, spread_of
+from dpsql.trusted.plan.cells import Grid
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, predicate, whole
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.norms import SIZE, Norms
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, OwnerSets
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 
 OCTAVES = 50  # totals of entities are clamped to 2^50

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpsql.accounting.cost import Cost
-from dpsql.cached import cached_property
 from dpsql.estimates import Estimate
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.balanced_levels import Balance
-from dpsql.measurements.several.levels import ExtensionSums
-from dpsql.measurements.several.removal_levels import RecursiveSums, Removed
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, estimate, parts, refusal
-from dpsql.noise.integer import Noise
-from dpsql.plan.operators.owner_sets import UNIT, slack
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.balanced_levels import Balance
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums, Removed
+from dpsql.trusted.noise.integer import Noise
+from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 
 LOWER = 8  # octaves between the lowest level and what one row can add
 

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import Estimate, NoiseTerm
-from dpsql.measurements.reading.request import Request
-from dpsql.measurements.several.levels import ExtensionSums
-from dpsql.measurements.several.race import Race
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Script, Setting, Shared, Task, Verdict, Yes
 from dpsql.mechanisms.truncation.extension_sums import answered, bearable, parts, refusal, shares
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
-from dpsql.plan.operators.owner_sets import UNIT, lipschitz_constant
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.measurements.several.race import Race
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.trusted.plan.operators.owner_sets import UNIT, lipschitz_constant
 
 BASE = 5.5  # ratio between levels; the proof in the paper has 2, its experiments 5.5
 BETA = 0.1  # probability that the answer is above the truth

@@ -19,12 +19,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.cached import cached_property
-from dpsql.measurements.several.removal_levels import RecursiveSums as Request
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import bearable, shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.measurements.several.removal_levels import RecursiveSums as Request
 
 FIRST, PACE, AHEAD = 16, 0.8, 1.0
 MOST_PLACES = 200

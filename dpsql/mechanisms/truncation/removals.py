@@ -19,12 +19,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.measurements.several.removal_levels import Removed
 from dpsql.mechanisms.additive_noise import scale_of
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares
 from dpsql.mechanisms.truncation.level_selection import LevelSelection, SumsAtLevel
-from dpsql.plan.operators.owner_sets import NEAR, UNIT
+from dpsql.trusted.measurements.several.removal_levels import Removed
+from dpsql.trusted.plan.operators.owner_sets import NEAR, UNIT
 
 CAUTION = 1.5
 

@@ -26,12 +26,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from dpsql.accounting.cost import Cost
 from dpsql.catalog.days import Days
-from dpsql.catalog.tables import Column, Domain, Table
-from dpsql.kernel.taken import FIELDS, MADE
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.operators.statistics import Statistics
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.declarations.tables import Column, Domain, Table
+from dpsql.trusted.kernel.taken import FIELDS, MADE
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.operators.statistics import Statistics
 from dpsql.types import Type
 
 MOST_BYTES = 2**28  # of a message

@@ -16,15 +16,15 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql import errors
-from dpsql.accounting.cost import Charge
 from dpsql.catalog.model import Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
-from dpsql.kernel.claims import Disagreement
-from dpsql.kernel.ledger import Busy, Closed, Refused
-from dpsql.kernel.run import AnsweredBefore
-from dpsql.plan.certificate import Unbounded
-from dpsql.plan.node import InvalidPlan
+from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.kernel.claims import Disagreement
+from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
+from dpsql.trusted.kernel.run import AnsweredBefore
+from dpsql.trusted.plan.certificate import Unbounded
+from dpsql.trusted.plan.node import InvalidPlan
 
 LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")

@@ -35,7 +35,7 @@ from dpsql.catalog.policy import read_policy
 from dpsql.engine.opening import find_ledger, noticed
 from dpsql.engine.promises import check_promises
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.front.wire.listening import TlsFiles, address_of, is_loopback, listen_on, tls_terms
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front

@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpsql.kernel.run import Leave
+from dpsql.trusted.kernel.run import Leave
 
 
 def first_step(elapsed: float, pace: float) -> int:

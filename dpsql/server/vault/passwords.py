@@ -28,10 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.backends.manifests import put_in_place
-from dpsql.catalog import name_faults, names
+from dpsql.catalog import name_faults
 from dpsql.catalog.sections import suggest
 from dpsql.errors import OperationalError, OptionError
 from dpsql.server.link.login_messages import library
+from dpsql.trusted.declarations import names
 
 ITERATIONS = 32_768
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 10_000_000

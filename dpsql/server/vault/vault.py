@@ -25,16 +25,10 @@ from fractions import Fraction
 from itertools import count
 from typing import Any, TypeAlias
 
-from dpsql.accounting.cost import NOTHING, Account, Cost
 from dpsql.catalog.model import LONGEST_PACE
-from dpsql.catalog.tables import Column, Table
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
-from dpsql.kernel.ledger_reports import Entry
-from dpsql.kernel.marks import MARKS
-from dpsql.kernel.model_progress import SERIES
-from dpsql.kernel.run import AnsweredBefore
-from dpsql.plan.node import Node
+from dpsql.ledgers.ledger_reports import Entry
 from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.link.vault_calls import (
     ANSWERED,
@@ -54,9 +48,15 @@ from dpsql.server.link.vault_calls import (
 )
 from dpsql.server.vault.departure import Leaving
 from dpsql.server.vault.one_core import Cores
-from dpsql.stopping import stopped_by
 from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
+from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
+from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.kernel.marks import MARKS
+from dpsql.trusted.kernel.model_progress import SERIES
+from dpsql.trusted.kernel.run import AnsweredBefore
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.stopping import stopped_by
 from dpsql.types import Type
 
 Say: TypeAlias = Callable[[bytes], bytes]

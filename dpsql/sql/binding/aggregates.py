@@ -8,9 +8,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.aggregate_calls import OverGroups
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.pairs import OF_ONE, STATISTICS, paired
@@ -20,6 +17,9 @@ from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import REASONS
 from dpsql.sql.text.syntax import NAMED_AGGREGATES
 from dpsql.sql.text.trees import has_aggregate, is_aggregate
+from dpsql.trusted.plan.aggregate_calls import OverGroups
+from dpsql.trusted.plan.expr.facts import facts
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal
 from dpsql.types import Span, Type
 
 NAMES: dict[type[exp.Expr], str] = {

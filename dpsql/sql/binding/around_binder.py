@@ -11,18 +11,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpsql.backends.row_orders import tie_breaks
 from dpsql.errors import SqlError
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, all_of
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.window import Window, WindowFunction
-from dpsql.plan.released_rows import GroupsOfReleased, WindowOverReleased, released_over
-from dpsql.plan.row_orders import tie_breaks
+from dpsql.questions.released_rows import GroupsOfReleased, WindowOverReleased, released_over
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
@@ -35,6 +26,15 @@ from dpsql.sql.binding.sources import bind_from, one_row
 from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, item_name, position_of, refuse_windows
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, all_of
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.ordering import Term
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.window import Window, WindowFunction
 from dpsql.types import Type
 
 MANY = 2**31

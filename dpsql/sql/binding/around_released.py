@@ -15,18 +15,9 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Column, Domain, Table
 from dpsql.errors import Error
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.nodes import Expr, Literal, Placeholder, Ref, columns
-from dpsql.plan.node import Node, bottom_up
-from dpsql.plan.operators.groupby import GroupBy
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.question import Question, Scalar
-from dpsql.plan.rebuilding import rebuild
+from dpsql.questions.question import Question, Scalar
+from dpsql.questions.rebuilding import rebuild
 from dpsql.sql.binding.around_binder import MANY, AroundBinder, AroundRows, ordered
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
@@ -40,6 +31,15 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import placed, span_of, told_of
 from dpsql.sql.text.statement import Query
 from dpsql.sql.text.trees import inner_of, is_star, item_name, refuse_windows
+from dpsql.trusted.declarations.tables import Column, Domain, Table
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Placeholder, Ref, columns
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.statistics import Statistics
 from dpsql.types import ANY_NUMBER, Type
 
 

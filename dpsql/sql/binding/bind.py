@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.plan.question import Question
+from dpsql.questions.question import Question
 from dpsql.sql.binding.binding_context import BindingContext, GuardedPublicTables, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.outermost import Outermost

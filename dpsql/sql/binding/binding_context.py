@@ -11,21 +11,21 @@ from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Value
-from dpsql.plan.node import Field, Node, PublicFacts, Stability
-from dpsql.plan.question import Question, Scalar
-from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.push_equalities import push_equalities
-from dpsql.plan.rules.substitute import has_placeholders
+from dpsql.questions.question import Question, Scalar
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.questions.rules.push_equalities import push_equalities
+from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding.domains import Scratch
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.scope import FreshIdentifiers, Origin, Scope
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.statement import PARAMETER
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Expr, Value
+from dpsql.trusted.plan.node import Field, Node, PublicFacts, Stability
 from dpsql.types import Span
 
 

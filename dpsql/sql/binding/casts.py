@@ -7,9 +7,9 @@ import re
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.nodes import Cast, Expr, Literal
 from dpsql.sql.binding import typing
 from dpsql.sql.text.syntax import TYPES
+from dpsql.trusted.plan.expr.nodes import Cast, Expr, Literal
 from dpsql.types import Span, Type
 
 

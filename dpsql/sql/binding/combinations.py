@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.catalog.tables import Domain, ValidCombinations
-from dpsql.plan.expr.nodes import Expr, Placeholder, Ref, Value, columns, conjuncts, walk
-from dpsql.plan.node import Node, bottom_up
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.question import Combinations, Key
+from dpsql.questions.question import Combinations, Key
 from dpsql.sql.binding.domains import Scratch
+from dpsql.trusted.declarations.tables import Domain, ValidCombinations
+from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Ref, Value, columns, conjuncts, walk
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.truncate import Truncate
 from dpsql.types import Type
 
 

@@ -15,17 +15,17 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite, whole
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import without_null
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.project import Project
 from dpsql.sql.binding.binding_context import AddedColumns, Names, SelectHost
 from dpsql.sql.binding.grouping import Grouping
 from dpsql.sql.binding.inner_groups import grouped
 from dpsql.sql.binding.owners import say_owners
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import inner_of
+from dpsql.trusted.plan.expr.nodes import TRUE, Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts, rewrite, whole
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import without_null
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Span, Type
 
 Link = tuple[Expr, Expr]  # an expression over the rows around, and one over the rows of the subquery, that are equal

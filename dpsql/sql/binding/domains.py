@@ -21,19 +21,19 @@ from itertools import product
 from typing import Any, Protocol
 
 from dpsql.catalog.days import Days, kept_by_ends
-from dpsql.catalog.tables import Domain, Scalar
-from dpsql.plan.cells import MOST_CELLS
-from dpsql.plan.disjoint import Ends, Said
-from dpsql.plan.disjoint import known as where_true
-from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import MEMBERSHIP
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, predicate, rewrite
-from dpsql.plan.expr.upper_limits import limit_of
-from dpsql.plan.node import Node, bottom_up
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.project import Project
-from dpsql.plan.rules.flatten import lowered
-from dpsql.plan.rules.substitute import has_placeholders
+from dpsql.questions.rules.flatten import lowered
+from dpsql.questions.rules.substitute import has_placeholders
+from dpsql.trusted.declarations.tables import Domain, Scalar
+from dpsql.trusted.plan.cells import MOST_CELLS
+from dpsql.trusted.plan.disjoint import Ends, Said
+from dpsql.trusted.plan.disjoint import known as where_true
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.functions import MEMBERSHIP
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value, children, columns, predicate, rewrite
+from dpsql.trusted.plan.expr.upper_limits import limit_of
+from dpsql.trusted.plan.node import Node, bottom_up
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Interval, Type
 
 MOST_COMBINATIONS, MOST_NUMBERS = 100_000, 10_000

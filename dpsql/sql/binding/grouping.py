@@ -8,11 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, rewrite, walk
-from dpsql.plan.operators.lookup import LISTED
-from dpsql.plan.question import GroupingLevel
+from dpsql.questions.question import GroupingLevel
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.expressions import Binder
@@ -22,6 +18,10 @@ from dpsql.sql.binding.scope import FreshIdentifiers
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_grouping_set, is_star, item_name, not_here, position_of
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, rewrite, walk
+from dpsql.trusted.plan.operators.lookup import LISTED
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 MOST_GROUPING = 50  # so that their bits fit into a whole number

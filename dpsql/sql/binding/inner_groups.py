@@ -8,14 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Case, Expr, Literal, Ref
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.questions.chosen_grids import quantizer
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import SelectHost
 from dpsql.sql.binding.grouping import Grouping
@@ -23,6 +16,13 @@ from dpsql.sql.binding.owners import parent_keys
 from dpsql.sql.binding.scope import Origin
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import item_name
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.nodes import Case, Expr, Literal, Ref
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.types import Type
 
 FUNCTIONS = ("count", "count_distinct", "sum", "avg", "min", "max")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.errors import Unsupported
-from dpsql.plan.expr.nodes import Expr, Ref
-from dpsql.plan.operators.project import Project
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
@@ -19,6 +17,8 @@ from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.refusals import LATERAL
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name
+from dpsql.trusted.plan.expr.nodes import Expr, Ref
+from dpsql.trusted.plan.operators.project import Project
 
 _OF_LINKED_ROWS = {"expressions", "from_", "joins", "where"}
 

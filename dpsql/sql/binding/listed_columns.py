@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
-from dpsql.plan.expr.facts import Facts
 from dpsql.sql.binding.bind import checked
 from dpsql.sql.binding.binding_context import BindingContext, Names, PublicTables
 from dpsql.sql.binding.domains import Scratch
@@ -16,6 +15,7 @@ from dpsql.sql.binding.scope import declared_bins
 from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.plan.expr.facts import Facts
 
 ROWS = "the rows"  # the alias of the query, in statements over its rows
 

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.project import Project
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, BoundRelation, SelectHost
 from dpsql.sql.binding.owners import same_owner
 from dpsql.sql.binding.scope import Origin
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import is_star
+from dpsql.trusted.plan.expr.facts import facts
+from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal, Ref, all_of, columns, conjuncts
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Span, Type
 
 TRUE, FALSE = Literal(value=True, type=Type.BOOLEAN), Literal(value=False, type=Type.BOOLEAN)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from dpsql.errors import SqlError
-from dpsql.plan.expr.nodes import Expr, Literal
-from dpsql.plan.question import Ordering
+from dpsql.questions.question import Ordering
 from dpsql.sql.text.border import parameter_of
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import position_of
+from dpsql.trusted.plan.expr.nodes import Expr, Literal
 
 ReadTerm = Callable[[exp.Expr], Expr]
 

@@ -6,17 +6,10 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dpsql.catalog.tables import Domain
 from dpsql.errors import Unsupported
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.cells import MOST_CELLS
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Expr, Literal, Ref
-from dpsql.plan.node import Node
-from dpsql.plan.operators.project import Project
-from dpsql.plan.question import Key, Output, Question
-from dpsql.plan.rules.keep_first import keep_first
-from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.questions.question import Key, Output, Question
+from dpsql.questions.rules.keep_first import keep_first
+from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding.aggregates import Aggregated
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.combinations import combinations_of, narrowed
@@ -27,6 +20,13 @@ from dpsql.sql.binding.scope import Scope
 from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, is_star, item_name
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.cells import MOST_CELLS
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Span, Type
 
 

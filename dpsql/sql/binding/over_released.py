@@ -12,9 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, all_of
-from dpsql.plan.question import Output, Question
+from dpsql.questions.question import Output, Question
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.expressions import Binder
 from dpsql.sql.binding.ordered_rows import ordering_of, row_count
@@ -24,6 +22,8 @@ from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star, item_name, refuse_windows
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Expr, all_of
 from dpsql.types import Span
 
 _ALONE = ("group", "having", "distinct", "qualify", "windows", "joins")

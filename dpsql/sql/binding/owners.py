@@ -12,13 +12,13 @@ from dataclasses import replace
 from itertools import product
 
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import ForeignKey, Table
-from dpsql.plan.expr.nodes import Call, Ref, all_of
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join, Merged
 from dpsql.sql.binding.binding_context import BindingContext
 from dpsql.sql.binding.scope import Origin, owner_column
+from dpsql.trusted.declarations.tables import ForeignKey, Table
+from dpsql.trusted.plan.expr.nodes import Call, Ref, all_of
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join, Merged
 from dpsql.types import Type
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Expr, Literal
-from dpsql.plan.rules.regression import middle
+from dpsql.questions.rules.regression import middle
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.present_values import in_range, present, where
+from dpsql.trusted.plan.expr.facts import facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import Span, Type
 
 STATISTICS: dict[type[exp.Expr], str] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Expr, Literal
 from dpsql.sql.binding import typing
+from dpsql.trusted.plan.expr.facts import facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal
 from dpsql.types import Span, Type
 
 

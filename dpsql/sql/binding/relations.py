@@ -7,17 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlglot import exp
 
-from dpsql.catalog.tables import Domain
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Expr, Literal, Ref
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.question import Question
+from dpsql.questions.question import Question
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.inner_groups import bind_groups
@@ -29,6 +20,15 @@ from dpsql.sql.binding.windows import Windows, read_qualify
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.spelling import closest, one_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, inner_of, item_name, refuse_windows
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import ANY_NUMBER, Interval, Span, Type
 
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.errors import Error, Unsupported
-from dpsql.plan.certificate import Unbounded
-from dpsql.plan.node import InvalidPlan
-from dpsql.plan.rules.decompose import decompose
+from dpsql.questions.rules.decompose import decompose
 from dpsql.sql.binding.binding_context import BindingContext, Names
 from dpsql.sql.binding.outermost import Outermost
 from dpsql.sql.binding.scope import LooksOutside
@@ -22,6 +20,8 @@ from dpsql.sql.binding.sources import bind_from
 from dpsql.sql.binding.windows_beside_groups import apart
 from dpsql.sql.text.places import placed, span_of
 from dpsql.sql.text.trees import has_aggregate, has_window, is_grouping_set
+from dpsql.trusted.plan.certificate import Unbounded
+from dpsql.trusted.plan.node import InvalidPlan
 
 PRIVATE, PUBLIC, RELEASED = "private", "public", "released"
 MOST_PARTS = 50

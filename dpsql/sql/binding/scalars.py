@@ -12,19 +12,19 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.intervals import outward
-from dpsql.plan.expr.nodes import Literal, Placeholder, Value
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.question import Question, Scalar
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.substitute import has_placeholders
+from dpsql.questions.question import Question, Scalar
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.questions.rules.substitute import has_placeholders
 from dpsql.sql.binding import correlated
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost
 from dpsql.sql.binding.scope import LooksOutside
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_aggregate, inner_of, is_star
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.intervals import outward
+from dpsql.trusted.plan.expr.nodes import Literal, Placeholder, Value
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.statistics import Statistics
 from dpsql.types import Span, Type
 
 

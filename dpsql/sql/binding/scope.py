@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Table
 from dpsql.errors import SqlError
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, Node
 from dpsql.sql.text.spelling import closest, for_a_text, one_of
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field, Node
 from dpsql.types import Span, Type
 
 MOST_QUERIES, MOST_NESTING = 200, 25

@@ -8,18 +8,12 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from dpsql.backends.row_orders import tie_breaks
 from dpsql.catalog.writing import key
 from dpsql.errors import Error, SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, columns
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.window import Window, WindowFunction
-from dpsql.plan.rebuilding import rebuild
-from dpsql.plan.row_orders import tie_breaks
-from dpsql.plan.rules.keep_marks import keep_marks
-from dpsql.plan.rules.push_equalities import push_equalities
+from dpsql.questions.rebuilding import rebuild
+from dpsql.questions.rules.keep_marks import keep_marks
+from dpsql.questions.rules.push_equalities import push_equalities
 from dpsql.sql.binding import membership, scalars, typing
 from dpsql.sql.binding.binding_context import AddedColumns, BindingContext, Names, SelectHost, WindowFunctions
 from dpsql.sql.binding.owners import say_owners
@@ -27,6 +21,12 @@ from dpsql.sql.binding.scope import LooksOutside, Scope, declared_bins
 from dpsql.sql.text.literals import ParameterValue
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import aliases_of, has_aggregate, kept_lists, not_here, operands, plain_select
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.window import Window, WindowFunction
 from dpsql.types import Span, Type
 
 

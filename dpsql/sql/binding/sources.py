@@ -8,15 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Table
 from dpsql.catalog.writing import key
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import TRUE, Expr, all_of
-from dpsql.plan.node import Field, Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.operators.scan import Scan
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.binding_context import BindingContext, BoundRelation, Names
 from dpsql.sql.binding.lateral import added_columns, is_lateral
@@ -27,6 +20,13 @@ from dpsql.sql.binding.select_binder import SelectBinder
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.refusals import JOINS, LATERAL
 from dpsql.sql.text.spelling import closest, one_of
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import TRUE, Expr, all_of
+from dpsql.trusted.plan.node import Field, Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.join import Join, Merged
+from dpsql.trusted.plan.operators.scan import Scan
 from dpsql.types import Span, Type
 
 

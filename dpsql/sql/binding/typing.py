@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpsql.errors import SqlError
-from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import FUNCTIONS, HELD, MEMBERSHIP, Overload, overload
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, rewrite, whole
 from dpsql.sql.text.literals import read_text
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.functions import FUNCTIONS, HELD, MEMBERSHIP, Overload, overload
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, rewrite, whole
 from dpsql.types import Span, Type, single
 
 Env = Mapping[str, Facts]

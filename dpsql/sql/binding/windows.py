@@ -7,17 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dpsql.backends.row_orders import tie_breaks
 from dpsql.errors import SqlError, Unsupported
-from dpsql.plan.expr.facts import Facts, facts
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts
-from dpsql.plan.expr.upper_limits import limit_of
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Window, WindowFunction, over_facts
-from dpsql.plan.row_orders import tie_breaks
 from dpsql.sql.binding import typing
 from dpsql.sql.binding.aggregates import Aggregated, AggregateReader
 from dpsql.sql.binding.binding_context import SelectHost
@@ -25,6 +16,15 @@ from dpsql.sql.binding.frames import FORM, read_frame
 from dpsql.sql.binding.inner_groups import exact_argument, names_entity
 from dpsql.sql.text.places import span_of
 from dpsql.sql.text.trees import has_window, is_aggregate
+from dpsql.trusted.plan.expr.facts import Facts, facts
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, columns, conjuncts
+from dpsql.trusted.plan.expr.upper_limits import limit_of
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.ordering import Term
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.window import MOST_OFFSET, RUNNING, WHOLE, Frame, Window, WindowFunction, over_facts
 from dpsql.types import Span, Type
 
 RANKS: dict[type[exp.Expr], str] = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}

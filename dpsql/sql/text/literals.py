@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsql.errors import DataError
-from dpsql.plan.expr.nodes import Literal, Value
+from dpsql.trusted.plan.expr.nodes import Literal, Value
 from dpsql.types import INT64, Span, Type
 
 ParameterValue: TypeAlias = Value | tuple[Value, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 
-from dpsql.plan.expr.functions import TABLE
+from dpsql.trusted.plan.expr.functions import TABLE
 
 MOST_VALUES = 1000  # of a column
 _WRITTEN = """

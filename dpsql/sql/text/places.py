@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.cached import cached_property
 from dpsql.errors import Error
+from dpsql.trusted.cached import cached_property
 from dpsql.types import Span
 
 OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
-from dpsql.cached import cached_property
-from dpsql.plan.expr.nodes import Value
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.plan.expr.nodes import Value
 from dpsql.types import Span
 
 

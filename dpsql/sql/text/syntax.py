@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dpsql.plan.expr.functions import TABLE, Function
+from dpsql.trusted.plan.expr.functions import TABLE, Function
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
               exp.StddevSamp, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile, exp.WithinGroup,

@@ -34,7 +34,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.markov_network import MarkovNetwork
 from dpsql.models.mirror_descent import fit
@@ -55,6 +54,7 @@ from dpsql.synthesis.methods.marginal_requests import (
     unknown_columns,
 )
 from dpsql.synthesis.methods.stages import error_stage, singles_stage, size_stage
+from dpsql.trusted.accounting.cost import Cost
 
 MOST_CELLS = 2**17  # of the model
 MOST_TRIED = 1000  # candidates of a round

@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost, root
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
-from dpsql.measurements.farthest_marginal import Farthest, FarthestMarginal
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import bought, scale_of
 from dpsql.models.entropy_projection import CellMeasurement
 from dpsql.models.noisy_marginals import MarginalMeasurement
 from dpsql.models.table_domain import Columns, TableDomain, most_numbers
 from dpsql.models.table_model import TableModel
-from dpsql.noise.choice import BLOCK_ROUNDING
-from dpsql.noise.integer import DiscreteLaplace, Noise
 from dpsql.synthesis.method import CodedTable, SynthesisTask
+from dpsql.trusted.accounting.cost import Cost, root
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.farthest_count import FarCell, FarthestCount, FarthestCounts
+from dpsql.trusted.measurements.farthest_marginal import Farthest, FarthestMarginal
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.choice import BLOCK_ROUNDING
+from dpsql.trusted.noise.integer import DiscreteLaplace, Noise
 from dpsql.workload.factors import Array
 
 LEAST_VARIANCE = 1e-9  # of noise so small that its variance is 0 in floats

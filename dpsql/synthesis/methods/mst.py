@@ -19,8 +19,6 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.reading.request import Request
 from dpsql.models.mirror_descent import fit
 from dpsql.models.table_domain import Columns
 from dpsql.models.table_model import TableModel
@@ -38,6 +36,8 @@ from dpsql.synthesis.methods.marginal_requests import (
     noise_for,
 )
 from dpsql.synthesis.methods.stages import error_stage, size_stage
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
 from dpsql.workload.factors import Array
 
 THIRD = Fraction(1, 3)

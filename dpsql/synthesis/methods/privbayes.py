@@ -31,10 +31,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.block_sums import Axis
-from dpsql.measurements.dependent_parents import ChosenParents, ConvexInformation, DependentParents, ProductDistance, Score
-from dpsql.measurements.reading.request import Request
 from dpsql.models.bayesian_network import of_conditionals
 from dpsql.models.junction_tree import model_cells
 from dpsql.models.mirror_descent import fit
@@ -46,6 +42,16 @@ from dpsql.synthesis.methods.independent import Independent
 from dpsql.synthesis.methods.marginal_requests import candidates, choice_scale, counted, mean_size, noise_for
 from dpsql.synthesis.methods.stages import size_stage
 from dpsql.synthesis.table_options import FITS, SCORES
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.block_sums import Axis
+from dpsql.trusted.measurements.dependent_parents import (
+    ChosenParents,
+    ConvexInformation,
+    DependentParents,
+    ProductDistance,
+    Score,
+)
+from dpsql.trusted.measurements.reading.request import Request
 
 SIZE, SINGLES = Fraction(1, 50), Fraction(2, 5)  # of the price: to know the number of rows; for single columns, at least
 ALL = Fraction(9, 10)  # where single columns need more of the price than this, they get all

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpsql.accounting.cost import Cost
-from dpsql.accounting.reports import amount
+from dpsql.budgets.reports import amount
 from dpsql.planning.explain import Measurement
 from dpsql.synthesis.method import CodedTable
 from dpsql.synthesis.methods.marginal_requests import noise_for
+from dpsql.trusted.accounting.cost import Cost
 
 CELL = 8  # bytes of a probability
 

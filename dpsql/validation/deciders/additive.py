@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.additive_noise import bought
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count, GridSum, Summand
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 from dpsql.validation.deciders.decider import Check, Decision, Outcome
 from dpsql.validation.deciders.flip import tail
 from dpsql.validation.forms import bounded, column_of

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.vote import MOST_VOTES, Vote, Voted
 from dpsql.mechanisms.additive_noise import scale_of
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.vote import MOST_VOTES, Vote, Voted
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.validation.deciders.decider import Check, Decision, Outcome
 
 

@@ -6,8 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.reading.request import Request
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.reading.request import Request
 from dpsql.validation.forms import CheckedAggregate
 
 CONFIDENCE = 0.95  # of the intervals of slacks

@@ -11,11 +11,11 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from dpsql.accounting.cost import Cost
 from dpsql.estimates import margin
-from dpsql.measurements.flip_distance import FlipDistances, NoisyFlipDistance
 from dpsql.mechanisms.additive_noise import bought, error_of
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.flip_distance import FlipDistances, NoisyFlipDistance
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace, Noise
 from dpsql.validation.deciders.decider import CONFIDENCE, Check, Decision, Outcome
 from dpsql.validation.forms import shares_of, within
 

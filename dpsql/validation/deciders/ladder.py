@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, Rising, Stopped
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.reading.request import Request
 from dpsql.mechanisms.additive_noise import scale_of
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.expr.nodes import Expr, Literal, Ref, predicate
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.above_threshold import SUM_GRAIN, AboveThresholdOfSums, Rising, Stopped
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.reading.request import Request
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.expr.nodes import Expr, Literal, Ref, predicate
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 from dpsql.types import Type
 from dpsql.validation.deciders.decider import Check, Decision, Outcome
 from dpsql.validation.deciders.flip import tail

@@ -11,19 +11,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
 from dpsql.mechanisms.additive_noise import scale_of
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.nodes import Case as When
-from dpsql.plan.expr.nodes import Expr, predicate, whole
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summands import Count
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.select import ROUNDING, Segment, Select, Selected, Target, apart
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.expr.nodes import Case as When
+from dpsql.trusted.plan.expr.nodes import Expr, predicate, whole
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 from dpsql.validation.deciders.decider import Check, Decision, Outcome
 from dpsql.validation.deciders.flip import tail

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpsql.accounting.cost import Cost
-from dpsql.measurements.flip_distance import FlipDistances, NoisyFlipDistance
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.additive_noise import bought
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.balance import Balanced
-from dpsql.plan.operators.owner_sets import LARGEST
-from dpsql.plan.operators.summands import GridSum
+from dpsql.trusted.accounting.cost import Cost
+from dpsql.trusted.measurements.flip_distance import FlipDistances, NoisyFlipDistance
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.plan.operators.owner_sets import LARGEST
+from dpsql.trusted.plan.operators.summands import GridSum
 from dpsql.validation.deciders.decider import Check, Decision
 from dpsql.validation.deciders.flip import outcome, tail
 from dpsql.validation.forms import held_to, shares_of

@@ -14,18 +14,18 @@ from support import joined_worlds
 from support.chances import too_few, too_many
 from support.joined_worlds import planned
 
-from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements.several.smooth_join_sum import SmoothSum
-from dpsql.measurements.smooth_quantile import Smoothed
 from dpsql.mechanisms.local.join_sensitivity import SIZE_SHARE, JoinSensitivity
 from dpsql.mechanisms.mechanism import No, Setting, Shared, Yes
-from dpsql.noise.source import Secure
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.decompose_join import decompose_join
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Node, Stability
-from dpsql.plan.operators.summands import Count
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.several.smooth_join_sum import SmoothSum
+from dpsql.trusted.measurements.smooth_quantile import Smoothed
+from dpsql.trusted.noise.source import Secure
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.decompose_join import decompose_join
+from dpsql.trusted.plan.node import Node, Stability
+from dpsql.trusted.plan.operators.summands import Count
 
 RESIDUAL, ELASTIC = JoinSensitivity("residual", residual=True), JoinSensitivity("elastic", residual=False)
 TRIANGLES = "SELECT COUNT(*) FROM edges a JOIN edges b ON a.v = b.u JOIN edges c ON b.v = c.u AND c.v = a.u"

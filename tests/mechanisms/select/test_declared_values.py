@@ -14,19 +14,19 @@ import pytest
 from support.chances import too_few
 from support.extensions.given import Given
 
-from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.estimates import Estimate
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Linear, Occurrences, Setting
 from dpsql.mechanisms.select.declared_values import LOOK, UNIT, DeclaredValues, occurring, shares_of
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.certificate import Sensitivity, certify
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Printing, fold
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Count
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.certificate import Sensitivity, certify
+from dpsql.trusted.plan.node import Printing, fold
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Count
 
 ALONE = Setting(keys=(), cells=((),))
 EPSILON, RHO = pure(Fraction(1)), concentrated(Fraction(1, 2))

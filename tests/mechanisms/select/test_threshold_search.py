@@ -12,18 +12,18 @@ import pytest
 from support.extensions.given import Given
 from support.joined_worlds import context_of
 
-from dpsql.accounting.cost import Cost, concentrated, pure
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel
-from dpsql.measurements.several.levels import ExtensionSums
-from dpsql.measurements.several.sets import read
 from dpsql.mechanisms.mechanism import Linear, No, Setting, SharedRanks
 from dpsql.mechanisms.select.threshold_search import MOST_ROUNDS, Belief, ThresholdSearch
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.owner_sets import UNIT, slack
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.parts import Quantiles
+from dpsql.questions.parts import Quantiles
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.measurements.several.sets import read
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
+from dpsql.trusted.plan.operators.quantizer import Quantizer
 
 ALONE = Setting(keys=(), cells=((),))
 GROUPED = Setting(keys=("k",), cells=(("x",), ("y",)))

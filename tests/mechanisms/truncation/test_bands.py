@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from support.extensions.given import Given
 
-from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
 from dpsql.mechanisms.mechanism import Setting, Shared
 from dpsql.mechanisms.truncation.bands import SHARE, TOP, Bands, in_bands
-from dpsql.plan.certificate import certify
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Printing, fold
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Summand
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.plan.certificate import certify
+from dpsql.trusted.plan.node import Printing, fold
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Summand
 
 ALONE = Setting(keys=(), cells=((),))
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))

@@ -15,21 +15,21 @@ from support.extensions.given import Given
 from support.requests import ROWS as PLAIN
 from support.requests import cost_of
 
-from dpsql.accounting.cost import FREE, Cost, concentrated, pure
-from dpsql.kernel.taken import taken
-from dpsql.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
-from dpsql.measurements.several.degree_histogram import DegreeHistogram as Asked
-from dpsql.measurements.several.degree_histogram import Histogram
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.mechanism import DegreeSums, Linear, No, Setting, Yes
 from dpsql.mechanisms.truncation.graph_degrees import LEVELS, DegreeCounts, learned_degree, risen
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.labels import label
-from dpsql.plan.node import InvalidPlan, Printing, Stability
-from dpsql.plan.operators.arcs import Arcs, moves
-from dpsql.plan.operators.owner_sets import UNIT
-from dpsql.plan.operators.summands import Count
+from dpsql.questions.labels import label
+from dpsql.trusted.accounting.cost import FREE, Cost, concentrated, pure
+from dpsql.trusted.kernel.taken import taken
+from dpsql.trusted.measurements.several.balanced_levels import Balance, BalancedLevel, score_range
+from dpsql.trusted.measurements.several.degree_histogram import DegreeHistogram as Asked
+from dpsql.trusted.measurements.several.degree_histogram import Histogram
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import InvalidPlan, Printing, Stability
+from dpsql.trusted.plan.operators.arcs import Arcs, moves
+from dpsql.trusted.plan.operators.owner_sets import UNIT
+from dpsql.trusted.plan.operators.summands import Count
 from dpsql.types import Type
 
 ROWS = Given(columns=(("tail", "BIGINT"), ("head", "BIGINT")), nullable=False, owners=("tail", "head"))

@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from support.extensions.given import Given
 
-from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements.noisy_sums import MeasuredSums, NoisySums
-from dpsql.measurements.several.balanced_levels import BalancedLevel
-from dpsql.measurements.several.levels import ExtensionSums
 from dpsql.mechanisms.truncation import histogram
 from dpsql.mechanisms.truncation.histogram import best, bin_of, deviation_of, drawn, learned, norms_of, rows_of
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
-from dpsql.plan.certificate import Certificate, certify, stability
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Printing, fold
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import GridSum
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.noisy_sums import MeasuredSums, NoisySums
+from dpsql.trusted.measurements.several.balanced_levels import BalancedLevel
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate, certify, stability
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.node import Printing, fold
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import GridSum
 from dpsql.types import Type
 
 VALUES = GridSum(column="v", grid=Quantizer(low=-(2**39), high=2**39, step=Fraction(1), from_low=False))

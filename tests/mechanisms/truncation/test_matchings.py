@@ -12,16 +12,16 @@ from support.extensions.given import Given
 from support.joined_worlds import context_of
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.measurements.several.balanced_levels import Balance
-from dpsql.measurements.several.sets import read
 from dpsql.mechanisms.mechanism import Setting
 from dpsql.mechanisms.truncation.extension_sums import shares
-from dpsql.noise.integer import DiscreteLaplace
-from dpsql.plan.certificate import Certificate
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.owner_sets import UNIT, slack
-from dpsql.plan.parts import Matchings
 from dpsql.planning.matchings import matching_task
+from dpsql.questions.parts import Matchings
+from dpsql.trusted.measurements.several.balanced_levels import Balance
+from dpsql.trusted.measurements.several.sets import read
+from dpsql.trusted.noise.integer import DiscreteLaplace
+from dpsql.trusted.plan.certificate import Certificate
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.owner_sets import UNIT, slack
 
 COLORS = ("red", "green", "blue", "black")
 Row = tuple[Any, ...]

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from support.extensions.given import Given
 
-from dpsql.accounting.cost import Cost, concentrated, pure
-from dpsql.measurements.several.balanced_levels import Balance
-from dpsql.measurements.several.levels import ExtensionSums
-from dpsql.measurements.several.race import Race
 from dpsql.mechanisms.mechanism import Linear, No, Setting, Shared, Yes
 from dpsql.mechanisms.truncation.balance import Balanced
 from dpsql.mechanisms.truncation.declared_level import DeclaredLevel
 from dpsql.mechanisms.truncation.race_to_the_top import RaceToTheTop
 from dpsql.mechanisms.truncation.recursive import Recursive
 from dpsql.mechanisms.truncation.removals import Removals
-from dpsql.plan.certificate import Certificate, Sensitivity
-from dpsql.plan.node import Stability
-from dpsql.plan.operators.owner_sets import EXACT_FLOW, UNIT
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum
+from dpsql.trusted.accounting.cost import Cost, concentrated, pure
+from dpsql.trusted.measurements.several.balanced_levels import Balance
+from dpsql.trusted.measurements.several.levels import ExtensionSums
+from dpsql.trusted.measurements.several.race import Race
+from dpsql.trusted.plan.certificate import Certificate, Sensitivity
+from dpsql.trusted.plan.node import Stability
+from dpsql.trusted.plan.operators.owner_sets import EXACT_FLOW, UNIT
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 SIGNED = GridSum(column="v", grid=Quantizer(low=-9, high=9, step=Fraction(1), from_low=False))
 PURSES = [pure(Fraction(8, 10)), pure(Fraction(1, 1000)), concentrated(Fraction(1, 100)), concentrated(Fraction(3))]

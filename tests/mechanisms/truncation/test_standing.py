@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms.significance import ALARM, CAUTION, FIRST, SURE, exceeded, highest
-from dpsql.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpsql.trusted.noise.integer import DiscreteGaussian, DiscreteLaplace
 
 NOISE = DiscreteLaplace(scale=2.0)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.plan.expr import intervals as iv
+from dpsql.trusted.plan.expr import intervals as iv
 from dpsql.types import ANY_NUMBER, INT64, Interval, single
 
 INF = math.inf

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, children, columns, conjuncts, rewrite, walk
-from dpsql.plan.expr.printing import to_sql
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, children, columns, conjuncts, rewrite, walk
+from dpsql.trusted.plan.expr.printing import to_sql
 from dpsql.types import Span, Type
 
 

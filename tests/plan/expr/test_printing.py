@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import pytest
 
 from dpsql.backends.duckdb import scratch
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
-from dpsql.plan.expr.printing import cast, literal, quote, settled, to_sql
-from dpsql.plan.shown_expressions import show
+from dpsql.questions.shown_expressions import show
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Ref, Value
+from dpsql.trusted.plan.expr.printing import cast, literal, quote, settled, to_sql
 from dpsql.types import Type
 
 AGE, NAME, HERE = Ref(column="c1", type=Type.BIGINT), Ref(column="c2", type=Type.VARCHAR), Ref(column="c3", type=Type.BOOLEAN)

@@ -16,15 +16,15 @@ import pytest
 
 from dpsql.backends.duckdb import scratch
 from dpsql.backends.scratch import DuckScratch
-from dpsql.catalog.tables import Domain
 from dpsql.errors import SqlError
-from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import CARRIER, FUNCTIONS, LONGEST, Overload
-from dpsql.plan.expr.nodes import Call, Cast, Expr, Literal, Ref, Value, walk
-from dpsql.plan.expr.nodes import columns as columns_of
-from dpsql.plan.expr.printing import to_sql
-from dpsql.plan.shown_expressions import show
+from dpsql.questions.shown_expressions import show
 from dpsql.sql.binding import typing
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.functions import CARRIER, FUNCTIONS, LONGEST, Overload
+from dpsql.trusted.plan.expr.nodes import Call, Cast, Expr, Literal, Ref, Value, walk
+from dpsql.trusted.plan.expr.nodes import columns as columns_of
+from dpsql.trusted.plan.expr.printing import to_sql
 from dpsql.types import INT64, Interval, Type
 
 DAY = dt.date.toordinal

@@ -9,37 +9,37 @@ from fractions import Fraction
 import pytest
 from support.small_tables import PEOPLE, TOWNS, TRUE, VISITS, Meets, equal, literal, people, ref, towns, visits
 
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Call, Expr, Literal, Ref, Value
-from dpsql.plan.node import Field, InvalidPlan, Node
-from dpsql.plan.operators.arcs import Arcs
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.largest import Largest
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.owner_sets import OwnerSets
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Literal, Ref, Value
+from dpsql.trusted.plan.node import Field, InvalidPlan, Node
+from dpsql.trusted.plan.operators.arcs import Arcs
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join, Merged
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.largest import Largest
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.multiplicities import Multiplicities
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.numbers import Numbers
+from dpsql.trusted.plan.operators.owner_sets import OwnerSets
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
 from dpsql.types import Interval, Type
 
 P, V, T = people(), visits(), towns()

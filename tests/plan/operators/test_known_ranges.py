@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.backends.duckdb import DuckReader
-from dpsql.catalog.tables import Column, Table
-from dpsql.measurements.reading.content import Content
-from dpsql.plan.operators.quantizer import Quantizer
+from dpsql.trusted.declarations.tables import Column, Table
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.plan.operators.quantizer import Quantizer
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 CONNECTION = duckdb.connect(":memory:")

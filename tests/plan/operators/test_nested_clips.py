@@ -8,11 +8,11 @@ import duckdb
 import pytest
 from support.small_tables import VISITS, scan
 
-from dpsql.plan.node import Node, Printing, fold
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import TOO_LARGE, Contributions, added_squares
-from dpsql.plan.operators.summands import Count
-from dpsql.plan.operators.union import UnionAll
+from dpsql.trusted.plan.node import Node, Printing, fold
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import TOO_LARGE, Contributions, added_squares
+from dpsql.trusted.plan.operators.summands import Count
+from dpsql.trusted.plan.operators.union import UnionAll
 
 
 def nested(name: str, depth: int) -> Node:

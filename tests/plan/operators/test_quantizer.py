@@ -9,9 +9,9 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from dpsql.plan.chosen_grids import DEFAULT_STEPS, quantizer
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.operators.quantizer import LEAST_STEP, MOST_SIZE, MOST_STEPS, Quantizer
+from dpsql.questions.chosen_grids import DEFAULT_STEPS, quantizer
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.operators.quantizer import LEAST_STEP, MOST_SIZE, MOST_STEPS, Quantizer
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 TENTH = Fraction(1, 10)

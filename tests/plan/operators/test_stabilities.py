@@ -9,40 +9,40 @@ from functools import reduce
 import pytest
 from support.small_tables import PUBLIC, TRUE, Meets, both, equal, literal, notes, owned, people, ref, towns, visits
 
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.functions import SAFE_INTEGERS
-from dpsql.plan.expr.nodes import Call
-from dpsql.plan.no_public_facts import NoPublicFacts
-from dpsql.plan.node import Field, Node, Norm, SplitBy, Stability
-from dpsql.plan.operators.arcs import Arcs, moves
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter, has_ends
-from dpsql.plan.operators.groupby import Fold, GroupBy, fold_facts
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.operators.join_sum import JoinSum
-from dpsql.plan.operators.largest import Largest
-from dpsql.plan.operators.lookup import LISTED, Lookup
-from dpsql.plan.operators.multiplicities import Multiplicities
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.owner_sets import LARGEST, OwnerSets, lipschitz_constant, slack
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.statistics import Statistics
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Window, WindowFunction
-from dpsql.plan.row_orders import row_order
+from dpsql.backends.row_orders import row_order
+from dpsql.questions.no_public_facts import NoPublicFacts
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.functions import SAFE_INTEGERS
+from dpsql.trusted.plan.expr.nodes import Call
+from dpsql.trusted.plan.node import Field, Node, Norm, SplitBy, Stability
+from dpsql.trusted.plan.operators.arcs import Arcs, moves
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter, has_ends
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy, fold_facts
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join, Merged
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.largest import Largest
+from dpsql.trusted.plan.operators.lookup import LISTED, Lookup
+from dpsql.trusted.plan.operators.multiplicities import Multiplicities
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.numbers import Numbers
+from dpsql.trusted.plan.operators.owner_sets import LARGEST, OwnerSets, lipschitz_constant, slack
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.statistics import Statistics
+from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Window, WindowFunction
 from dpsql.types import Interval, Span, Type
 
 P, V, N, T, W = people(), visits(), notes(), towns(), visits("w")

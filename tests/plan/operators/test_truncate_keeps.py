@@ -11,14 +11,14 @@ import pytest
 from support.small_tables import notes, ref, visits
 from support.worlds import insert
 
-from dpsql.catalog.tables import Column, OwnerPath, Table
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, Node, Printing, fold
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.stored import StoredTable
+from dpsql.trusted.declarations.tables import Column, OwnerPath, Table
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field, Node, Printing, fold
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.stored import StoredTable
 from dpsql.types import Interval, Type
 
 ALL = visits("v")

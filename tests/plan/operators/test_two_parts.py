@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from support.small_tables import ref, visits
 from support.worlds import insert
 
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.node import Node, Printing, fold
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.two_parts import clipped, in_two_parts
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.trusted.plan.node import Node, Printing, fold
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.two_parts import clipped, in_two_parts
 from dpsql.types import Interval, Type
 
 VISITS = visits("v")

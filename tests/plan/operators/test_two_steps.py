@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from support.small_tables import TRUE, people
 from support.worlds import insert
 
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.nodes import Call, Case, Expr, Literal
-from dpsql.plan.node import Node, Printing, fold
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Count, GridSum, Moments, Summand
-from dpsql.plan.operators.two_steps import FEWEST, in_two_steps
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.trusted.plan.expr.nodes import Call, Case, Expr, Literal
+from dpsql.trusted.plan.node import Node, Printing, fold
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.two_steps import FEWEST, in_two_steps
 from dpsql.types import Type
 
 PEOPLE = people()

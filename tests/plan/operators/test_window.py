@@ -13,19 +13,19 @@ import duckdb
 import pytest
 from support.small_tables import PUBLIC, Meets, owned, people, ref, towns, visits
 
-from dpsql.catalog.tables import Domain
-from dpsql.plan.certificate import stability
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.nodes import Ref
-from dpsql.plan.node import Field, InvalidPlan, Node, Printing, Stability, fold
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.groupby import MOST_ROWS
-from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.window import Frame, Window, WindowFunction
-from dpsql.plan.row_orders import tie_breaks
+from dpsql.backends.row_orders import tie_breaks
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Ref
+from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, Stability, fold
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.groupby import MOST_ROWS
+from dpsql.trusted.plan.operators.ordering import Term
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.window import Frame, Window, WindowFunction
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 P, V, T = people(), visits(), towns()

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.plan import rules
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import TRUE, Literal
-from dpsql.plan.node import Field, InvalidPlan, Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.project import Project
-from dpsql.plan.rebuilding import rebuild, updated
-from dpsql.plan.rules.all_rules import RULES
-from dpsql.plan.rules.rule import rule, rule_about
+from dpsql.questions import rules
+from dpsql.questions.rebuilding import rebuild, updated
+from dpsql.questions.rules.all_rules import RULES
+from dpsql.questions.rules.rule import rule, rule_about
+from dpsql.trusted.plan.expr.facts import facts
+from dpsql.trusted.plan.expr.nodes import TRUE, Literal
+from dpsql.trusted.plan.node import Field, InvalidPlan, Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.project import Project
 from dpsql.types import Type
 
 FOLDER = Path(str(rules.__file__)).parent
@@ -27,7 +27,7 @@ FOLDER = Path(str(rules.__file__)).parent
 def test_every_rule_is_listed_under_a_verb_phrase() -> None:
     found = set()
     for path in FOLDER.glob("*.py"):
-        module = importlib.import_module(f"dpsql.plan.rules.{path.stem}")
+        module = importlib.import_module(f"dpsql.questions.rules.{path.stem}")
         found |= {made for _, made in inspect.getmembers(module, inspect.isfunction)
                   if hasattr(made, "__wrapped__") and made.__module__ == module.__name__}
     assert found == set(RULES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support.binding import Bench, bench
 
-from dpsql.plan.certificate import stability
-from dpsql.plan.node import Node, fold
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import Node, fold
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
 
 VISITS = "SELECT *, ROW_NUMBER() OVER (PARTITION BY clinic ORDER BY cost DESC, visit_id) AS n FROM visits"
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from support.binding import Bench, bench
 
-from dpsql.plan.certificate import stability
-from dpsql.plan.node import Node, fold
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.rules.limit_rows import keep_rows
-from dpsql.plan.rules.prune_columns import prune_columns
+from dpsql.questions.rules.limit_rows import keep_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import Node, fold
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.truncate import Truncate
 
 LOOKED_UP = [  # all rows of a person meet the same row, or none: the table is limited
     "SELECT sex, COUNT(*) FROM scores JOIN people USING (person_id) GROUP BY sex",

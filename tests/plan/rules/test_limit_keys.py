@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 from support.small_tables import TOWNS, TRUE, VISITS, Meets, both, equal, literal, people, ref, scan, towns, visits
 
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import Call
-from dpsql.plan.node import Node
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.window import Window, WindowFunction
-from dpsql.plan.rules.keep_marks import keep_marks
-from dpsql.plan.rules.limit_keys import Meeting, keep_keys, limit_keys
-from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.questions.rules.keep_marks import keep_marks
+from dpsql.questions.rules.limit_keys import Meeting, keep_keys, limit_keys
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import Call
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.ordering import Term
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.window import Window, WindowFunction
 from dpsql.types import Type
 
 P, T = people(), towns()

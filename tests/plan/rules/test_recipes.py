@@ -13,14 +13,14 @@ from support.laws.family import Family, Row, printed
 
 from dpsql.errors import Unsupported
 from dpsql.estimates import constant
-from dpsql.plan.aggregate_calls import AggregateCall
-from dpsql.plan.expr.printing import quote
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.parts import Decomposition, Distincts, Quantiles, Sums
-from dpsql.plan.question import Question
-from dpsql.plan.rules.decompose import decompose
+from dpsql.questions.parts import Decomposition, Distincts, Quantiles, Sums
+from dpsql.questions.question import Question
+from dpsql.questions.rules.decompose import decompose
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
 from dpsql.types import Interval
 
 EVERYTHING = "COUNT(*), COUNT({0}), SUM({0}), AVG({0}), VAR_POP({0}), VAR_SAMP({0}), STDDEV_POP({0}), STDDEV_SAMP({0})"

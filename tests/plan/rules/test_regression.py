@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dpsql.estimates import Estimate, NoiseTerm, constant, released
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.summands import Moments
-from dpsql.plan.rules import correlation
-from dpsql.plan.rules.regression import DEGREES, ColumnSums, statistic
+from dpsql.questions.rules import correlation
+from dpsql.questions.rules.regression import DEGREES, ColumnSums, statistic
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Moments
 from dpsql.types import Interval
 
 STEPS, TIMES = 1000, 400

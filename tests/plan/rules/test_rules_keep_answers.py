@@ -15,23 +15,23 @@ from support.laws.random_plans import Builder
 from support.laws.texts import HOUSEHOLD, TEXTS
 
 from dpsql.errors import Error
-from dpsql.plan.certificate import stability
-from dpsql.plan.expr.nodes import TRUE, Call, Expr, Literal, Ref, all_of, conjuncts
-from dpsql.plan.node import InvalidPlan, Node, fold
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import LISTED
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.window import Window
-from dpsql.plan.rules.keep_marks import keep_marks
-from dpsql.plan.rules.limit_keys import limit_keys
-from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
-from dpsql.plan.rules.push_equalities import push_equalities
-from dpsql.plan.rules.push_filters import push_filters
+from dpsql.questions.rules.keep_marks import keep_marks
+from dpsql.questions.rules.limit_keys import limit_keys
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
+from dpsql.questions.rules.push_equalities import push_equalities
+from dpsql.questions.rules.push_filters import push_filters
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.nodes import TRUE, Call, Expr, Literal, Ref, all_of, conjuncts
+from dpsql.trusted.plan.node import InvalidPlan, Node, fold
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import LISTED
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
 CASES = 60

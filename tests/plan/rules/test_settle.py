@@ -12,13 +12,13 @@ import pytest
 from support import worlds
 from support.binding import Bench, bench
 
-from dpsql.plan.expr.facts import facts
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value
-from dpsql.plan.node import Node
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.question import Output, Question
-from dpsql.plan.rules.substitute import as_columns, has_placeholders, held, substitute
+from dpsql.questions.question import Output, Question
+from dpsql.questions.rules.substitute import as_columns, has_placeholders, held, substitute
+from dpsql.trusted.plan.expr.facts import facts
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal, Placeholder, Ref, Value
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.filter import Filter
 from dpsql.types import ANY_NUMBER, Interval, Type
 
 NONE_FITS = Interval(-5, 5)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dpsql.extensions.ask_solvers import NO_SOLVERS, Solvers
 from dpsql.solvers.usual import USUAL
+from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
 
 BY_FRACTIONS = NO_SOLVERS
 

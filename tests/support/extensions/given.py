@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.cached import cached_property
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.node import Field, Node, Printing, PublicFacts, Stability
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, Stability
 from dpsql.types import Type
 
 KINDS = {"BIGINT": Type.BIGINT, "VARCHAR": Type.VARCHAR, "DATE": Type.DATE, "DOUBLE": Type.DOUBLE, "BOOLEAN": Type.BOOLEAN}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from dpsql.extensions.owned import Owned, owned, signed
+from dpsql.trusted.extensions.owned import Owned, owned, signed
 
 
 @dataclass(frozen=True)

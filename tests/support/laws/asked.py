@@ -9,26 +9,26 @@ from support.laws.family import Family, catalog
 from dpsql.backends.scratch import DuckScratch
 from dpsql.mechanisms.mechanism import Occurrences
 from dpsql.mechanisms.select.declared_values import shares_of
-from dpsql.plan.certificate import stability
-from dpsql.plan.node import Node
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.summands import Clipped, Count
-from dpsql.plan.parts import Distincts, Modes, Quantiles, Sums
-from dpsql.plan.question import Question
-from dpsql.plan.rules.decompose import decompose
-from dpsql.plan.rules.limit_rows import limit_rows
-from dpsql.plan.rules.prune_columns import prune_columns
 from dpsql.planning.frequency_limits import with_limits
 from dpsql.planning.options import Options
 from dpsql.planning.tasks import distinct_values
+from dpsql.questions.parts import Distincts, Modes, Quantiles, Sums
+from dpsql.questions.question import Question
+from dpsql.questions.rules.decompose import decompose
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.questions.rules.prune_columns import prune_columns
 from dpsql.sql.binding.bind import bind
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.summands import Clipped, Count
 from dpsql.types import Interval
 
 SCRATCH = DuckScratch()

@@ -17,9 +17,9 @@ from dpsql.catalog.model import Catalog
 from dpsql.catalog.policy import parse_policy
 from dpsql.catalog.schema import fit
 from dpsql.engine.opening import public_values
-from dpsql.kernel.run import Kernel
-from dpsql.plan.labels import label
-from dpsql.plan.node import Node, Printing, fold
+from dpsql.questions.labels import label
+from dpsql.trusted.kernel.run import Kernel
+from dpsql.trusted.plan.node import Node, Printing, fold
 
 PRINTING = Printing(salt=12345)
 ENTITIES = ("person", "household")

@@ -9,28 +9,28 @@ from typing import Any
 
 import pytest
 
-from dpsql.measurements.reading.content import Content
-from dpsql.plan.expr.nodes import Ref, conjuncts
-from dpsql.plan.expr.upper_limits import limit_of
-from dpsql.plan.node import Field, Node, Norm, Stability
-from dpsql.plan.operators import distinct, groupby, grouped_sums, quantizer, ranks
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.join import Join
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.numbers import Numbers
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Count, GridSum, Moments
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import Window, over_facts
-from dpsql.plan.rules.limit_keys import keep_keys
+from dpsql.questions.rules.limit_keys import keep_keys
+from dpsql.trusted.measurements.reading.content import Content
+from dpsql.trusted.plan.expr.nodes import Ref, conjuncts
+from dpsql.trusted.plan.expr.upper_limits import limit_of
+from dpsql.trusted.plan.node import Field, Node, Norm, Stability
+from dpsql.trusted.plan.operators import distinct, groupby, grouped_sums, quantizer, ranks
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.join import Join
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.numbers import Numbers
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.summands import Count, GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import Window, over_facts
 from dpsql.types import Type
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -27,16 +27,16 @@ from typing import Any, TypeAlias
 
 from support.laws.family import Family, nodes, shown
 
-from dpsql.plan.certificate import Certificate, Unbounded, certify, stabilities
-from dpsql.plan.expr.facts import Facts
-from dpsql.plan.expr.functions import day_number
-from dpsql.plan.labels import label
-from dpsql.plan.node import InvalidPlan, Node, Norm, Stability
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.window import Window
+from dpsql.questions.labels import label
+from dpsql.trusted.plan.certificate import Certificate, Unbounded, certify, stabilities
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.functions import day_number
+from dpsql.trusted.plan.node import InvalidPlan, Node, Norm, Stability
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.window import Window
 from dpsql.types import Type
 
 _ULPS = 1e-12  # declared ranges of DOUBLE are rounded; no privacy rests on them

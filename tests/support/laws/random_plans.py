@@ -8,38 +8,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from dpsql.backends.row_orders import row_order, tie_breaks
 from dpsql.catalog.model import Catalog
-from dpsql.plan.certificate import stability
-from dpsql.plan.chosen_grids import quantizer
-from dpsql.plan.expr.facts import Facts, NotTotal, facts
-from dpsql.plan.expr.functions import FUNCTIONS, Overload
-from dpsql.plan.expr.nodes import Call, Case, Cast, Expr, Literal
-from dpsql.plan.node import Field, InvalidPlan, Node, PublicFacts, Stability
-from dpsql.plan.operators.clip import Clip
-from dpsql.plan.operators.constants import Constants
-from dpsql.plan.operators.contributions import Contributions
-from dpsql.plan.operators.distinct import Distinct
-from dpsql.plan.operators.filter import Filter
-from dpsql.plan.operators.groupby import Fold, GroupBy
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.join import Join, Merged
-from dpsql.plan.operators.lookup import Lookup
-from dpsql.plan.operators.norms import Norms
-from dpsql.plan.operators.numbers import NUMBER, Numbers
-from dpsql.plan.operators.ordering import Term
-from dpsql.plan.operators.project import Project
-from dpsql.plan.operators.quantizer import Quantizer
-from dpsql.plan.operators.ranks import Ranks
-from dpsql.plan.operators.scan import Scan
-from dpsql.plan.operators.set_operation import SetOperation
-from dpsql.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
-from dpsql.plan.operators.truncate import Truncate
-from dpsql.plan.operators.truncate_keys import TruncateKeys
-from dpsql.plan.operators.union import UnionAll
-from dpsql.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Window, WindowFunction
-from dpsql.plan.row_orders import row_order, tie_breaks
-from dpsql.plan.rules.keep_first import keep_first
-from dpsql.plan.rules.limit_rows import limit_rows
+from dpsql.questions.chosen_grids import quantizer
+from dpsql.questions.rules.keep_first import keep_first
+from dpsql.questions.rules.limit_rows import limit_rows
+from dpsql.trusted.plan.certificate import stability
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.functions import FUNCTIONS, Overload
+from dpsql.trusted.plan.expr.nodes import Call, Case, Cast, Expr, Literal
+from dpsql.trusted.plan.node import Field, InvalidPlan, Node, PublicFacts, Stability
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.constants import Constants
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join import Join, Merged
+from dpsql.trusted.plan.operators.lookup import Lookup
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.numbers import NUMBER, Numbers
+from dpsql.trusted.plan.operators.ordering import Term
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.ranks import Ranks
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.summands import Clipped, Count, GridSum, Moments, Summand
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import ENDS, RANKS, SHIFTS, Frame, Window, WindowFunction
 from dpsql.types import Type
 
 LITERALS: dict[Type, tuple[object, ...]] = {

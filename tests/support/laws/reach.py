@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from support.laws.family import Family
 from support.laws.law import certificate_of, evaluate, length, moved, sums_moved
 
-from dpsql.plan.labels import summand_label
-from dpsql.plan.node import Node
-from dpsql.plan.operators.grouped_sums import GroupedSums
+from dpsql.questions.labels import summand_label
+from dpsql.trusted.plan.node import Node
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
 
 
 @dataclass(frozen=True)

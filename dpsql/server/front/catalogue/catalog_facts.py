@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from dpsql.answers.listings import described_column, limit_of_rows
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Table
 from dpsql.sql.text.border import PUBLIC
+from dpsql.trusted.declarations.tables import Table
 from dpsql.types import Type
 
 Facts: TypeAlias = dict[str, list[dict[str, Any]]]

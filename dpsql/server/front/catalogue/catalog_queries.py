@@ -21,16 +21,16 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.backends.duckdb import connected, lock_down
-from dpsql.cached import cached_property
 from dpsql.catalog.model import Catalog
 from dpsql.errors import Error, OperationalError, SqlError, Unsupported
-from dpsql.plan.expr.printing import quote
 from dpsql.server.front.catalogue.catalog_facts import Facts, facts_of, type_oids, type_words
 from dpsql.server.front.catalogue.catalog_functions import MACROS
 from dpsql.server.front.catalogue.catalog_relations import KINDS, relations
 from dpsql.server.front.catalogue.catalog_rewriting import SCHEMAS, Asking, relation_named, rewritten
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.sql.text.tokens import MOST_BYTES, MOST_TOKENS
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.plan.expr.printing import quote
 
 SECONDS, MOST_ROWS, MEMORY = 5.0, 100_000, "256MB"
 MOST_COLUMNS, MOST_LETTERS = 1600, 2**25  # of an answer: its rows take more than those of DuckDB, which are many times one text

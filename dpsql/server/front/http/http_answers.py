@@ -15,13 +15,11 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from dpsql.accounting.cost import Charge
 from dpsql.answers.answer import Answer
 from dpsql.answers.confirming import takes_much
 from dpsql.answers.listings import described_column, limit_of_rows, price_in_words
 from dpsql.answers.spending import ALL, BudgetLine, Spending, share_of_rest
 from dpsql.catalog.model import Catalog
-from dpsql.catalog.tables import Table
 from dpsql.dbapi import Connection, Cursor
 from dpsql.engine.accounts import accounts_of, left_if_known, releases_of
 from dpsql.engine.stored_models import models
@@ -35,6 +33,8 @@ from dpsql.server.front.statements.remote_session import RemoteKernel
 from dpsql.server.front.wire.server_limits import ServerLimits
 from dpsql.sql.text.offered_words import KEYWORDS, function_names, listed_texts
 from dpsql.sql.text.parse import parse
+from dpsql.trusted.accounting.cost import Charge
+from dpsql.trusted.declarations.tables import Table
 
 if TYPE_CHECKING:
     from dpsql.planning.explain import Expected

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from dpsql.catalog import names
 from dpsql.dbapi import Connection
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.server.front.http.http_errors import HttpRefusal, limited, not_logged_in, refused, told_over_http
@@ -24,6 +23,7 @@ from dpsql.server.front.wire.login_delays import FailedLogins, network
 from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import PLAIN, FirstProof, NotProven, library
+from dpsql.trusted.declarations import names
 
 LOG = logging.getLogger("dpsql.server")
 ENDING = ("user", "closed")  # codes of errors after which a session is of no use

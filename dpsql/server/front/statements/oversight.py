@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsql.accounting.cost import ATTO, NANO, Charge
 from dpsql.answers.spending import BudgetLine
 from dpsql.dbapi import Connection
 from dpsql.errors import Unsupported
 from dpsql.server.front.statements.remote_session import RemoteLedger
 from dpsql.server.front.terms.answers_on_wire import ColumnOnWire
 from dpsql.server.link.vault_calls import AccountState
+from dpsql.trusted.accounting.cost import ATTO, NANO, Charge
 
 PRICE = tuple((name, "DOUBLE") for name in ("epsilon", "rho", "delta"))
 LISTINGS = {

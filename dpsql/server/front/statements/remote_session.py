@@ -13,16 +13,10 @@ import socket
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from dpsql.accounting.cost import Account, Charge, Cost
-from dpsql.accounting.privacy_filter import Limit
 from dpsql.backends.scratch import DuckScratch
-from dpsql.catalog.tables import Table
 from dpsql.engine.session import Session
 from dpsql.errors import Error
-from dpsql.kernel.ledger_reports import Entry, ReportingLedger
-from dpsql.kernel.run import AnsweredBefore, Kernel
-from dpsql.measurements.online_comparisons import ComparisonResult, Comparisons
-from dpsql.plan.node import Node
+from dpsql.ledgers.ledger_reports import Entry, ReportingLedger
 from dpsql.server.link.plain_values import encoded
 from dpsql.server.link.vault_calls import (
     STATEMENTS,
@@ -39,6 +33,12 @@ from dpsql.server.link.vault_calls import (
     raised,
     receive_answer,
 )
+from dpsql.trusted.accounting.cost import Account, Charge, Cost
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.declarations.tables import Table
+from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
+from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
+from dpsql.trusted.plan.node import Node
 
 FAILED = ("failed",)  # a step of a script that raised
 
@@ -162,7 +162,7 @@ class RemoteKernel:
         return self._channel.version
 
     def check(self) -> None:
-        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.vault.CHECKED`)."""
+        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.CHECKED`)."""
 
     def check_now(self) -> None:
         """Raises OperationalError where the account is no user's any more, or files of the database were changed."""

@@ -51,7 +51,7 @@ from pygwire.messages import (
     Terminate,
 )
 
-from dpsql.catalog import name_faults, names
+from dpsql.catalog import name_faults
 from dpsql.server.front.statements.doors import Door
 from dpsql.server.front.statements.shown_answers import CELL
 from dpsql.server.front.statements.transaction_status import FAILED, IDLE, OPEN, deallocated, refuse_if_failed, step, word_of
@@ -64,6 +64,7 @@ from dpsql.server.front.wire.server_limits import AccountUse, ServerLimits
 from dpsql.server.front.wire.startup import Startup
 from dpsql.server.front.wire.steady_answers import at_a_multiple
 from dpsql.server.link.login_messages import FirstProof, NotProven, mechanisms
+from dpsql.trusted.declarations import names
 
 LOG = logging.getLogger("dpsql.server")
 _BATCH_ROWS, _BATCH_BYTES = 1000, 65_536  # of rows that are encoded before they are sent

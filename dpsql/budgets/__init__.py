@@ -1,0 +1,1 @@
+"""What declared budgets allow, what statements may spend of them, and reports."""

@@ -1,0 +1,81 @@
+"""The parts of a statement that are measured over one view, and the recipes that turn their releases into its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpsql.estimates import Estimate
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.expr.nodes import Value
+from dpsql.trusted.plan.operators.quantizer import Quantizer
+from dpsql.trusted.plan.operators.summands import Summand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """Linear: the sums of a summand over the cells. Releases one estimate, in integers, for each component."""
+
+    summand: Summand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distincts:
+    """The number of distinct values of a column in each cell; `entities` says that the column names the protected entity.
+    `values` lists all possible values; None if they are not declared.
+    """
+
+    column: str
+    when: str | None
+    entities: bool
+    values: Domain | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """Places in the order of a column: fractions 0 (the least value) to 1, in rising order. Releases one estimate for each."""
+
+    column: str
+    when: str | None
+    grid: Quantizer
+    fractions: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """The most frequent one of the declared values of a column. Releases one estimate: for each cell the rows with each value."""
+
+    column: str
+    when: str | None
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matchings:
+    """The most rows of each cell that can be kept, in fractions, where every entity that they name has one of them at most, and
+    so has every value of `column`. Releases one estimate.
+
+    It is no more than the number of entities, nor than that of values: each row that is kept takes up one of each.
+    """
+
+    column: str | None
+    when: str | None
+
+
+Part: TypeAlias = Sums | Distincts | Quantiles | Modes | Matchings
+Released: TypeAlias = Mapping[int, Sequence[Estimate]]
+"""For each part, by its position, the estimates of its components."""
+
+Recipe: TypeAlias = Callable[[Released], Estimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decomposition:
+    """Parts, how many aggregates rest on each, and the recipe of every aggregate by its identifier."""
+
+    parts: tuple[Part, ...]
+    weights: tuple[int, ...]
+    recipes: Mapping[str, Recipe]
+    uses: Mapping[str, tuple[int, ...]]

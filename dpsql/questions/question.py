@@ -1,0 +1,126 @@
+"""A bound statement: a private view, what is aggregated over it, and what is done with the noisy results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dpsql.trusted.declarations.tables import Domain
+from dpsql.trusted.plan.aggregate_calls import AggregateCall
+from dpsql.trusted.plan.expr.nodes import Expr, Placeholder, Value
+from dpsql.trusted.plan.node import Node
+from dpsql.types import Span, Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of the outermost GROUP BY: a column of the view. `domain` is None where its values are private.
+
+    `nullable` says that NULL is one of the groups.
+    """
+
+    column: str
+    name: str
+    type: Type
+    domain: Domain | None
+    nullable: bool
+    span: Span | None = None
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The declared values, NULL last."""
+        return (*(self.domain.values if self.domain is not None else ()), *((None,) if self.nullable else ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combinations:
+    """The values that some keys, which vary together, can have in one row, as a public table says; and those that they could have
+    without the conditions of the query. `enforced`: no row has others; else the policy says so of private columns."""
+
+    keys: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...] = field(hash=False, repr=False)
+    unconditioned: tuple[tuple[Value, ...], ...] = field(hash=False, repr=False)
+    enforced: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupingLevel:
+    """GROUPING(keys): for each group a number whose bits, the last key's first, say which of the keys are summed out."""
+
+    id: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A column of the answer: an expression over keys and aggregates."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """One term of ORDER BY, over keys and aggregates."""
+
+    expr: Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinimumFrequency:
+    """Groups of fewer than `entities` entities are withheld. The aggregate `count` tells how many there are: it is at most
+    `rows` times their number, whatever the rows are. `entity` is the name of the kind of entity."""
+
+    count: str
+    rows: int
+    entities: int
+    entity: str
+
+    def __str__(self) -> str:
+        return f"groups of fewer than {self.entities} entities ({self.entity}) are withheld (minimum_frequency in the policy)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
+
+    `sets` are the grouping sets, as positions of keys; None: one of all keys. `scalars` are released first, in this order; they
+    have none of their own. `minimum` says which groups are withheld; None where none is. `combinations` says which values of
+    keys there can be together.
+    """
+
+    view: Node
+    keys: tuple[Key, ...]
+    aggregates: tuple[AggregateCall, ...]
+    outputs: tuple[Output, ...]
+    having: Expr | None = None
+    ordering: tuple[Ordering, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    distinct: bool = False
+    scalars: tuple[Scalar, ...] = ()
+    sets: tuple[tuple[int, ...], ...] | None = None
+    levels: tuple[GroupingLevel, ...] = ()
+    minimum: MinimumFrequency | None = None
+    combinations: tuple[Combinations, ...] = ()
+
+    @property
+    def together(self) -> bool:
+        """Whether its answers are linear queries that only a workload answers: over several grouping sets, or over groups."""
+        return self.sets is not None or any(call.over is not None for call in self.aggregates)
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The columns of the view that are grouped, aggregated, or conditions of aggregates."""
+        calls = [column for call in self.aggregates for column in (*call.columns, call.when) if column is not None]
+        return frozenset([*(key.column for key in self.keys), *calls])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A scalar subquery, and the placeholder for its value in the questions that follow."""
+
+    awaited: Placeholder
+    question: Question
+    span: Span | None = None

@@ -1,0 +1,1 @@
+"""What privacy rests on: all that the kernel can run, and nothing else. Begin with `kernel/run.py`."""

@@ -1,0 +1,1 @@
+"""What the owner declares, as the kernel takes it: names, tables, and the limits of accounts."""

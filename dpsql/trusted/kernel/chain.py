@@ -1,0 +1,360 @@
+"""What was spent, what failed, and whether one more charge is allowed: the rules of the ledger, without its file.
+
+A `Chain` has the verified events and the sums that follow from them, and decides what the next event is. `ledger` keeps the
+events in a file, and guarantees:
+
+  turns    while an event is made and written nobody else writes, and everything written before has been accepted here
+  durable  an event is on disk before anything relies on it; one that could not be written is forgotten here too
+  locks    a charge's lock is taken before the charge is written, released when its statement is over, and never taken again; if
+           it is lost before, as a connection broke, the charge gets neither answer nor incident
+
+*Events.* Each is hashed together with its predecessor; the first hash includes the identity of the ledger. So an event that was
+changed, removed or inserted is not accepted, nor is any event after it.
+
+*Limits.* A charge becomes an event only if every limit that applies allows the sum of all charges including it. Sums run over
+accepted events, in exact integers, and nothing is ever subtracted from them.
+
+*Incidents.* A statement that fails after its charge reveals to its analyst that it failed, which no proof covers, so an
+account (a budget and an analyst) is closed after a few failures. A charge is *failed* once its incident is recorded, and also
+if it has neither an answer nor an incident and no process runs it any more (`running`): its process was killed, which the
+analyst sees as well. It is *running* while it has neither and its lock is held. Nothing else matters: neither what went wrong
+nor how long it took.
+
+Claim: between two acts of the owner, at most `incidents` charges of an account ever fail. Proof: a charge becomes an event
+only if failed + running < incidents, in the same turn that writes it, holding its lock already; so failed + running <=
+incidents just after. Later a charge leaves the sum (it is answered) or passes from running to failed, which does not change
+the sum, as no lock is taken again; only another charge increases it. An account can therefore run at most `incidents` statements
+at a time, too. A charge whose lock is lost has failed then, whatever becomes of its statement: no answer is recorded or shown, so
+the failure that its analyst sees later is the one that was counted, also if the owner has forgiven it in between. It is enough
+that the lock is held in the turn that writes the answer, as others decide by what runs in turns only.
+
+A `reopened` event names the failed charges that the owner forgives, never a running one, so that it cannot falsify the sum.
+
+*Late.* Where an answer or incident leaves after the first step that its statement has on a grid of times
+(`server.vault.departure`), rows decide at which. A `late` event before it, of the same charge, states that step, from 1 on. Once
+there were `late` of an account, each further one puts the first step of all its later statements (`first_step`) up by one, which
+doubles the time, but never beyond the largest step of them. A `late` event of no charge forgives them: an act of the owner.
+
+Claim: between two such acts fewer than late + incidents * (K + 1) outcomes of an account are late, where all leave at step K or
+before. Proof, by induction on j: once late + incidents * j were recorded, the largest step is j or more; so there are never late
++ incidents * (K + 1). For j = 0 there is nothing to show. Of the next `incidents` that are recorded after these, not all can have
+been charged before the last of these was recorded, as it was running itself then, beside at most incidents - 1 others. One that
+was charged later looked up its first step since: both incidents * j, if that is less, and the largest step are at least j, so it
+was late at j + 1 or more. (For late = 0 and j = 0, none ran before.) Statements that had been charged when the owner acted are
+among those that run.
+
+*Checkpoints.* From time to time an event states all sums (`sums`), so that a ledger can be opened from there on. Claim: whoever
+resumes at a checkpoint, and then accepts the head of the chain that the anchor has seen, has the sums of whoever accepted all
+events. Proof: the hash of the head is of everything before it, the text of the checkpoint included; so, unless someone finds a
+collision of SHA-256, it is the text that was there when the anchor saw the head (`ledger` chooses no checkpoint after it). It
+was written by a chain that had these sums, in its turn, as an event like all others, and whoever accepted it then compared it
+with sums of their own. The first hash, of the identity and the salt, is one of its parts. So to forge a checkpoint is exactly
+as hard as to forge any other event: the anchor would have to be forged too.
+
+A checkpoint of an earlier version states less: no hashes of what is between, no skips (`waypoint`), no reports (`reported`). None
+is resumed at; it is accepted for what it states, and the next event is followed by one that states everything. In turn, earlier
+versions accept ours without comparing those parts: these decide no charge, and whoever has the file alone could as well add
+events that nobody can tell from others.
+
+*Promises.* A `promise` event states what the charges of a budget promise from there on (`catalog.promise`, whose text this only
+keeps), as long as no other one of this budget follows, and names the one before it in `data`. The newest one and the newest that
+*changed* a promise, and did not only extend it, are among the sums: a charge of whoever relies on an earlier change is refused.
+
+*Names.* An account is identified by the normal form of its analyst's name (`declarations.names`), whatever form an event holds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from dpsql.trusted.accounting.cost import NOTHING, Account, Charge
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.declarations.names import normal
+from dpsql.trusted.kernel.sums import ChainSums
+from dpsql.trusted.kernel.waypoint import Head, Waypoint
+
+LISTED = "charge", "answer"  # kinds of events that make a list of statements
+CHANGED, EXTENDED = "changed", "extended"  # what `promise` events do
+EVERY = 1000  # events, at least, between two checkpoints
+
+
+class Event(NamedTuple):
+    """A row of the ledger. `answers` is the number of the charge that an answer, incident or late event belongs to."""
+
+    seq: int
+    kind: str
+    at: str
+    budget: str
+    analyst: str
+    digest: str
+    data: str
+    sql: str
+    epsilon: int | None
+    rho: int
+    delta: int
+    answers: int | None
+    body: str | None
+
+    @property
+    def account(self) -> Account:
+        return Account(budget=self.budget, analyst=self.analyst)
+
+    @property
+    def cost(self) -> Charge:
+        return Charge(epsilon=self.epsilon, rho=self.rho, delta=self.delta)
+
+    def link(self, previous: str) -> str:
+        """The hash of the chain up to this event."""
+        return hashlib.sha256((previous + json.dumps(self, ensure_ascii=True, separators=(",", ":"))).encode()).hexdigest()
+
+
+class Refused(Exception):
+    """A charge would exceed the limit of `analyst` (None: the total). `spent` is what was charged before."""
+
+    def __init__(self, analyst: str | None, spent: Charge) -> None:
+        super().__init__("limit")
+        self.analyst, self.spent = analyst, spent
+
+
+class Closed(Exception):
+    """Too many charges of an account failed, so it is closed. `failed` holds their numbers."""
+
+    def __init__(self, failed: Sequence[int]) -> None:
+        super().__init__("closed")
+        self.failed = tuple(failed)
+
+
+class Busy(Exception):
+    """So many statements of an account are running that it would be closed if all of them failed."""
+
+    def __init__(self, running: int) -> None:
+        super().__init__("busy")
+        self.running = running
+
+
+class Outdated(Exception):
+    """The promise of the budget was changed, and whoever asks relies on an earlier one."""
+
+
+class Broken(Exception):
+    """An event is not the next one of the chain."""
+
+
+class Hashes:
+    """The hashes of events that follow each other, from one on. A server may accept millions, so each takes no more than its 32
+    bytes."""
+
+    def __init__(self, seq: int, link: str) -> None:
+        self._first, self._kept = seq, bytearray.fromhex(link)
+
+    def append(self, link: str) -> None:
+        self._kept += bytes.fromhex(link)
+
+    def get(self, seq: int) -> str | None:
+        """The hash of an event, if it is among these."""
+        at = 32 * (seq - self._first)
+        return self._kept[at:at + 32].hex() if 0 <= at < len(self._kept) else None
+
+
+class Chain:
+    """The accepted events, represented by their hashes, and the sums that follow from them."""
+
+    def __init__(self, genesis: str, is_running: Callable[[int], bool]) -> None:
+        self.genesis, self._is_running = genesis, is_running
+        self.hashes = Hashes(0, genesis)  # of accepted events, from the checkpoint on at which the chain was resumed
+        self.head = 0, genesis  # the number of the newest event (0 if there is none) and the hash up to it
+        self.checkpoint = self.head  # the newest one
+        self._resumable = 0  # the newest one that states everything
+        self._checkpoints, self._skips = 0, tuple[Head, ...]()
+        self._between = hashlib.sha256()  # of the links since the newest checkpoint
+        self.sums = ChainSums()
+
+    @property
+    def promised(self) -> Mapping[str, tuple[int, int]]:
+        """By budget: the event that changed its promise last, and the one that states it."""
+        return self.sums.promised
+
+    def spent(self, budget: str, analyst: str | None = None) -> Charge:
+        """What was charged to a budget in total, or by one analyst."""
+        return self.sums.spent.get((budget, None if analyst is None else normal(analyst)), NOTHING)
+
+    def failed(self, account: Account) -> list[int]:
+        """The charges of an account that failed and are not forgiven."""
+        lost = [seq for seq in self.sums.pending.get(account.named, ()) if not self._is_running(seq)]
+        return sorted({*self.sums.failed.get(account.named, ()), *lost})
+
+    def first_step(self, account: Account, late: int) -> int:
+        """The first step at which outcomes of an account leave now, of which so many may be late."""
+        return min(max(0, self.number_late(account) - late), max(self.sums.late.get(account.named, ()), default=0))
+
+    def number_late(self, account: Account) -> int:
+        """How many outcomes of an account left late, and are not forgiven."""
+        return self.sums.late.get(account.named, Counter()).total()
+
+    def kept(self, digest: str) -> int | None:
+        """The newest charge of this name with which the kernel keeps something."""
+        return self.sums.kept.get(digest)
+
+    # -- the next event
+
+    def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
+               incidents: int | None, body: str | None, promise: int | None = None) -> Event:
+        """The event of a charge, if it is allowed; `body` is what the kernel keeps with it, and `promise` the change of the
+        promise that whoever asks relies on. Raises Outdated where there is a newer one, Closed or Busy where too many charges of
+        its account failed or are running, Refused where a limit would be exceeded."""
+        if promise is not None and promise != self.promised[account.budget][0]:
+            raise Outdated
+        if incidents is not None:
+            self._check_open(account, incidents)
+        for analyst, limit in allows.items():
+            spent = self.spent(account.budget, analyst)
+            if not limit.allows(spent + charge):
+                raise Refused(analyst, spent)
+        return self._next("charge", account, digest=digest, data=data, sql=sql, charge=charge, body=body)
+
+    def following(self, charged: Event, kind: str, body: str | None) -> Event:
+        """The event of a charge's answer or incident, or that one of them is late."""
+        return self._next(kind, charged.account, digest=charged.digest, data=charged.data, sql=charged.sql, answers=charged.seq,
+                          body=body)
+
+    def reopened(self, account: Account) -> Event:
+        """The event by which the owner forgives the failed charges of an account."""
+        return self._next("reopened", account, body=json.dumps(self.failed(account)))
+
+    def on_time(self, account: Account) -> Event:
+        """The event by which the owner forgives the late outcomes of an account."""
+        return self._next("late", account)
+
+    def promise(self, budget: str, text: str, *, changed: bool) -> Event:
+        """The event that states what charges of a budget promise from here on, and whether that changed or was only extended."""
+        return self._next("promise", Account(budget=budget, analyst=""), digest=CHANGED if changed else EXTENDED, body=text,
+                          data=str(self.promised.get(budget, (0, 0))[1]))
+
+    def checkpoint_due(self) -> Event | None:
+        """A checkpoint, if enough events were written since the last one that it costs little beside them."""
+        if self.head[0] - self._resumable < EVERY + self.sums.size:
+            return None
+        told = {"ledger": self.genesis, **self._waypoint().as_values(), **self.sums.as_values()}
+        return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
+
+    def _waypoint(self) -> Waypoint:
+        """What a checkpoint states beside the sums, if it is the next event."""
+        return Waypoint(number=self._checkpoints + 1, before=self.checkpoint, skips=self._skips,
+                        between=self._between.hexdigest())
+
+    def _check_open(self, account: Account, incidents: int) -> None:
+        failed = self.failed(account)
+        if len(failed) >= incidents:
+            raise Closed(failed)
+        running = len(self.sums.pending.get(account.named, set()).difference(failed))
+        if len(failed) + running >= incidents:
+            raise Busy(running)
+
+    def _next(self, kind: str, account: Account, *, digest: str = "", data: str = "", sql: str = "", charge: Charge = NOTHING,
+              answers: int | None = None, body: str | None = None) -> Event:
+        return Event(seq=self.head[0] + 1, kind=kind, at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+                     budget=account.budget, analyst=account.analyst, digest=digest, data=data, sql=sql, epsilon=charge.epsilon,
+                     rho=charge.rho, delta=charge.delta, answers=answers, body=body)
+
+    # -- events that were written
+
+    def accept(self, event: Event, link: str) -> None:
+        """Count an event that is in the file. Raises Broken if it is not the next one, exactly as it was made."""
+        if event.seq != self.head[0] + 1 or event.link(self.head[1]) != link:
+            raise Broken
+        waypoint = self._agreed(event) if event.kind == "checkpoint" else None
+        if waypoint is None:
+            self._count(event)
+            self._between.update(f"{link}\n".encode())
+        self.head = event.seq, link
+        self.hashes.append(link)
+        if waypoint is not None:
+            self._pass(waypoint)
+
+    def _agreed(self, checkpoint: Event) -> Waypoint:
+        """What a checkpoint states beside the sums, in full. Raises Broken where it, or a sum, is not as it is here."""
+        (told, sums), own = self._read(checkpoint), self._waypoint()
+        same = told == own if told.between is not None else told.before == own.before
+        if not same or not self.sums.agree(sums, checkpoint.seq):
+            raise Broken
+        return own if told.between is not None else replace(own, between=None)
+
+    def resume(self, event: Event, link: str, previous: str) -> None:
+        """Begin at a checkpoint that is in the file, after the hash before it, and which counts once a later head has proved to
+        be known. Raises Broken if it is not one of this ledger that states everything."""
+        if event.kind != "checkpoint" or event.link(previous) != link:
+            raise Broken
+        waypoint, self.sums = self._read(event)
+        if waypoint.between is None:
+            raise Broken
+        self.head = event.seq, link
+        self.hashes = Hashes(event.seq, link)
+        self._pass(waypoint)
+
+    def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
+        """What a checkpoint states; where it is of an earlier version, with the reports from here, which it does not state.
+        Raises Broken if it is one of another ledger, or none."""
+        try:
+            told = json.loads(checkpoint.body or "")
+            if told["ledger"] == self.genesis:
+                waypoint = Waypoint.from_values(told)
+                silent = {"late": self.sums.late_ones(), **self.sums.reported.as_values()} if waypoint.between is None else {}
+                return waypoint, ChainSums.from_values(silent | told)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            pass
+        raise Broken
+
+    def _pass(self, waypoint: Waypoint) -> None:
+        """Go on after a checkpoint, which is the head."""
+        self.checkpoint = self.head
+        if waypoint.between is not None:
+            self._resumable = self.head[0]
+        self._checkpoints, self._skips, self._between = waypoint.number, waypoint.skips_after(self.head), hashlib.sha256()
+
+    def _count(self, event: Event) -> None:
+        sums, account = self.sums, event.account.named
+        if event.kind in LISTED:
+            sums.reported.listed[account] += 1
+        self._follow(event, sums.pending[account], sums.failed[account])
+        if (charge := event.cost) != NOTHING:
+            sums.reported.count(account, charge)
+            for key in ((account.budget, None), (account.budget, account.analyst)):
+                sums.spent[key] = sums.spent.get(key, NOTHING) + charge
+
+    def _follow(self, event: Event, pending: set[int], failed: set[int]) -> None:
+        """Update which charges of an account have no answer yet, and which have failed."""
+        match event.kind, event.answers:
+            case "charge", None:
+                pending.add(event.seq)
+                if event.body is not None:
+                    self.sums.kept[event.digest] = event.seq
+            case "answer", int(charged):
+                pending.discard(charged)
+            case "incident", int(charged):
+                pending.discard(charged)
+                failed.add(charged)
+            case "promise", None:
+                changed, _ = self.promised.get(event.budget, (event.seq, 0))
+                self.sums.promised[event.budget] = event.seq if event.digest == CHANGED else changed, event.seq
+            case "late", int():
+                self.sums.late[event.account.named][int(event.body or "")] += 1
+            case "late", None:
+                self.sums.late.pop(event.account.named, None)
+            case "reopened", None:
+                forgiven = json.loads(event.body or "[]")
+                pending.difference_update(forgiven)
+                failed.difference_update(forgiven)
+                self.sums.forgiven.update(forgiven)
+            case _:
+                raise Broken
+
+
+def genesis(meta: Mapping[str, str]) -> str:
+    """The head of an empty chain: it binds the identity, the salt and the version."""
+    return hashlib.sha256(f"dpsql ledger {json.dumps(dict(meta), sort_keys=True)}".encode()).hexdigest()

@@ -1,0 +1,297 @@
+"""The only code that sees private rows. Rules of this room:
+
+1. Nothing leaves but a release.
+2. Check, charge, read, add noise, store, release: in that order. A charge is never taken back.
+3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
+   the claims of that plan's operators are used only if `checker` confirms them.
+4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
+5. Until it may leave, nothing tells that a statement is over: not even the ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dpsql.errors import Incident
+from dpsql.trusted.accounting.cost import FREE, NOTHING, Account, Cost
+from dpsql.trusted.accounting.privacy_filter import Limit
+from dpsql.trusted.declarations.account_limits import INCIDENTS, LATE
+from dpsql.trusted.extensions.ask_solvers import NO_SOLVERS, Solvers
+from dpsql.trusted.kernel.claims import Claims
+from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.trusted.kernel.model_progress import SERIES, next_progress, paid_for
+from dpsql.trusted.kernel.publics import Publics
+from dpsql.trusted.kernel.taken import Script, resumed, taken
+from dpsql.trusted.measurements.all_measurements import MEASUREMENTS
+from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons, Opening
+from dpsql.trusted.measurements.reading.content import Content, RememberedAnswers
+from dpsql.trusted.measurements.reading.request import Context, Release, Request
+from dpsql.trusted.noise.source import Secure, Source
+from dpsql.trusted.plan.certificate import Certificate, Unbounded, certify
+from dpsql.trusted.plan.decompose_join import decompose_join
+from dpsql.trusted.plan.node import Node, Printing, Summary
+from dpsql.trusted.plan.operators.arcs import Arcs
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.join_sum import JoinSum
+from dpsql.trusted.plan.operators.owner_sets import OwnerSets
+from dpsql.trusted.reader import Reader
+
+
+class AnsweredBefore(Exception):
+    """The same statement was answered before, on the same `data`, for the same account: `body` is what is stored."""
+
+    def __init__(self, body: str, data: str) -> None:
+        super().__init__("answered before")
+        self.body, self.data = body, data
+
+
+class Leave:
+    """When it may be told that a statement is over, and how it ended: here at once, for sessions in a process of their
+    own, as whoever has the rows on their machine sees how busy it is in any case."""
+
+    def begin(self, first: int) -> None:
+        """The statement is charged now, and its outcome leaves at this step of a grid of times or later."""
+
+    def hold(self) -> tuple[int, bool]:
+        """Wait, when it is over, until that may be told. Returns at which step it is told, 0 for the first one; and whether the
+        statement was interrupted before: then it fails, whatever was found."""
+        return 0, False
+
+
+AT_ONCE = Leave()
+
+
+class Priced(NamedTuple):
+    """The kernel's own copy of a request, the certificates of its plans, and what it costs."""
+
+    request: Any
+    certificates: tuple[Certificate, ...]
+    cost: Cost
+
+
+class Kernel:
+    """Owns the reader of private rows, the ledger and the noise. For one thread at a time, but for `interrupt`."""
+
+    def __init__(self, reader: Reader, ledger: Ledger, noise: Source | None = None, incidents: int = INCIDENTS, late: int = LATE,
+                 solvers: Solvers = NO_SOLVERS, answers: RememberedAnswers | None = None) -> None:
+        """`noise` is for audits; no connection that a user can make sets it. `incidents`: how many statements of an account
+        may fail; `late`: how many may be late until all have to wait. `solvers` save time; their results are checked. `answers`
+        are what is remembered of the rows.
+        """
+        self._reader, self._ledger, self._noise, self.incidents = reader, ledger, noise or Secure(), incidents
+        self.late, self._solvers = late, solvers
+        self._content = Content(reader, answers)
+        self._publics = Publics(reader)
+        self._claims = Claims(reader, self._publics, Printing(salt=ledger.salt))
+        self._held: dict[str, str] = {}
+        self._first: Priced | None = None
+
+    @property
+    def version(self) -> str:
+        """Identifies the content of the database; see `reader`."""
+        return self._reader.version
+
+    def check(self) -> None:
+        """See `reader.Reader`."""
+        self._reader.check()
+
+    def interrupt(self) -> None:
+        """See `reader.Reader`. A charged statement that is stopped fails as any other does, and keeps its charge."""
+        self._reader.interrupt()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def run(self, script: Script, *, cost: Cost, account: Account, limits: Mapping[str | None, Limit], digest: str, sql: str,
+            encode: Callable[[Any], str], views: Sequence[Node] = (), leaving: Leave = AT_ONCE,
+            unless_stored: bool = False) -> Any:
+        """Charge, then serve the requests of a script, store its answer when it may leave, and return it.
+
+        The relations queried (the script's `views`) and the first request are known, and so checked, before the charge.
+
+        Raises, before anything is read or recorded, AnsweredBefore where that is wanted and an answer is stored, chain.Refused
+        where a limit would be exceeded, Closed and Busy where too many statements of the account failed or are running,
+        claims.Disagreement where a claim is not confirmed, TypeError or ValueError where the first request is invalid or costs
+        more than `cost`, or `digest` names comparisons with an online model, which would forget how many updates it made, and
+        any exception that the script raises before that request; Incident where anything fails after the charge.
+        """
+        if digest.startswith(SERIES):
+            raise ValueError("this is the name of comparisons with an online model")
+        if unless_stored and (body := self._ledger.stored(account, digest, self.version)) is not None:
+            raise AnsweredBefore(body, self.version)
+        self._claims.begin()
+        held: dict[int, tuple[Any, Any]] = {}  # views may be part of the first request; each is copied once
+        for view in views:
+            self._claims.relation(taken(view, held))
+        script = self._begun(script, held, cost)
+        seq = self._ledger.charge(account, cost.rounded(), digest=digest, data=self._reader.version, sql=sql, allows=limits,
+                                  incidents=self.incidents, body=self._opened())
+        return self._answered(seq, account, lambda: self._serve(script, cost), encode, leaving)
+
+    def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
+                leaving: Leave = AT_ONCE) -> ComparisonResult | None:
+        """Compare counts with what an online model expects of them; None where all of its updates were made.
+
+        `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
+        then (`measurements.online_comparisons`). Comparisons of a model are made one after the other, and each is recorded, as
+        a charge of nothing, before rows are read.
+
+        Raises as `run` does, and ValueError where no such model was opened.
+        """
+        self._claims.begin()
+        asked = taken(asked)
+        if type(asked) is not Comparisons:
+            raise TypeError("these are no comparisons")
+        certificate = self._borne_out(asked.plan)
+        with self._ledger.alone(f"model-{model}"):
+            series, opened = paid_for(self._ledger.answered(account, model, self.version))
+            asked.check(certificate, opened)
+            progress = next_progress(self._ledger.newest(series), opened, self._noise)
+            if progress is None:
+                return None
+            seq = self._ledger.charge(account, NOTHING, digest=series, data=self.version, sql=sql, allows={},
+                                      incidents=self.incidents, body=progress.as_json())
+            made: ComparisonResult = self._answered(
+                seq, account, lambda: asked.release(self._context(), certificate, opened, progress.shared),
+                ComparisonResult.as_json, leaving)
+            return made
+
+    def _answered(self, seq: int, account: Account, serve: Callable[[], Any], encode: Callable[[Any], str],
+                  leaving: Leave) -> Any:
+        """Serve a charged statement, store its answer when it may leave, and return it. Every fault becomes the same Incident."""
+        answer, body, fault, late = None, "", None, 0
+        try:
+            leaving.begin(self._ledger.first_step(account, self.late))
+            answer = serve()
+            body = encode(answer)
+        except BaseException as caught:
+            fault = _told(caught)
+        try:  # outside the handler: what was read is given back before the wait, not after it
+            late, stopped = leaving.hold()
+            fault = Incident() if stopped else fault
+            if fault is None:
+                self._ledger.answer(seq, body, late)
+        except BaseException as caught:
+            fault = _told(caught)
+        if fault is not None:  # raised here, outside the handlers, so that no cause is attached
+            self._note(seq, late)
+            raise fault
+        return answer
+
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        """See `reader.Reader`. Where the name stood for other rows, what was counted in them is forgotten: bounds rest
+        on how many public rows agree."""
+        self._reader.hold(name, identity, columns)
+        if self._held.setdefault(name, identity) != identity:
+            self._held[name] = identity
+            self._publics.forget()
+            self._claims.forget()
+
+    def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
+        """See `publics.Publics`."""
+        return self._publics.public_rows(relation)
+
+    def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
+        """See `publics.Publics`."""
+        return self._publics.fanout(relation, columns)
+
+    # -- one script
+
+    def _begun(self, script: Script, held: dict[int, tuple[Any, Any]], cost: Cost) -> Script:
+        """The same script, after checking its first request, which depends on nothing private. Raises what is wrong with it.
+
+        The script continues with the kernel's own copy, to whose values nobody else has a reference: so its certificates are
+        still valid when it is served, and are kept with it. Those of later requests are derived when they are served. Values in
+        `held` were copied before and are not copied again, even if the original has changed since.
+        """
+        self._first = None
+        try:
+            begun = taken(next(script), held)
+        except StopIteration as ended:
+            return resumed(script, ended)
+        self._first = self._priced(begun)
+        _check_paid(self._first.cost, cost)
+        return resumed(script, begun)
+
+    def _opened(self) -> str | None:
+        """What the statement pays for in advance, if its first request opens an online model."""
+        first = self._first
+        return first.request.opened(*first.certificates).as_json() if first and type(first.request) is Opening else None
+
+    def _serve(self, script: Script, cost: Cost) -> Any:
+        spent, context = FREE, self._context()
+        try:
+            asked = self._certified(next(script))
+            while True:
+                spent += asked.cost
+                _check_paid(spent, cost)
+                asked = self._certified(script.send(self._look(asked.request, asked.certificates, context)))
+        except StopIteration as done:
+            return done.value
+
+    def _certified(self, request: Request) -> Priced:
+        """A request as the kernel copied it, with its certificates and cost: derived now, or earlier if it was checked before the
+        charge."""
+        if self._first and request is self._first.request:
+            return self._first
+        self._claims.begin()
+        return self._priced(taken(request))
+
+    def _priced(self, own: Request) -> Priced:
+        certificates = self._certificates(own)
+        return Priced(own, certificates, own.cost(*certificates))
+
+    def _certificates(self, request: Request) -> tuple[Certificate, ...]:
+        """One certificate for each plan of a request. Raises TypeError for anything but a measurement."""
+        if type(request) not in MEASUREMENTS:
+            raise TypeError("private rows are read only by measurements")
+        plans = request.plans
+        known = {id(plan): self._borne_out(plan) for plan in {id(plan): plan for plan in plans}.values()}
+        return tuple(known[id(plan)] for plan in plans)
+
+    def _borne_out(self, plan: Summary) -> Certificate:
+        """The certificate of a plan, after all its claims have been derived again."""
+        self._claims.size(plan)
+        certificate = self._certify(plan)
+        self._claims.summary(plan, certificate)
+        if isinstance(plan, JoinSum):
+            relations = decompose_join(plan.input, self._publics).relations
+            for relation in relations:
+                self._claims.relation(relation.node, rows=relation.moved)
+            return replace(certificate, joined=len(relations))
+        return certificate
+
+    def _certify(self, plan: Summary) -> Certificate:
+        if isinstance(plan, GroupedSums):
+            return certify(plan, self._publics, self._claims.claimed(plan.input))
+        _ = plan.fields
+        below = self._claims.claimed(plan.input)[id(plan.input)]
+        if below.rows is None and not isinstance(plan, OwnerSets | Arcs | JoinSum):
+            raise Unbounded(plan, below)
+        return Certificate(below=below, summands=())
+
+    def _look(self, request: Request, certificates: tuple[Certificate, ...], context: Context) -> Release:
+        return request.release(context, *certificates)
+
+    def _context(self) -> Context:
+        return Context(reader=self._reader, noise=self._noise, printing=Printing(salt=self._ledger.salt),
+                       content=self._content, public=self._publics, solvers=self._solvers,
+                       split_parts=self._claims.split_parts)
+
+    def _note(self, seq: int, late: int) -> None:
+        """Record that a charged statement failed; if that cannot be recorded, nothing changes for the analyst."""
+        with contextlib.suppress(BaseException):  # rule 4
+            self._ledger.incident(seq, late)
+
+
+def _check_paid(spent: Cost, cost: Cost) -> None:
+    """Raises ValueError where more is asked than is charged."""
+    if not cost.covers(spent):
+        raise ValueError("a script asks for more than was charged")
+
+
+def _told(fault: BaseException) -> BaseException:
+    return KeyboardInterrupt() if isinstance(fault, KeyboardInterrupt) else Incident()

@@ -1,0 +1,67 @@
+"""The sums that follow from a chain of events, and how a checkpoint states them; `chain` says what they mean, and why a stated
+one is as good as one that was added up."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.trusted.accounting.cost import Account, Charge
+from dpsql.trusted.kernel.reported import Reported
+
+
+class ChainSums:
+    """What follows from the events up to some point: all that later events are decided by, and what reports tell."""
+
+    def __init__(self) -> None:
+        self.spent: dict[tuple[str, str | None], Charge] = {}
+        self.pending: defaultdict[Account, set[int]] = defaultdict(set)
+        self.failed: defaultdict[Account, set[int]] = defaultdict(set)
+        self.forgiven: set[int] = set()
+        self.kept: dict[str, int] = {}  # the newest charge of each name with which the kernel keeps something
+        self.promised: dict[str, tuple[int, int]] = {}  # by budget: the newest change of its promise, and the newest statement
+        self.late: defaultdict[Account, Counter[int]] = defaultdict(Counter)  # how many outcomes left at each step
+        self.reported = Reported()
+
+    @property
+    def size(self) -> int:
+        """How many sums and numbers there are."""
+        lists = [*self.pending.values(), *self.failed.values(), self.forgiven, *self.late.values()]
+        return len(self.spent) + len(self.kept) + len(self.promised) + sum(map(len, lists)) + self.reported.size
+
+    def as_values(self) -> dict[str, Any]:
+        """The same in values of JSON, in one order whatever the order of the events was."""
+        def told(lists: Mapping[Account, set[int]]) -> list[Any]:
+            return sorted([account.budget, account.analyst, sorted(seqs)] for account, seqs in lists.items() if seqs)
+
+        spent = [[*whose, charge.epsilon, charge.rho, charge.delta, [*charge.renyi]] for whose, charge in self.spent.items()]
+        return {"spent": sorted(spent, key=str), "pending": told(self.pending), "failed": told(self.failed),
+                "forgiven": sorted(self.forgiven), "kept": dict(sorted(self.kept.items())), "late": sorted(self.late_ones()),
+                "promised": sorted([budget, *seqs] for budget, seqs in self.promised.items()), **self.reported.as_values()}
+
+    def late_ones(self) -> list[list[Any]]:
+        """Of each budget, analyst and step how many outcomes left late."""
+        return [[account.budget, account.analyst, step, number] for account, steps in self.late.items()
+                for step, number in steps.items()]
+
+    @classmethod
+    def from_values(cls, told: Mapping[str, Any]) -> ChainSums:
+        """The inverse of `as_values`. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
+        made = cls()
+        made.spent = {(budget, analyst): Charge.summed(*sums) for budget, analyst, *sums in told["spent"]}
+        for name, lists in (("pending", made.pending), ("failed", made.failed)):
+            lists |= {Account(budget=budget, analyst=analyst): set(seqs) for budget, analyst, seqs in told[name]}
+        made.forgiven, made.kept = set(told["forgiven"]), dict(told["kept"])
+        made.promised = {budget: (changed, newest) for budget, changed, newest in told.get("promised", ())}
+        for budget, analyst, step, number in told.get("late", ()):  # earlier versions had none to state, and no promises
+            made.late[Account(budget=budget, analyst=analyst)][step] = number
+        made.reported = Reported.from_values(told)
+        return made
+
+    def agree(self, others: ChainSums, slack: int) -> bool:
+        """Whether these are the same sums. Those of the Renyi orders may differ by `slack`: each charge's are rounded logarithms,
+        which another machine may round to the next billionth."""
+        ours, theirs = self.as_values(), others.as_values()
+        orders = [(mine.pop(), other.pop()) for mine, other in zip(ours["spent"], theirs["spent"], strict=False)]
+        return ours == theirs and all(abs(a - b) <= slack for pair in orders for a, b in zip(*pair, strict=True))

@@ -1,0 +1,1 @@
+"""Linear queries over a table of cells, as matrices that are never written out."""

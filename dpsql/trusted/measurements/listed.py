@@ -1,0 +1,26 @@
+"""What the proofs of measurements over listed values assume of their axes and summands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from dpsql.trusted.plan.operators.summands import Count, GridSum
+
+
+class OfColumn(Protocol):
+    """An axis: a column of the view, with the values that are listed of it."""
+
+    @property
+    def column(self) -> str: ...
+
+
+def are_axes(axes: Iterable[OfColumn]) -> bool:
+    """Whether axes are of different columns."""
+    columns = [axis.column for axis in axes]
+    return len({*columns}) == len(columns)
+
+
+def adds_one_number(summand: Count | GridSum) -> bool:
+    """Whether every row adds one number to a summand: the certificate bounds a single total."""
+    return summand.when is None

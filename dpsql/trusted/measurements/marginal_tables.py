@@ -1,0 +1,57 @@
+"""Marginals of a view by listed values, counted once for all requests of a statement that choose among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dpsql.trusted.field_types import Assumptions, Natural
+from dpsql.trusted.matrices.matrices import Exact
+from dpsql.trusted.measurements.block_sums import LARGEST, Axis, occupied
+from dpsql.trusted.measurements.listed import are_axes
+from dpsql.trusted.measurements.reading.occupied_cells import Filled
+from dpsql.trusted.measurements.reading.request import Context
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+
+Places = tuple[Natural, ...]  # of the axes of a marginal, in the order of its own axes
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalTables:
+    """The cells that have rows, and the marginals that were asked for so far."""
+
+    filled: Filled
+    tables: dict[Places, Exact] = field(default_factory=dict)
+
+    def table(self, places: Places) -> Exact:
+        """The counts of a marginal, as a vector; the last axis changes first."""
+        if places not in self.tables:
+            self.tables[places] = self.filled.marginal(places).reshape(-1)
+        return self.tables[places]
+
+
+def marginal_tables(plan: GroupedSums, axes: tuple[Axis, ...], context: Context) -> MarginalTables:
+    """The exact counts, read anew only where another view or other axes were asked for last."""
+    asked = (plan, axes)
+    if context.last.asked != asked:
+        context.last.found = MarginalTables(occupied(plan, axes, context))
+        context.last.asked = asked
+    found: MarginalTables = context.last.found
+    return found
+
+
+def are_places(places: Places, axes: Sequence[Axis]) -> bool:
+    """Whether a candidate is a list of different axes whose marginal is not too large."""
+    return (len({*places}) == len(places) and max(places, default=0) < len(axes)
+            and math.prod(axes[place].size for place in places) <= LARGEST)
+
+
+def are_candidates(axes: Sequence[Axis], marginals: Sequence[Places], expected: Sequence[Sequence[int]]) -> Assumptions:
+    """What choices among marginals assume of them."""
+    yield are_axes(axes), "axes must be different columns of the view"
+    yield all(axis.size for axis in axes), "every axis needs a value"
+    yield len(marginals) == len(expected) > 0, "every candidate needs expected counts"
+    for places, counts in zip(marginals, expected, strict=True):
+        yield are_places(places, axes), f"a candidate is a list of different axes, and has {LARGEST} cells at most"
+        yield len(counts) == math.prod(axes[place].size for place in places), "a count is expected of every cell of a candidate"

@@ -1,0 +1,285 @@
+"""Facts about the rows that the kernel uses to execute the same query faster.
+
+Every limit on the rows of an entity stays in force, and so does every clamp: the certificate is that of the plan, and the SQL
+text that is executed gives the same result on the present content of the database. There are two steps: `Content.learned` looks
+up all facts that the text may depend on; `printed` is a function of the plan, these facts and the secret, and reads nothing.
+
+Proof that, on a content for which the learned facts hold, the text gives the same multiset of rows as the plan printed node by
+node.
+
+(1) *Truncations that are left out.* `Truncate` keeps all rows of an entity that has at most `rows` of them. A truncation is
+left out only by the owner of a private table, above its scan and perhaps others of the kind, where no entity has more than
+`most` <= `rows` rows in the table: so it would keep every row. The nodes above it are printed from the plan, which still
+contains it, so a truncation further up chooses the same rows. (That choice depends on the plan's facts about its input; another
+plan would mean another choice, for all entities.)
+(2) *Shorter clamps.* The integer that `Quantizer.to_sql` gives a value in `reach` does not depend on `reach`. The column of a
+scan lies within its `ends` in all rows of the table (but for NULL, which gives NULL in all texts); a filter or a truncation
+only takes rows away; the range of an expression over columns in ranges is that of `facts`. Nothing else in the text uses a
+range.
+(3) *Two steps and two parts* give the same sums: see the proofs in `two_steps` and `two_parts`.
+(4) *In a store* are the rows of a table that have an owner, with the owners and places that the plan would work out
+(`plan.stored`, `backends.store_writer`), and each bucket has those of a set of entities. So the text gives over all buckets
+what the plan gives, and over each of them what the plan gives over its entities; which is merged where the kernel has found
+that the plan is split by entity (`certificate.splits`, `Summary.merge_sql`).
+(5) *A part of a plan* that the kernel has found to be split by entity, while the plan is not, gives over all entities the rows
+that it gives in each bucket, put together (4). So the text in which a table of these rows stands in the part's place gives the
+same: what stands above is printed from the plan, which still contains the part, and depends on no order of rows. Tables that are
+nowhere but in buckets elsewhere have no name in that text that the engine knows: were one read outside of a part, the statement
+would fail.
+
+The answer is the same function of the data either way; only the time differs, which is outside the promise.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias
+
+from dpsql.trusted.declarations.tables import OwnerPath, Table
+from dpsql.trusted.plan.expr.facts import Facts, NotTotal, facts
+from dpsql.trusted.plan.expr.nodes import Expr, columns
+from dpsql.trusted.plan.expr.printing import quote
+from dpsql.trusted.plan.node import Node, Printing, Summary
+from dpsql.trusted.plan.operators.clip import Clip
+from dpsql.trusted.plan.operators.contributions import Contributions
+from dpsql.trusted.plan.operators.distinct import Distinct
+from dpsql.trusted.plan.operators.filter import Filter
+from dpsql.trusted.plan.operators.groupby import GroupBy
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.norms import Norms
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.summands import GridSum, Moments
+from dpsql.trusted.plan.operators.truncate import Truncate
+from dpsql.trusted.plan.operators.truncate_keys import TruncateKeys
+from dpsql.trusted.plan.operators.two_parts import clipped, in_two_parts
+from dpsql.trusted.plan.operators.two_steps import in_two_steps
+from dpsql.trusted.plan.stored import StoredTable, shape_of
+from dpsql.trusted.reader import PARTS, Parts, Query, Reader, parts_name
+from dpsql.types import ANY_NUMBER, Interval
+
+Owned: TypeAlias = tuple[str, OwnerPath | None]
+FEWER_ROWS = Contributions, Distinct, GroupBy, Norms, SetOperation, Truncate, TruncateKeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Facts read from the tables of a plan: the largest number of rows of one entity, and ranges of columns."""
+
+    most: Mapping[Owned, int]
+    ends: Mapping[tuple[str, str], Interval]
+
+    def idle(self, node: Truncate) -> bool:
+        """Whether a truncation keeps every row."""
+        scan = _limited(node)
+        return scan is not None and self.most.get((scan.table.name, scan.table.owner), math.inf) <= node.rows
+
+    def reach(self, node: Node, wanted: Collection[str]) -> dict[str, Interval]:
+        """Ranges of the given columns over the present rows, where they come from one table."""
+        match node:
+            case Scan():
+                return {column: self.ends[node.table.name, name] for column, name in node.columns
+                        if column in wanted and (node.table.name, name) in self.ends}
+            case Filter() | Truncate():
+                return self.reach(node.input, wanted)
+            case Project():
+                below = Printing(reach=self.reach(node.input, _read(node, wanted))).seen(node.input)
+                found = ((column, _range(expr, below)) for column, _, expr in node.columns if column in wanted)
+                return {column: ends for column, ends in found if ends is not None}
+        return {}
+
+
+class RememberedAnswers(Protocol):
+    """Answers to questions about rows, remembered for as long as the files are the same."""
+
+    def recall(self, question: str) -> str | None: ...
+
+    def note(self, question: str, answer: str) -> None: ...
+
+
+class Content:
+    """Facts about tables, read when first needed and kept in memory as long as the reader is open.
+
+    Limits and clamps that the facts show to be idle are left out of the text, so a fact that understates the data would lift a
+    limit. So `answers`, which keep them beyond that, are those of the very files that are open
+    (`reader.Reader.content`), and only who knows the ledger's secret can have written them (`ledgers.proven_facts`).
+    Nothing is read that no text depends on: a count needs no range, and a table whose key is the entity needs no number of
+    rows.
+    """
+
+    def __init__(self, reader: Reader, answers: RememberedAnswers | None = None) -> None:
+        self._reader, self._answers = reader, answers
+        self._known: dict[str, list[Any]] = {}
+
+    def _look_up(self, sql: str) -> list[Any]:
+        """The one row of a statement about all rows."""
+        if sql not in self._known:
+            answers, question = self._answers if self._reader.content else None, f"{sql} OF {self._reader.content}"
+            kept = None if answers is None else answers.recall(question)
+            self._known[sql] = list(self._reader.rows(sql)[0]) if kept is None else json.loads(kept)
+            if kept is None and answers is not None:
+                answers.note(question, json.dumps(self._known[sql]))
+        return self._known[sql]
+
+    def learned(self, plan: Node) -> Learned:
+        """All facts that the text of a plan may depend on."""
+        scans = [scan for node in _nodes(plan) if isinstance(node, Truncate) and (scan := _limited(node)) is not None]
+        ranged = [place for node in _nodes(plan) if isinstance(node, GroupedSums | Contributions) and not _in_steps(node)
+                  for place in _sources(node.input, _clamped(node))]
+        return Learned(most={(scan.table.name, scan.table.owner): self.most_rows(scan) for scan in scans},
+                       ends={(table.name, column): self.ends(table, column) for table, column in ranged})
+
+    def query(self, plan: Node, printing: Printing, split_parts: Callable[[Node], Sequence[Node]]) -> Query:
+        """A plan as it is executed on this content: bucket by bucket where a summary is split by entity and all of its private
+        tables are in a store, and otherwise with its parts of this kind, as far as that pays. `split_parts` gives the largest
+        parts of a plan that are split by entity."""
+        learned, stored = self.learned(plan), self._all_stored(plan)
+        parts = [part for part in split_parts(plan) if _private(part).keys() <= stored.keys()] if stored else []
+        buckets = [replace(printing, stored=stored, bucket=number) for number in range(next(iter(stored.values())).buckets)
+                   ] if stored else []
+        if isinstance(plan, Summary) and parts and parts[0] is plan.input and (merged := plan.merge_sql(PARTS)) is not None:
+            texts = tuple(printed(plan, learned, replace(bucket, hold=False)) for bucket in buckets)
+            combined = plan.combine_sql(PARTS) if plan.merge_keys else None
+            return merged, (Parts(statements=texts, combined=combined, keys=tuple(map(quote, plan.merge_keys))),)
+        tables: dict[tuple[str, ...], Parts] = {}
+        names: dict[int, str] = {}
+        for part in (part for part in parts if _pays(part, stored)):
+            texts = tuple(printed(part, learned, bucket) for bucket in buckets)
+            names[id(part)] = tables.setdefault(texts, Parts(name=parts_name(len(tables)), statements=texts)).name
+        readable = {name: table for name, table in stored.items() if table.at_once or table.alone}
+        return printed(plan, learned, replace(printing, stored=readable), names), tuple(tables.values())
+
+    def _all_stored(self, plan: Node) -> dict[str, StoredTable]:
+        """The private tables of a plan that are in a store."""
+        return {name: found for name, table in _private(plan).items() if (found := self._stored(table)) is not None}
+
+    def _stored(self, table: Table) -> StoredTable | None:
+        """A table in the store, if that was prepared for this very table."""
+        found = self._reader.stored.get(table.name)
+        return found if found is not None and found.shape == shape_of(table) else None
+
+    def most_rows(self, scan: Scan) -> int:
+        """The most rows of one entity."""
+        table, owner = scan.table, scan.table.owner
+        if owner is not None and not owner.steps and any(key == {owner.column} for key in table.unique):
+            return 1
+        if (stored := self._stored(table)) is not None:
+            return stored.most
+        owned = Scan(table=table, columns=(), owners=("owner",)).render((), Printing())
+        counted = f'SELECT COUNT(*) AS "n" FROM ({owned}) AS t1 GROUP BY t1."owner"'
+        return int(self._look_up(f'SELECT COALESCE(MAX(t2."n"), 0) FROM ({counted}) AS t2')[0])
+
+    def ends(self, table: Table, column: str) -> Interval:
+        """The range of a column of numbers; any number where it holds NaN, or no number at all. In a store, over rows that have
+        an owner: no plan sees others."""
+        if (stored := self._stored(table)) is not None:
+            ends = stored.ends.get(column)
+            return ANY_NUMBER if ends is None else Interval(*ends)
+        kind, name = table.columns[column].type.value, quote(column)
+        low, high = self._look_up(f"SELECT CAST(MIN(t0.{name}) AS {kind}), CAST(MAX(t0.{name}) AS {kind}) "
+                                  f"FROM {quote(table.name)} AS t0")
+        return Interval(low, high) if low is not None and math.isfinite(low) and math.isfinite(high) else ANY_NUMBER
+
+
+def printed(plan: Node, learned: Learned, printing: Printing, tables: Mapping[int, str] = MappingProxyType({})) -> str:
+    """The text of a plan, valid where the learned facts hold; see above. `tables` are the names of tables that have the rows of
+    parts of the plan, by the identity of the part."""
+    if id(plan) in tables:
+        return f"SELECT * FROM {tables[id(plan)]}"
+    if isinstance(plan, GroupedSums) and plan.conditional and isinstance(plan.input, Project) and id(plan.input) not in tables:
+        rows = printed(plan.input.input, learned, printing, tables)
+        whole = _text(plan.input, (rows,), learned, printing)
+        return in_two_steps(plan, rows, printing) or _text(plan, (whole,), learned, printing)
+    if isinstance(plan, GroupedSums) and isinstance(plan.input, Clip) and (given := clipped(plan, learned.idle)) is not None:
+        return in_two_parts(plan, printed(given.input, learned, printing, tables), _seen(given, learned, printing))
+    return _text(plan, tuple(printed(below, learned, printing, tables) for below in plan.inputs), learned, printing)
+
+
+def _text(node: Node, below: tuple[str, ...], learned: Learned, printing: Printing) -> str:
+    """The text of one node over those below it."""
+    if isinstance(node, Truncate) and learned.idle(node):
+        return below[0]
+    if isinstance(node, Truncate) and (placed := node.by_places(printing)) is not None:
+        return placed
+    if isinstance(node, Filter) and isinstance(node.input, Truncate) and learned.idle(node.input):
+        return replace(node, input=node.input.input).render(below, printing)  # where the table is read
+    return node.render(below, _seen(node, learned, printing) if isinstance(node, GroupedSums | Contributions) else printing)
+
+
+def _seen(node: GroupedSums | Contributions, learned: Learned, printing: Printing) -> Printing:
+    """The printing options for the clamps of a node."""
+    return replace(printing, reach=learned.reach(node.input, _clamped(node)))
+
+
+# -- what a text depends on
+
+
+def _pays(part: Node, stored: Mapping[str, StoredTable]) -> bool:
+    """Whether a part of a plan is read bucket by bucket where the plan is not: where its rows are nowhere else; or where others
+    read the buckets, and find fewer rows than there are in its tables.
+
+    To read all buckets of this machine at once is as fast as to put rows of parts together, or faster.
+    """
+    read = [stored[name] for name in _private(part)]
+    return any(table.alone for table in read) or (
+        not all(table.at_once for table in read) and any(isinstance(node, FEWER_ROWS) for node in _nodes(part)))
+
+
+def _limited(node: Truncate) -> Scan | None:
+    """The private table whose rows a truncation limits by their owner, right above its scan, or above others that do."""
+    scan = node.input
+    while isinstance(scan, Truncate) and scan.owner == node.owner:
+        scan = scan.input
+    return scan if isinstance(scan, Scan) and scan.table.owner is not None and scan.owners == (node.owner,) else None
+
+
+def _range(expr: Expr, below: Mapping[str, Facts]) -> Interval | None:
+    """The range of an expression; None, never an error, where the columns' ranges give none, as rows must not cause errors."""
+    try:
+        return facts(expr, below).physical
+    except NotTotal:
+        return None
+
+
+def _in_steps(node: GroupedSums | Contributions) -> bool:
+    """Whether grouped sums are printed in two steps, which depend on no learned fact."""
+    return (isinstance(node, GroupedSums) and node.conditional and isinstance(node.input, Project)
+            and in_two_steps(node, "", Printing()) is not None)
+
+
+def _clamped(node: GroupedSums | Contributions) -> frozenset[str]:
+    """The columns whose clamped values are summed."""
+    return frozenset(part.column for part in node.summands if isinstance(part, GridSum | Moments))
+
+
+def _sources(node: Node, wanted: Collection[str]) -> Iterator[tuple[Table, str]]:
+    """The numeric columns of a private table that the given columns are computed from, where it is one table; see `reach`."""
+    match node:
+        case Scan() if not node.table.public:
+            yield from ((node.table, name) for column, name in node.columns
+                        if column in wanted and node.table.columns[name].type.numeric)
+        case Filter() | Truncate():
+            yield from _sources(node.input, wanted)
+        case Project():
+            yield from _sources(node.input, _read(node, wanted))
+
+
+def _read(node: Project, wanted: Collection[str]) -> frozenset[str]:
+    """The columns below that some columns of a projection read."""
+    return frozenset[str]().union(*(columns(expr) for column, _, expr in node.columns if column in wanted))
+
+
+def _private(plan: Node) -> dict[str, Table]:
+    """The private tables that a plan reads, by name."""
+    return {scan.table.name: scan.table for scan in _nodes(plan) if isinstance(scan, Scan) and not scan.table.public}
+
+
+def _nodes(plan: Node) -> Iterator[Node]:
+    yield plan
+    for below in plan.inputs:
+        yield from _nodes(below)

@@ -1,0 +1,135 @@
+"""WHERE."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Call, Expr, Ref, conjuncts, predicate
+from dpsql.trusted.plan.expr.printing import to_sql
+from dpsql.trusted.plan.expr.upper_limits import WholeRange, limit_of
+from dpsql.trusted.plan.node import Field, Node, Printing, PublicFacts, SplitBy, Stability, columns_of, known, least
+from dpsql.trusted.plan.operators.groupby import Fold, GroupBy
+from dpsql.trusted.plan.operators.numbers import NUMBER, Numbers
+from dpsql.trusted.plan.operators.project import Project
+from dpsql.trusted.plan.operators.scan import Scan
+from dpsql.trusted.plan.operators.set_operation import SetOperation
+from dpsql.trusted.plan.operators.union import UnionAll
+from dpsql.trusted.plan.operators.window import ENDS, SHIFTS, Window
+from dpsql.types import Interval, Type
+
+MOST_VALUES = 100  # more of them say little of an entity's rows, whose number is learned better
+TRUE_OF_VALUES = ("is not null", "=", "<>", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter(Node):
+    """The rows on which a condition is true. Columns of which it is never true while they are NULL are not NULL here, and
+    whole numbers that it compares with constants are within these: that is said of the rows (`Facts.kept`), and of no
+    evaluation (`Facts.physical`), as an engine may work out what stands above a filter before it filters.
+
+    Proof. Whether a row stays depends on that row alone, so at most as many rows change as below, they keep their owner, and
+    a bound on the norm of what an entity contributes still holds for fewer rows. For the same reason it is split as below. Of a
+    whole number n that the condition leaves w values, rows that agree on a set of columns differ in n in at most w ways, so
+    they are at most w times those that agree on n too: WHERE n <= 3 keeps 3 rows where n tells rows apart. Of a calculated
+    number that is said by what the condition tells alone, which is all that the kernel derives anew. An entity has at most as
+    many rows as agree on its name.
+    """
+
+    input: Node
+    condition: Expr
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        known(self.condition, self.input, kind=Type.BOOLEAN)
+        parts, limits = conjuncts(self.condition), _limits(self.condition)
+        there = {arg.column for part in parts if isinstance(part, Call) and part.function in TRUE_OF_VALUES
+                 for arg in part.args if isinstance(arg, Ref)} | {part.column for part in parts if isinstance(part, Ref)}
+        return tuple(replace(field, facts=_compared(field.facts, *_ends(field.id, limits))) if field.id in there else field
+                     for field in self.input.fields)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        found = dict(self.input.max_frequencies)
+        for column, ways in self._values.items():
+            found = least(found, {agreed - {column}: rows * ways for agreed, rows in found.items() if column in agreed})
+        return found
+
+    @property
+    def _values(self) -> Mapping[str, int]:
+        """How many values the condition leaves of the whole numbers that it limits, where these are few."""
+        limits, env = _limits(self.condition), self.env
+        sizes = {column: (env[column].returned.low, env[column].returned.high) if has_ends(self.input, column)
+                 else _ends(column, limits) for column in dict.fromkeys(limit.column for limit in limits)}
+        return {column: max(1, int(high - low) + 1) for column, (low, high) in sizes.items() if high - low < MOST_VALUES}
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        most = self.max_frequency([below[0].owner]) if below[0].owner is not None else None
+        if most is not None and not below[0].public and (below[0].rows is None or most < below[0].rows):
+            return replace(below[0], rows=most, because=f"{most} row{'s' if most > 1 else ''} of each entity are left")
+        return replace(below[0], because="a filter looks at one row at a time")
+
+    def split_by(self, below: tuple[SplitBy, ...]) -> SplitBy:
+        return below[0]
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        if isinstance(self.input, Scan):  # an engine compares columns faster where it sees that they are columns
+            return self.input.rows_where(self.condition, printing)
+        return f"SELECT * FROM ({below[0]}) AS t0 WHERE {to_sql(self.condition, columns_of('t0', self.input))}"
+
+
+def without_null(node: Node, columns: Iterable[str]) -> Node:
+    """The rows in which none of some columns is NULL: those that can meet others by `=`."""
+    for column in dict.fromkeys(columns):
+        node = Filter(input=node, condition=predicate("is not null", node.field(column).ref))
+    return node
+
+
+def _limits(condition: Expr) -> list[WholeRange]:
+    return [limit for limit in map(limit_of, conjuncts(condition)) if limit is not None]
+
+
+def _compared(known: Facts, low: float, high: float) -> Facts:
+    """What is known of a value that is there and between two numbers; of its range as before where no number is."""
+    if low > high:
+        return replace(known, nullable=False)
+    ends = Interval(low, high)
+    return replace(known, nullable=False, kept=known.returned.within(ends), declared=known.declared.within(ends))
+
+
+def has_ends(node: Node, column: str) -> bool:
+    """Whether the ends of a column are those of a table's or of a count, which the kernel knows too, and not those of an
+    expression or of a number of parts, which it does not derive."""
+    match node:
+        case Scan():
+            return True
+        case Numbers() if column == NUMBER:
+            return True
+        case Project():
+            expr = next(expr for name, _, expr in node.columns if name == column)
+            return isinstance(expr, Ref) and has_ends(node.input, expr.column)
+        case UnionAll() | SetOperation():
+            at = [name for name, _ in node.columns].index(column)
+            return all(has_ends(below, below.fields[at].id) for below in node.inputs)
+        case GroupBy() | Window():
+            parts: tuple[Fold, ...] = node.folds if isinstance(node, GroupBy) else node.functions
+            made = next((part for part in parts if part.id == column), None)
+            if made is not None and made.function in (*SHIFTS, *ENDS, "min", "max"):
+                return all(has_ends(node.input, name) for name in (made.column, getattr(made, "otherwise", None)) if name)
+            if made is not None:
+                return made.function not in ("sum", "avg", "ntile")
+    return any(has_ends(below, column) for below in node.inputs if column in below.env)
+
+
+def _ends(column: str, limits: Sequence[WholeRange]) -> tuple[float, float]:
+    """What is left of the whole numbers of a column; from above to below where none is."""
+    mine = [limit for limit in limits if limit.column == column]
+    return (max((limit.low for limit in mine if limit.low is not None), default=-math.inf),
+            min((limit.high for limit in mine if limit.high is not None), default=math.inf))

@@ -1,0 +1,36 @@
+"""One sum over all rows of a join. The last operator of a private plan, where no limit holds for what an entity changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.node import Field, InvalidPlan, Printing, Summary
+from dpsql.trusted.plan.operators.grouped_sums import check_summands, grouped_sums
+from dpsql.trusted.plan.operators.summands import Count, GridSum
+from dpsql.types import Type
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinSum(Summary):
+    """The sum of an integer over all rows, held within ±2^62; 0 over no rows.
+
+    Proof. It carries no stability as a relation. If an entity moves the input by k rows, as a multiset, it moves
+    the sum by k times the summand's l1 at most, as holding the sum is 1-Lipschitz. What k is on the database at hand, and on
+    those near it, is worked out by `plan.distance`.
+    """
+
+    summand: Count | GridSum
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        check_summands(self.input, (self.summand,))
+        if self.summand.components != 1:
+            raise InvalidPlan("one number for each row is summed")
+        return (Field(id=TOTAL, name=TOTAL, facts=Facts(type=Type.BIGINT, nullable=False)),)
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        return grouped_sums(self.input, below[0], (), (self.summand,), (TOTAL,), printing)

@@ -1,0 +1,185 @@
+"""Reading a declared table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dpsql.trusted.cached import cached_property
+from dpsql.trusted.declarations.tables import OwnerPath, Table
+from dpsql.trusted.plan.expr.facts import Facts
+from dpsql.trusted.plan.expr.nodes import Expr
+from dpsql.trusted.plan.expr.printing import quote, to_sql
+from dpsql.trusted.plan.node import Field, InvalidPlan, Node, Printing, PublicFacts, Stability
+from dpsql.trusted.plan.stored import OWNER, place_in_bucket
+from dpsql.types import Type
+
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan(Node):
+    """The rows of a table, with every column widened to one of the types of expressions.
+
+    `columns` pairs identifiers with declared columns. For a private table `owners` are the identifiers under which the row's
+    entities are carried, one for each way of the table: declared columns, or found by joining along the foreign keys.
+
+    Proof. A public table does not depend on private rows: 0. In a private table, by the meaning of a protected entity, the
+    rows that leave with an entity are those of which an owner is its key. An owner is a function of the row: it is read in the
+    row, or in the one parent that each foreign key step names (parents are unique, by a guarantee of the database, and leave
+    together with the row). Rows with an owner that is NULL, or whose parent is missing, are dropped; and, where a foreign key of
+    the row holds the name, those with a NULL beside it, as they reference no row and stay when the entity leaves. (That a key
+    without a NULL references an existing row is declared by the policy.) Where the owner alone is a key, an entity has one
+    row; otherwise their number is not bounded here: `Truncate` does that. Where entities are of several kinds, the name is
+    carried with the number of its kind, and different entities have different names: n * k + i with 0 <= i < k tells n and i,
+    and so does the text 'i:n', as i holds no colon. (32 bits of n leave room for k kinds.)
+
+    Every NaN is carried as the same one: engines may or may not store its sign, depending on what else is stored beside it, and
+    it can be told by a text or by an order. Widening never raises: whole numbers and numbers fit into their wide types, and
+    moments of another unit that do not are NULL. Frequencies are those of the table's keys, which the database guarantees by
+    `=`, and only of columns that are carried exactly and never NULL (`catalog.schema`): values that it tells apart stay apart.
+    """
+
+    table: Table
+    columns: tuple[tuple[str, str], ...]
+    owners: tuple[str, ...] = ()
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of rows that belong to one entity each."""
+        return self.owners[0] if len(self.owners) == 1 else None
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        found, followed = [], self._followed
+        for column, name in self.columns:
+            declared = self.table.columns.get(name)
+            if declared is None:
+                raise InvalidPlan(f"table {self.table.name} declares no column {name}")
+            found.append(Field(id=column, name=name, facts=Facts(
+                type=declared.type, physical=declared.physical,
+                nullable=declared.nullable and column not in self.owners and name not in followed,
+                declared=declared.declared, domain=declared.domain, step=declared.step, whole=declared.type.value == "BIGINT",
+                search=declared.search, single=declared.sql_type.upper() == "FLOAT")))
+        for owner, way in self._unseen:
+            found.append(Field(id=owner, name="(owner)", facts=Facts(type=way.type, nullable=False)))
+        return tuple(found)
+
+    @property
+    def _followed(self) -> frozenset[str]:
+        """The columns in which the path to an owner starts. Rows where one is NULL have no parent and are dropped."""
+        return frozenset(column for way in self.table.owners for step in way.steps[:1] for column in step.columns)
+
+    @property
+    def _unseen(self) -> tuple[tuple[str, OwnerPath], ...]:
+        """The owners that are carried beside the declared columns, with their ways."""
+        if len(self.owners) != len(self.table.owners):
+            raise InvalidPlan(f"table {self.table.name} is read without its owners")
+        return tuple((owner, way) for owner, way in zip(self.owners, self.table.owners, strict=True)
+                     if owner not in dict(self.columns))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @cached_property
+    def max_frequencies(self) -> Mapping[frozenset[str], int]:
+        ids = {name: column for column, name in self.columns}
+        found = {frozenset(ids[name] for name in key): 1 for key in self.table.unique if all(name in ids for name in key)}
+        return found | {frozenset([owner]): 1 for owner, way in self._unseen
+                        if not way.steps and {way.column} in self.table.unique}
+
+    def stability(self, below: tuple[Stability, ...], public: PublicFacts) -> Stability:
+        if self.table.public:
+            return Stability(rows=0, because="public table")
+        if not self.owners or len(set(self.owners)) != len(self.table.owners):
+            raise InvalidPlan(f"private table {self.table.name} is read without its owners")
+        inside = dict(self.columns)
+        for owner, way in zip(self.owners, self.table.owners, strict=True):
+            if owner in inside and (not way.in_row or inside[owner] != way.column):
+                raise InvalidPlan(f"{inside[owner]} does not name an owner of {self.table.name}")
+        told = " and ".join(self._told(way) for way in self.table.owners)
+        if self.one_row:
+            return Stability(rows=1, owners=self.owners, because=f"owned by {told}, a key of the table")
+        return Stability(rows=None, owners=self.owners, because=f"owned by {told}; rows per entity not yet limited")
+
+    def _told(self, way: OwnerPath) -> str:
+        return " -> ".join((self.table.name, *(step.table for step in way.steps))) + f".{way.column}"
+
+    @property
+    def one_row(self) -> bool:
+        """Whether the database guarantees that an entity has one row at most."""
+        return self.owner is not None and any(key == {self.owner} for key in self.unique)
+
+    @property
+    def owner_in_row(self) -> bool:
+        """Whether the owner is read in the row itself."""
+        return self.table.owner is not None and not self.table.owner.steps
+
+    def render(self, below: tuple[str, ...], printing: Printing) -> str:
+        return self.rows_where(None, printing)
+
+    def rows_where(self, condition: Expr | None, printing: Printing, *, beside: Mapping[str, str] = NONE,
+                   tested: Sequence[str] = ()) -> str:
+        """The SELECT statement of the rows on which a condition is true, and some that are `tested`, as SQL; `beside` are
+        columns, as SQL, that are shown too. In SQL, `t0` is the table."""
+        carried = {column: self._carried(name) for column, name in self.columns}
+        source, tests = self._stored(carried, printing) if self.table.name in printing.stored else self._found(carried)
+        tests += [*([to_sql(condition, carried)] if condition is not None else []), *tested]
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        shown = ", ".join(f"{printed} AS {quote(column)}" for column, printed in {**carried, **beside}.items())
+        return f"SELECT {shown} FROM {source}{where}"
+
+    def _stored(self, carried: dict[str, str], printing: Printing) -> tuple[str, list[str]]:
+        """Where rows are read in a store, in which all have an owner; how owners are printed is put into `carried`."""
+        carried.update({owner: _widened(f"t0.{quote(OWNER)}", way.type) for owner, way in self._unseen})
+        name, number = self.table.name, printing.bucket
+        if number is not None:
+            return f"{place_in_bucket(name, number)} AS t0", []
+        parts = (f"SELECT * FROM {place_in_bucket(name, each)}" for each in range(printing.stored[name].buckets))
+        return f"({' UNION ALL '.join(parts)}) AS t0", []
+
+    def _found(self, carried: dict[str, str]) -> tuple[str, list[str]]:
+        """Where rows are read, with those in which their owners are named, and the tests that they have owners; how owners are
+        printed is put into `carried`."""
+        source, tables, tests = f"{quote(self.table.name)} AS t0", 1, []
+        for owner, way in zip(self.owners, self.table.owners, strict=True):
+            at = 0
+            for step in way.steps:
+                test = " AND ".join(
+                    f"({_widened(f't{at}.{quote(child)}', kind)} = {_widened(f't{tables}.{quote(parent)}', kind)})"
+                    for child, parent, kind in zip(step.columns, step.references, step.types, strict=True))
+                source += f" JOIN {quote(step.table)} AS t{tables} ON {test}"
+                at, tables = tables, tables + 1
+            named = f"t{at}.{quote(way.column)}"
+            carried.setdefault(owner, _named(named, way))
+            tests += [] if way.not_null else [f"{named} IS NOT NULL"]
+            tests += [f"t{at}.{quote(column)} IS NOT NULL" for column in way.beside]
+        return source, tests
+
+    def _carried(self, name: str) -> str:
+        declared = self.table.columns[name]
+        printed = f"t0.{quote(name)}"
+        wide = declared.sql_type.upper() == declared.type.value and declared.type is not Type.VARCHAR
+        carried = printed if wide else _widened(printed, declared.type)
+        if declared.type is not Type.DOUBLE:
+            return carried
+        return f"(CASE WHEN isnan({carried}) THEN CAST('nan' AS DOUBLE) ELSE {carried} END)"
+
+
+def _named(printed: str, way: OwnerPath) -> str:
+    """The name of an entity, with the number of its kind where there are several."""
+    name = _widened(printed, way.type)
+    if way.kinds == 1:
+        return name
+    return f"(({name} * {way.kinds}) + {way.kind})" if way.type is Type.BIGINT else f"(('{way.kind}:' || {name}) COLLATE \"C\")"
+
+
+def _widened(printed: str, kind: Type) -> str:
+    """A column as the type that carries it; text by its letters, as a collation would make names of two entities equal.
+
+    A second or a millisecond of 64 bits may lie too far for microseconds.
+    """
+    wide = f"{'TRY_' * (kind is Type.TIMESTAMP)}CAST({printed} AS {kind.value})"
+    return f"({wide} COLLATE \"C\")" if kind is Type.VARCHAR else wide

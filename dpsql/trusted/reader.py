@@ -1,0 +1,110 @@
+"""What the kernel needs of a database: to read a printed plan, and to know the schema.
+
+A reader runs only what `plan` printed. It returns integers and key values as Python or numpy values, and turns every fault
+of the engine into `ReaderFault`, which carries nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.trusted.declarations.tables import TableSchema
+from dpsql.trusted.plan.stored import StoredTable
+
+
+class ReaderFault(Exception):
+    """The database engine failed. Neither its message nor the cause is shown, as both may depend on private rows."""
+
+
+TOKEN = secrets.token_hex(8)
+
+
+def parts_name(number: int) -> str:
+    """The name, as SQL, of a table that is put together of parts; nobody else can give it to one."""
+    return f'"rows of all buckets {number} {TOKEN}"'
+
+
+PARTS = parts_name(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A table that a printed plan reads beside those of the database: the rows of some statements, put together.
+
+    name        of the table, as SQL; see `parts_name`
+    statements  one for each bucket of a store, in order
+    combined    a statement over a table of that name. Whichever of the rows it has, the printed plan gives the same for the rows
+                of this statement in their place, which are fewer where many agree on the `keys`, as SQL; or None
+    """
+
+    name: str = PARTS
+    statements: tuple[str, ...]
+    combined: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+Query: TypeAlias = tuple[str, tuple[Parts, ...]]
+"""A printed plan: its text, and the tables that are put together of parts."""
+
+
+class Reader(Protocol):
+    """A connection to the private database; analysts never see it."""
+
+    @property
+    def version(self) -> str:
+        """Identifies the content of the database; it changes when its files do."""
+        ...
+
+    @property
+    def content(self) -> str:
+        """Identifies the very files that are open, as far as can be told without reading them, and how they are read; empty where
+        there are none."""
+        ...
+
+    def check(self) -> None:
+        """Raises OperationalError where the files of the database are not those that were opened."""
+        ...
+
+    def schema(self) -> Mapping[str, TableSchema]:
+        """All tables, without reading a row."""
+        ...
+
+    @property
+    def stored(self) -> Mapping[str, StoredTable]:
+        """The private tables of a prepared store, by name; none where there is none."""
+        ...
+
+    def rows(self, sql: str, parts: Sequence[Parts] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a printed plan; see `Query` for `parts`."""
+        ...
+
+    def arrays(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[NDArray[Any]]:
+        """The columns of a printed plan whose columns are integers without NULL."""
+        ...
+
+    def columns(self, sql: str, parts: Sequence[Parts] = ()) -> Sequence[np.ma.MaskedArray[Any, Any]]:
+        """The columns of a printed plan, NULL masked. `tolist` of a column gives what `rows` would, where it is not NULL."""
+        ...
+
+    def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        """Keep a table of released rows, so that printed plans may read it by its name beside the tables of the database.
+
+        `identity` is the same for the same rows only; `columns` maps names to SQL types and values. Raises ValueError for the
+        name of a table of the database, whose rows would be hidden.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """From another thread: stop the queries that run now, which fail then; does nothing where none runs."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Array = NDArray[np.int64]
