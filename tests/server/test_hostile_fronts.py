@@ -23,8 +23,8 @@ from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, IntegrityError, LedgerError, OperationalError, OptionError, PolicyError, SqlError
 from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.link.plain_values import UnreadableMessage, decoded, encoded
-from dpsql.server.link.vault_calls import LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
-from dpsql.server.vault.vault import CALLS, ServedAccount, Vault
+from dpsql.server.link.vault_calls import CALLS, LENGTH, Fault, Made, ReleasedStep, raised, receive_answer, told
+from dpsql.server.vault.vault import ServedAccount, Vault
 from dpsql.trusted.accounting.cost import Account, Cost, pure
 from dpsql.trusted.declarations.tables import Table
 from dpsql.trusted.kernel.ledger import Refused

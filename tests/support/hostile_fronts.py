@@ -11,8 +11,7 @@ from unittest.mock import patch
 
 from dpsql.server.front.statements.remote_session import VaultChannel
 from dpsql.server.link.plain_values import CLASSES, encoded
-from dpsql.server.link.vault_calls import ReleasedStep, receive_answer
-from dpsql.server.vault.vault import CALLS
+from dpsql.server.link.vault_calls import CALLS, ReleasedStep, receive_answer
 
 Frame = tuple[str, bytes]
 KINDS = [*CLASSES, "tuple", "Fraction", "Decimal", "bytes", "date", "datetime", "range", "Days", "type", "domain", "table", "object",

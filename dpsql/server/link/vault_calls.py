@@ -11,26 +11,30 @@ import pickle
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dpsql import errors
-from dpsql.catalog.model import Budget, Catalog
+from dpsql.catalog.model import LONGEST_PACE, Budget, Catalog
 from dpsql.catalog.price import Price
 from dpsql.errors import Error, OperationalError
-from dpsql.trusted.accounting.cost import Charge
+from dpsql.ledgers.ledger_reports import Entry
+from dpsql.trusted.accounting.cost import Charge, Cost
 from dpsql.trusted.kernel.claims import Disagreement
 from dpsql.trusted.kernel.ledger import Busy, Closed, Refused
+from dpsql.trusted.kernel.marks import MARKS
+from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import AnsweredBefore
+from dpsql.trusted.measurements.online_comparisons import ComparisonResult
 from dpsql.trusted.plan.certificate import Unbounded
-from dpsql.trusted.plan.node import InvalidPlan
+from dpsql.trusted.plan.node import InvalidPlan, Node
 
+Told = TypeVar("Told")
 LOG = logging.getLogger("dpsql.server")
 LENGTH = struct.Struct(">Q")
 MOST_ASKED = 200  # bytes of a message on the control socket
-STATEMENTS = frozenset({"run", "compare"})  # calls that read private rows; both sides number them
-ANSWERED = "answered"  # in place of an answer that is not told
+WITHHELD = "answered"  # in place of an answer that is not told
 PIECE = 2**20  # bytes that are read at a time, so that nobody fills memory by announcing a length
 AHEAD = 2**14  # bytes that are read at least, if they are there: most frames come in one piece
 
@@ -111,6 +115,134 @@ class Fault:
 
     kind: str
     fields: tuple[Any, ...] = ()
+
+
+# -- calls
+
+MOST_HELD = 4096  # tables of released rows that a channel brings
+MOST_TEXT = 2**20  # characters of a statement
+MOST_NAME = 1000  # of a name, or of what identifies a statement
+MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
+
+
+@dataclass(frozen=True, slots=True)
+class VaultCall(Generic[Told]):
+    """A call of the front, and the type of what it returns. The `ServedAccount` of the vault answers it by
+    the method of this name, after an underscore.
+
+    fields     whether a value may be given, for each value; the last ones may be left out where the method has defaults
+    statement  private rows are read: both sides number these, they may be interrupted, and their outcome leaves at a step
+    checked    before it the vault looks whether the files of the database are those that were opened: each statement makes one of
+               these first, and what is read afterwards is used only if they still are
+    exact      public tables are read, and nothing else; the front says which of their columns it reads
+    oversees   it tells what others asked and spent
+    between    it is answered while a script runs
+    """
+
+    name: str
+    fields: tuple[Callable[[Any], bool], ...] = ()
+    _: KW_ONLY
+    statement: bool = False
+    checked: bool = False
+    exact: bool = False
+    oversees: bool = False
+    between: bool = True
+
+    def read(self, given: Any) -> tuple[Any, ...]:
+        """The values of a message. Raises ValueError where these are not given to this call."""
+        if type(given) is not tuple or len(given) > len(self.fields) or not all(
+                allowed(value) for allowed, value in zip(self.fields, given, strict=False)):
+            raise ValueError("these are no values for this call")
+        return given
+
+
+def is_anything(value: Any) -> bool:
+    """What the method or the kernel checks."""
+    return True
+
+
+def is_short(value: Any) -> bool:
+    return type(value) is str and len(value) <= MOST_NAME and "\0" not in value
+
+
+def is_statement(value: Any) -> bool:
+    """What identifies a statement. The charge of a comparison carries secret noise, so its name is none."""
+    return is_short(value) and not value.startswith(SERIES)
+
+
+def is_text(value: Any) -> bool:
+    return type(value) is str and len(value) <= MOST_TEXT
+
+
+def are_texts(value: Any) -> bool:
+    return type(value) is tuple and all(type(each) is str for each in value)
+
+
+def is_tuple(value: Any) -> bool:
+    return type(value) is tuple
+
+
+def is_flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+def is_relation(value: Any) -> bool:
+    return isinstance(value, Node)
+
+
+def is_mark(value: Any) -> bool:
+    return type(value) is str and value in MARKS.values()
+
+
+def is_number_of_texts(value: Any) -> bool:
+    return type(value) is int and 0 < value <= MOST_HELD
+
+
+def is_time(value: Any) -> bool:
+    """A time in seconds, after which an outcome is to leave."""
+    return type(value) is float and 0 <= value <= LONGEST_PACE
+
+
+def is_cost(value: Any) -> bool:
+    """An exact cost; that of epsilon alone may be None."""
+    return type(value) is Cost and (value.epsilon is None or _is_amount(value.epsilon)) and (
+        _is_amount(value.rho) and _is_amount(value.delta))
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) is Fraction and 0 <= value <= MOST_COST
+
+
+CHECK: VaultCall[str] = VaultCall("check", checked=True)
+PUBLIC_ROWS: VaultCall[list[tuple[Any, ...]]] = VaultCall("public_rows", (is_anything,), exact=True)
+FANOUT: VaultCall[int] = VaultCall("fanout", (is_relation, are_texts), exact=True)
+HOLD: VaultCall[None] = VaultCall("hold", (is_anything, is_anything), between=False)
+RUN: VaultCall[Ran] = VaultCall("run", (is_cost, is_short, is_text, is_tuple, is_anything, is_time, is_flag), statement=True,
+                                checked=True, between=False)
+COMPARE: VaultCall[ComparisonResult | None] = VaultCall("compare", (is_anything, is_short, is_text, is_time), statement=True,
+                                                        between=False)
+STORED: VaultCall[tuple[str, str | None]] = VaultCall("stored", (is_statement,), checked=True)
+ANSWERED: VaultCall[tuple[int, str | None] | None] = VaultCall("answered", (is_statement,), checked=True)
+ANSWERS: VaultCall[list[str]] = VaultCall("answers", (is_short,), checked=True)
+HOLDING: VaultCall[list[str]] = VaultCall("holding", (is_mark,), checked=True)
+TEXTS: VaultCall[list[str]] = VaultCall("texts", (is_short, is_number_of_texts))
+ENTRIES: VaultCall[list[Entry]] = VaultCall("entries")
+SPENT: VaultCall[Spent] = VaultCall("spent")
+PRICES: VaultCall[tuple[tuple[int | None, int], ...]] = VaultCall("prices")
+FAILED: VaultCall[list[int]] = VaultCall("failed")
+REFRESH: VaultCall[Spent] = VaultCall("refresh")
+ENTER: VaultCall[None] = VaultCall("enter", (is_short,))
+LEAVE: VaultCall[None] = VaultCall("leave", (is_short,))
+EVERYTHING: VaultCall[list[Entry]] = VaultCall("everything", oversees=True)
+ACCOUNTS: VaultCall[list[AccountState]] = VaultCall("accounts", oversees=True)
+CALLS: Mapping[str, VaultCall[Any]] = {call.name: call for call in (
+    CHECK, PUBLIC_ROWS, FANOUT, HOLD, RUN, COMPARE, STORED, ANSWERED, ANSWERS, HOLDING, TEXTS, ENTRIES, SPENT, PRICES, FAILED,
+    REFRESH, ENTER, LEAVE, EVERYTHING, ACCOUNTS)}
+
+
+def may_call(role: str, call: VaultCall[Any]) -> bool:
+    """Whether a user of this role may make a call: who may spend, and who may see what others asked and spent."""
+    return {"analyst": not call.oversees, "auditor": not call.statement, "owner": True}[role]
 
 
 # -- frames

@@ -19,21 +19,22 @@ import math
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import count
 from typing import Any, TypeAlias
 
-from dpsql.catalog.model import LONGEST_PACE
 from dpsql.engine.session import Session
 from dpsql.errors import Error, Incident, Interrupted, OperationalError
 from dpsql.ledgers.ledger_reports import Entry
 from dpsql.server.link.plain_values import MOST_BYTES, decoded, encoded
 from dpsql.server.link.vault_calls import (
-    ANSWERED,
+    CALLS,
+    MOST_HELD,
+    MOST_NAME,
     OTHER,
-    STATEMENTS,
+    RUN,
+    WITHHELD,
     AccountState,
     Fault,
     Frames,
@@ -43,6 +44,8 @@ from dpsql.server.link.vault_calls import (
     ReleasedStep,
     Spent,
     ToldAccount,
+    is_short,
+    may_call,
     send_answer,
     told,
 )
@@ -52,7 +55,6 @@ from dpsql.synthesis.released_table import SyntheticColumn
 from dpsql.synthesis.synthetic_table import declared_column
 from dpsql.trusted.accounting.cost import NOTHING, Account, Cost
 from dpsql.trusted.declarations.tables import Column, Table
-from dpsql.trusted.kernel.marks import MARKS
 from dpsql.trusted.kernel.model_progress import SERIES
 from dpsql.trusted.kernel.run import AnsweredBefore
 from dpsql.trusted.plan.node import Node
@@ -68,29 +70,14 @@ OpenAccount: TypeAlias = Callable[[str, str], Session]
 """The session of a user who has proved to be one, and of the database that they named. Raises errors.Error."""
 
 MOST_CHANNELS = 1000
-MOST_HELD = 4096  # tables of released rows that a channel brings
 MOST_CELLS = 2**26  # values of all of them
 MOST_NAMED = 100  # names that a statement gives
-MOST_TEXT = 2**20  # characters of a statement
 MOST_PROOF = 2**16  # bytes of a message before a login, so that nobody fills memory on many channels
-MOST_NAME = 1000  # of a name, or of what identifies a statement
-MOST_COST = 10**40  # of epsilon, of rho and of delta: far beyond every limit, and no number that would take long
 NAMING = 60.0  # seconds to wait for a name that another connection gives
 LAST_SECONDS = 10.0  # what channels get to end in when the vault does
 PATIENCE = 0.05  # seconds between two attempts to interrupt: one that comes just before a query begins is lost
-CALLS = frozenset({"check", "public_rows", "fanout", "hold", "run", "compare", "stored", "answered", "answers", "holding",
-                   "texts", "entries", "spent", "prices", "failed", "refresh", "enter", "leave",
-                   "everything", "accounts"})
-OVERSEEING = frozenset({"everything", "accounts"})
-ALLOWED = {"analyst": CALLS - OVERSEEING, "auditor": CALLS - STATEMENTS, "owner": CALLS}
-"""The calls of each role: who may spend, and who may see what others asked and spent."""
-EXACT = frozenset({"public_rows", "fanout"})  # calls that read public tables and nothing else
 CARRIED = {Type.BOOLEAN: bool, Type.VARCHAR: str, Type.DATE: dt.date, Type.TIMESTAMP: dt.datetime}
-CHECKED = frozenset({"check", "stored", "run", "answered", "answers", "holding"})
-"""Calls before which it is looked whether the files of the database are those that were opened, as each statement makes one of
-them first; what is read afterwards is used only if they still are."""
 CORES = Cores()
-BETWEEN = CALLS - STATEMENTS - {"hold"}  # calls that are answered while a script runs; no name gets other rows then
 
 
 class Vault:
@@ -180,7 +167,7 @@ class Channel:
         try:
             name, data = _received(self._frames, MOST_PROOF)
             user, database = decoded(data, _no_table)
-            if name == "login" and _short(user) and _short(database):
+            if name == "login" and is_short(user) and is_short(database):
                 role = self._authenticate(user, self._say)
                 self._open(user, database, role)
                 return True
@@ -246,7 +233,7 @@ class ServedAccount:
         """Answer one call after the other. Raises _Gone or OSError where the front has gone."""
         while True:
             name, data = _received(self._front)
-            with CORES.one() if name == "run" else contextlib.nullcontext():
+            with CORES.one() if name == RUN.name else contextlib.nullcontext():
                 self._send(self._answer(name, data))
 
     def close(self) -> None:
@@ -281,7 +268,7 @@ class ServedAccount:
 
     def _answer(self, name: str, data: bytes) -> Made | Fault:
         """The answer to a call, when it may be sent: that to a statement at a step, refusals too."""
-        if name not in STATEMENTS:
+        if name not in CALLS or not CALLS[name].statement:
             return self._outcome(name, data)
         with self._turn:
             self._departure, self.number = Leaving(self._pace, charged=CORES.spread), self.number + 1
@@ -292,16 +279,17 @@ class ServedAccount:
 
     def _outcome(self, name: str, data: bytes) -> Made | Fault:
         try:
-            if name not in CALLS:
+            call = CALLS.get(name)
+            if call is None:
                 raise ValueError("this is no call of a front")
-            if name not in ALLOWED[self._role()]:
+            if not may_call(self._role(), call):
                 raise OperationalError("the role of this user does not allow that", code="role",
                                        try_="asking the owner of the data for the role: dpsql user add NAME --role ROLE")
-            if name in CHECKED:
+            if call.checked:
                 self._session.kernel.check()
-            with self._running() if name in STATEMENTS else contextlib.nullcontext():
-                given = decoded(data, self._read_table if name in EXACT else self._own_table)
-                return Made(getattr(self, f"_{name}")(*given))
+            with self._running() if call.statement else contextlib.nullcontext():
+                given = call.read(decoded(data, self._read_table if call.exact else self._own_table))
+                return Made(getattr(self, f"_{call.name}")(*given))
         except _Cancelled:
             return told(OperationalError("the statement was stopped on request before it was charged", code="cancelled"))
         except BaseException as fault:
@@ -367,9 +355,7 @@ class ServedAccount:
         with self._of_the_files():
             return self._session.kernel.public_rows(relation)
 
-    def _fanout(self, relation: Any, columns: tuple[str, ...]) -> int:
-        if not isinstance(relation, Node) or not _are_texts(columns):
-            raise ValueError("rows of a relation are counted by its columns")
+    def _fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
         with self._of_the_files():
             return self._session.kernel.fanout(relation, columns)
 
@@ -386,14 +372,11 @@ class ServedAccount:
              seconds: float = 0.0, unless_stored: bool = False) -> Ran:
         """Run a script of the front: `step` is its first one, and it wants the outcome after so many `seconds` or later. Returned
         is what most clients are told next."""
-        _check_cost(cost)
-        self._departure.asked = _time(seconds)
-        if not _short(digest) or type(sql) is not str or len(sql) > MOST_TEXT or type(views) is not tuple:
-            raise ValueError("this is no statement")
+        self._departure.asked = seconds
         limits = {} if cost.rounded() == NOTHING else self._session.limits  # as nothing exceeds no limit
         self._session.kernel.run(self._script(step), cost=cost, account=self._session.account, limits=limits, digest=digest,
                                  sql=sql, encode=_written, views=views, leaving=self._departure,
-                                 unless_stored=unless_stored is True)
+                                 unless_stored=unless_stored)
         spent = None
         with contextlib.suppress(Error):
             spent = self._spent()
@@ -431,12 +414,10 @@ class ServedAccount:
             name, data = _received(self._front)
             if name == "step":
                 return decoded(data, self._own_table)
-            self._send(self._answer(name, data) if name in BETWEEN else OTHER)
+            self._send(self._answer(name, data) if name in CALLS and CALLS[name].between else OTHER)
 
     def _compare(self, asked: Any, model: str, sql: str, seconds: float = 0.0) -> Any:
-        self._departure.asked = _time(seconds)
-        if not _short(model) or type(sql) is not str or len(sql) > MOST_TEXT:
-            raise ValueError("this is no statement")
+        self._departure.asked = seconds
         return self._session.kernel.compare(asked, model=model, account=self._session.account, sql=sql,
                                             leaving=self._departure)
 
@@ -445,20 +426,14 @@ class ServedAccount:
     def _stored(self, digest: str) -> tuple[str, str | None]:
         """The version of the content, and what is stored for a statement on it."""
         version = self._session.kernel.version
-        return version, self._session.ledger.stored(self._session.account, self._of_statement(digest), version)
+        return version, self._session.ledger.stored(self._session.account, digest, version)
 
     def _answered(self, digest: str) -> tuple[int, str | None] | None:
         """The number of the charge, and what a statement that opens a model paid for."""
-        found = self._session.ledger.answered(self._session.account, self._of_statement(digest), self._session.kernel.version)
+        found = self._session.ledger.answered(self._session.account, digest, self._session.kernel.version)
         if found is not None:
             self._models.add(f"{SERIES}{found[0]}")
         return found
-
-    def _of_statement(self, digest: Any) -> str:
-        """What identifies a statement. The charge of a comparison carries secret noise, so its name is none."""
-        if not _short(digest) or digest.startswith(SERIES):
-            raise ValueError("this is the name of no statement")
-        return str(digest)
 
     def _answers(self, series: str) -> list[str]:
         if series not in self._models:
@@ -466,13 +441,9 @@ class ServedAccount:
         return self._session.ledger.answers(series)
 
     def _holding(self, mark: str) -> list[str]:
-        if mark not in MARKS.values():
-            raise ValueError("answers are not found by this")
         return self._session.ledger.holding(self._session.account, self._session.kernel.version, mark)
 
     def _texts(self, word: str, most: int) -> list[str]:
-        if not _short(word) or type(most) is not int or not 0 < most <= MOST_HELD:
-            raise ValueError("statements are found by a word")
         return self._session.ledger.texts(self._session.account, word, most)
 
     def _entries(self) -> list[Entry]:
@@ -522,7 +493,7 @@ class ServedAccount:
     def _enter(self, name: str) -> None:
         """Wait until nobody else gives something of this account a name: not for ever, as two connections may each wait for a
         name that the other one has. Raises OperationalError."""
-        if not _short(name) or name.lower() in self._naming or len(self._naming) >= MOST_NAMED:
+        if name.lower() in self._naming or len(self._naming) >= MOST_NAMED:
             raise ValueError("a name is given once at a time")
         inside = contextlib.ExitStack()
         try:
@@ -545,11 +516,11 @@ class HeldTable:
     @classmethod
     def of(cls, name: Any, columns: Any) -> HeldTable:
         """Raises ValueError for what is no table of plain values."""
-        if not _short(name) or not name or type(columns) is not tuple or not columns:
+        if not is_short(name) or not name or type(columns) is not tuple or not columns:
             raise ValueError("this is no table")
         made: dict[str, Column] = {}
         for column, kind, values in columns:
-            if not _short(column) or type(values) is not tuple or len(values) != len(columns[0][2]):
+            if not is_short(column) or type(values) is not tuple or len(values) != len(columns[0][2]):
                 raise ValueError("this is no column")
             if not all(value is None or _fits(value, Type(kind)) for value in values):
                 raise ValueError("these are no values of this type")
@@ -579,36 +550,11 @@ def _received(front: Frames, most: int = MOST_BYTES) -> tuple[str, bytes]:
 
 
 def _without_answer(entry: Entry) -> Entry:
-    return dataclasses.replace(entry, body=None if entry.body is None else ANSWERED)
+    return dataclasses.replace(entry, body=None if entry.body is None else WITHHELD)
 
 
 def _no_table(name: str, columns: Sequence[Column] | None) -> Table:
     raise ValueError("no table is named here")
-
-
-def _short(text: Any) -> bool:
-    return type(text) is str and 0 <= len(text) <= MOST_NAME and "\0" not in text
-
-
-def _are_texts(columns: Any) -> bool:
-    return type(columns) is tuple and all(type(column) is str for column in columns)
-
-
-def _check_cost(cost: Any) -> None:
-    """Raises ValueError for what is no exact cost."""
-    parts: Mapping[str, Any] = {} if type(cost) is not Cost else {"epsilon": cost.epsilon, "rho": cost.rho, "delta": cost.delta}
-    for name, part in parts.items():
-        if not (part is None and name == "epsilon") and (type(part) is not Fraction or not 0 <= part <= MOST_COST):
-            raise ValueError("this is no cost")
-    if not parts:
-        raise ValueError("this is no cost")
-
-
-def _time(seconds: Any) -> float:
-    """A time after which an outcome is to leave. Raises ValueError for what is none."""
-    if type(seconds) is not float or not 0 <= seconds <= LONGEST_PACE:
-        raise ValueError("this is not a time")
-    return seconds
 
 
 def _written(answer: Any) -> str:

@@ -19,7 +19,27 @@ from dpsql.errors import Error
 from dpsql.ledgers.ledger_reports import Entry, ReportingLedger
 from dpsql.server.link.plain_values import encoded
 from dpsql.server.link.vault_calls import (
-    STATEMENTS,
+    ACCOUNTS,
+    ANSWERED,
+    ANSWERS,
+    CALLS,
+    CHECK,
+    COMPARE,
+    ENTER,
+    ENTRIES,
+    EVERYTHING,
+    FAILED,
+    FANOUT,
+    HOLD,
+    HOLDING,
+    LEAVE,
+    PRICES,
+    PUBLIC_ROWS,
+    REFRESH,
+    RUN,
+    SPENT,
+    STORED,
+    TEXTS,
     AccountState,
     Fault,
     Frames,
@@ -28,7 +48,9 @@ from dpsql.server.link.vault_calls import (
     Ran,
     ReleasedStep,
     Spent,
+    Told,
     ToldAccount,
+    VaultCall,
     gone,
     raised,
     receive_answer,
@@ -40,7 +62,7 @@ from dpsql.trusted.kernel.run import AnsweredBefore, Kernel
 from dpsql.trusted.measurements.online_comparisons import ComparisonResult, Comparisons
 from dpsql.trusted.plan.node import Node
 
-FAILED = ("failed",)  # a step of a script that raised
+STEP_FAILED = ("failed",)  # a step of a script that raised
 
 
 class VaultChannel:
@@ -73,14 +95,18 @@ class VaultChannel:
         """The outcome of a call. Raises what it raises in the vault, and TypeError where something cannot be sent."""
         return self._outcome(self._asked(name, given))
 
-    async def call_meanwhile(self, name: str, *given: Any) -> Any:
-        """As `call`, of calls whose answers are short: while it is waited for, the thread of the event loop does other things."""
+    def ask(self, call: VaultCall[Told], *given: Any) -> Told:
+        """As `call`, of a call that the vault answers."""
+        return cast(Told, self.call(call.name, *given))
+
+    async def ask_meanwhile(self, call: VaultCall[Told], *given: Any) -> Told:
+        """As `ask`, of calls whose answers are short: while it is waited for, the thread of the event loop does other things."""
         data = encoded(given, self._tables)
         with self._whole():
-            self._send(name, data)
+            self._send(call.name, data)
             await _readable(self._vault)
             reply = receive_answer(self._frames)
-        return self._outcome(reply)
+        return cast(Told, self._outcome(reply))
 
     def dialogue(self, name: str, *given: Any) -> Generator[Any, Any, Any]:
         """A call to which the vault answers with releases, each of which wants the next step, and at last with its outcome, which
@@ -91,7 +117,7 @@ class VaultChannel:
             try:
                 data = encoded(step, self._tables)
             except (TypeError, ValueError, RecursionError):
-                data = encoded(FAILED, self._tables)
+                data = encoded(STEP_FAILED, self._tables)
             reply = self._exchanged("step", data)
         return self._outcome(reply)
 
@@ -123,7 +149,7 @@ class VaultChannel:
     def _send(self, name: str, data: bytes) -> None:
         """Raises OperationalError where the vault has gone."""
         self.asked += 1
-        self._number += name in STATEMENTS
+        self._number += name in CALLS and CALLS[name].statement
         try:
             self._frames.send(name.encode() + b"\n" + data)
         except OSError:
@@ -162,15 +188,15 @@ class RemoteKernel:
         return self._channel.version
 
     def check(self) -> None:
-        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`vault.CHECKED`)."""
+        """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`VaultCall`)."""
 
     def check_now(self) -> None:
         """Raises OperationalError where the account is no user's any more, or files of the database were changed."""
-        self._channel.take(self._channel.call("check"))
+        self._channel.take(self._channel.ask(CHECK))
 
     async def check_meanwhile(self) -> None:
         """The same on the thread of the event loop."""
-        self._channel.take(await self._channel.call_meanwhile("check"))
+        self._channel.take(await self._channel.ask_meanwhile(CHECK))
 
     def interrupt(self) -> None:
         self._channel.interrupt()
@@ -182,7 +208,7 @@ class RemoteKernel:
             digest: str, sql: str, encode: Callable[[Any], str], views: Sequence[Node] = (), unless_stored: bool = False) -> Any:
         """Run a script here, with its requests answered there. `account` and `limits` are those that the vault knows."""
         step, made = _stepped(lambda: next(script), encode)
-        replies = self._channel.dialogue("run", cost, digest, sql, tuple(views), step, self.pace, unless_stored)
+        replies = self._channel.dialogue(RUN.name, cost, digest, sql, tuple(views), step, self.pace, unless_stored)
         begun = False
         try:
             while True:
@@ -202,19 +228,17 @@ class RemoteKernel:
             script.close()
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str) -> ComparisonResult | None:
-        made: ComparisonResult | None = self._channel.call("compare", asked, model, sql, self.pace)
-        return made
+        return self._channel.ask(COMPARE, asked, model, sql, self.pace)
 
     def hold(self, name: str, identity: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
         """Hold released rows there; the vault identifies them by what they are."""
-        self._channel.call("hold", name, tuple((column, kind, tuple(values)) for column, (kind, values) in columns.items()))
+        self._channel.ask(HOLD, name, tuple((column, kind, tuple(values)) for column, (kind, values) in columns.items()))
 
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._channel.call("public_rows", relation)
-        return rows
+        return self._channel.ask(PUBLIC_ROWS, relation)
 
     def fanout(self, relation: Node, columns: tuple[str, ...]) -> int:
-        return int(self._channel.call("fanout", relation, tuple(columns)))
+        return self._channel.ask(FANOUT, relation, tuple(columns))
 
 
 def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bool = False) -> tuple[tuple[Any, ...], Any]:
@@ -231,11 +255,11 @@ def _stepped(step: Callable[[], Any], encode: Callable[[Any], str], *, begun: bo
     except Exception as fault:
         if isinstance(fault, Error) and not begun:
             raise
-        return FAILED, None
+        return STEP_FAILED, None
     except BaseException as fault:
         if not begun:
             raise
-        return ("interrupted",) if isinstance(fault, KeyboardInterrupt) else FAILED, None
+        return ("interrupted",) if isinstance(fault, KeyboardInterrupt) else STEP_FAILED, None
 
 
 class RemoteLedger:
@@ -250,38 +274,32 @@ class RemoteLedger:
         self._channel.close()
 
     def stored(self, account: Account, digest: str, data: str) -> str | None:
-        version, found = self._channel.call("stored", digest)
+        version, found = self._channel.ask(STORED, digest)
         self._channel.take(version)
-        return cast("str | None", found)
+        return found
 
     def answered(self, account: Account, digest: str, data: str) -> tuple[int, str | None] | None:
-        found: tuple[int, str | None] | None = self._channel.call("answered", digest)
-        return found
+        return self._channel.ask(ANSWERED, digest)
 
     def answers(self, digest: str) -> list[str]:
-        found: list[str] = self._channel.call("answers", digest)
-        return found
+        return self._channel.ask(ANSWERS, digest)
 
     def holding(self, account: Account, data: str, mark: str) -> list[str]:
-        found: list[str] = self._channel.call("holding", mark)
-        return found
+        return self._channel.ask(HOLDING, mark)
 
     def texts(self, account: Account, word: str, most: int) -> list[str]:
-        found: list[str] = self._channel.call("texts", word, most)
-        return found
+        return self._channel.ask(TEXTS, word, most)
 
     def entries(self, budget: str, analyst: str | None = None) -> list[Entry]:
         """Without the answers: the body of an entry tells that there is one."""
-        found: list[Entry] = self._channel.call("entries")
-        return found
+        return self._channel.ask(ENTRIES)
 
     def spent(self, budget: str, analyst: str | None = None) -> Charge:
         told = self._told()
         return told.all if analyst is None else told.own
 
     def prices(self, budget: str) -> tuple[tuple[int | None, int], ...]:
-        found: tuple[tuple[int | None, int], ...] = self._channel.call("prices")
-        return found
+        return self._channel.ask(PRICES)
 
     def last(self, account: Account) -> Charge | None:
         return self._told().last
@@ -292,20 +310,19 @@ class RemoteLedger:
         return self._told().waits
 
     def failed(self, account: Account) -> list[int]:
-        found: list[int] = self._channel.call("failed")
-        return found
+        return self._channel.ask(FAILED)
 
     def refresh(self) -> None:
         """Nothing is asked where the end of a statement has just told it, and nothing was asked since. Once, as others
         may spend while the client waits."""
         if self._spent is None or self._spent[0] != self._channel.asked or not self._fresh:
-            self._keep(self._channel.call("refresh"))
+            self._keep(self._channel.ask(REFRESH))
         self._fresh = False
 
     def _told(self) -> Spent:
         """What was spent: as it was told before, where nothing was asked since that might have changed it."""
         if self._spent is None or self._spent[0] != self._channel.asked:
-            return self._keep(self._channel.call("spent"))
+            return self._keep(self._channel.ask(SPENT))
         return self._spent[1]
 
     def told_at_end(self, told: Spent) -> None:
@@ -319,21 +336,19 @@ class RemoteLedger:
 
     def everything(self) -> list[Entry]:
         """What everybody was charged for under this budget, without answers. Raises OperationalError for who may not see it."""
-        found: list[Entry] = self._channel.call("everything")
-        return found
+        return self._channel.ask(EVERYTHING)
 
     def accounts(self) -> list[AccountState]:
         """The accounts of this budget. Raises as `everything` does."""
-        found: list[AccountState] = self._channel.call("accounts")
-        return found
+        return self._channel.ask(ACCOUNTS)
 
     @contextlib.contextmanager
     def naming(self, account: Account, name: str) -> Iterator[None]:
-        self._channel.call("enter", name)
+        self._channel.ask(ENTER, name)
         try:
             yield
         finally:
-            self._channel.call("leave", name)
+            self._channel.ask(LEAVE, name)
 
 
 def open_remote_session(channel: VaultChannel, opening: ToldAccount) -> Session:
