@@ -2,8 +2,9 @@
 
     PYTHONPATH=.:tests python tests/formats/make.py     # makes tests/formats/VERSION
 
-The folder has a ledger with its anchor, the policy, users of a server, the manifests of a prepared store and of a snapshot, and in
-`expected.json` what they say, as read by the version that wrote them. The data themselves are those of the demo, and not kept.
+The folder has a ledger with its anchor, in a file and as a dump of PostgreSQL; the policy; users of a server; the manifest of a
+prepared store; a snapshot of another database with its policy; and in `expected.json` what all of them say, as read by the version
+that wrote them. The rows of the demo and of the prepared store are not kept.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,11 +19,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from support import postgres, snapshots
+from support.worlds import world
+
 import dpsql
 from dpsql.answers.answer import of_json as answer_of
 from dpsql.batch.workload_answers import of_json as answers_of
+from dpsql.catalog.policy import read_policy
 from dpsql.demo.folder import export
-from dpsql.ledgers.ledger_reports import ReportingLedger
+from dpsql.engine.opening import open_reader
+from dpsql.kernel.event_store import EventStore
+from dpsql.kernel.ledger_reports import ReportingLedger
 from dpsql.synthesis.online_model import model_of_json
 from dpsql.synthesis.released_database import database_of_json
 from dpsql.synthesis.synthetic_table import of_json as table_of
@@ -43,6 +50,8 @@ STATEMENTS = (
 )
 
 
+
+
 def main() -> None:
     target = HERE / dpsql.__version__
     target.mkdir()
@@ -54,7 +63,13 @@ def main() -> None:
         for at, manifest in enumerate(sorted(folder.rglob("manifest-*.json"))):
             text = manifest.read_text(encoding="utf-8").replace(str(folder), "/data")
             (target / f"store-{at}.json").write_text(text, encoding="utf-8")
-    (target / "expected.json").write_text(json.dumps(told(target), indent=1, default=str, sort_keys=True) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory() as temporary:
+        _charge_in_postgres(export(Path(temporary) / "study").parent, target)
+    with tempfile.TemporaryDirectory() as temporary:
+        _take_snapshot(Path(temporary), target / "snapshot")
+    with in_postgres(target) as store:
+        found = {"files": contents(target), "postgres": contents(target, "postgres", store), "snapshot": rows_of_snapshot(target)}
+    (target / "expected.json").write_text(json.dumps(found, indent=1, default=str, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _ask(folder: Path) -> None:
@@ -68,20 +83,67 @@ def _ask(folder: Path) -> None:
         subprocess.run([sys.executable, "-m", "dpsql.cli", *words], cwd=folder, input=given, text=True, check=True)
 
 
-def told(folder: Path) -> dict[str, Any]:
-    """What the files of a folder say, read by the code that is there now."""
-    with contextlib.closing(ReportingLedger(folder / "dpsql.ledger", folder / "dpsql.ledger.anchor")) as ledger:
+def _charge_in_postgres(folder: Path, target: Path) -> None:
+    """Answer a few statements with a ledger in PostgreSQL, and dump its tables as SQL."""
+    from dpsql.kernel.postgres_store import TABLES, USUAL_SCHEMA, PostgresStore
+
+    database = postgres.fresh(postgres.DURABLE)
+    for path in (folder / "dpsql.ledger", folder / "dpsql.ledger.anchor"):
+        path.unlink()
+    ReportingLedger.create(folder / "dpsql.ledger", None, PostgresStore(database.uri)).close()
+    with dpsql.connect(policy=folder / "dpsql.toml", budget=BUDGET, analyst="ada", ledger=database.uri) as connection:
+        for statement in STATEMENTS[:3]:
+            connection.execute(statement)
+    shutil.copy(folder / "dpsql.ledger.anchor", target / "postgres.ledger.anchor")
+    lines = [f"CREATE SCHEMA {USUAL_SCHEMA}", f"SET search_path TO {USUAL_SCHEMA}", *TABLES]
+    with psycopg.connect(database.uri) as connection:
+        for table, order in (("meta", "key"), ("events", "seq")):
+            rows = connection.execute(f"SELECT * FROM {USUAL_SCHEMA}.{table} ORDER BY {order}")
+            lines += [f"INSERT INTO {table} VALUES ({', '.join(map(postgres.literal, row))})" for row in rows]
+    (target / "postgres.sql").write_text(";\n".join(lines) + ";\n", encoding="utf-8")
+
+
+def _take_snapshot(folder: Path, target: Path) -> None:
+    """Take a snapshot of the tables of a small database of SQLite, whose path becomes one that exists nowhere."""
+    uri = snapshots.in_sqlite(folder / "clinic.sqlite", snapshots.tables_of(world(people=4)))
+    kept = folder / "kept"
+    snapshots.snapshot_of(uri, kept).close()
+    shutil.copytree(kept, target, ignore=shutil.ignore_patterns("refreshing"))
+    for path in (target / "dpsql.toml", *target.rglob("manifest.json")):
+        path.write_text(path.read_text(encoding="utf-8").replace(str(folder), "/data"), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def in_postgres(folder: Path) -> Iterator[EventStore]:
+    """The store of a ledger whose dump is in a folder, in a new database. Skips the test where there is no PostgreSQL."""
+    from dpsql.kernel.postgres_store import PostgresStore
+
+    database = postgres.fresh(postgres.DURABLE)
+    with psycopg.connect(database.uri) as connection:
+        connection.execute((folder / "postgres.sql").read_text(encoding="utf-8"))
+    yield PostgresStore(database.uri)
+
+
+def contents(folder: Path, name: str = "dpsql", store: EventStore | None = None) -> dict[str, Any]:
+    """Everything a ledger of a folder records, read by the code that is there now."""
+    with contextlib.closing(ReportingLedger(folder / f"{name}.ledger", folder / f"{name}.ledger.anchor", store, whole=True)) as ledger:
         entries = [[entry.seq, entry.at, entry.account.analyst, entry.charge.epsilon, entry.charge.rho, entry.charge.delta, entry.outcome, entry.sql]
                    for entry in ledger.entries(BUDGET)]
         spent = ledger.spent(BUDGET)
         return {"events": ledger.events, "identity": ledger.identity, "entries": entries, "spent": [spent.epsilon, spent.rho, spent.delta],
-                "promised": sorted(ledger.promised()), "bodies": [shown(body) for body in bodies(folder / "dpsql.ledger")]}
+                "promised": sorted(ledger.promised()), "bodies": [shown(body) for body in bodies(ledger)]}
 
 
-def bodies(ledger: Path) -> Iterator[str]:
+def bodies(ledger: ReportingLedger) -> list[str]:
     """The stored answers of a ledger, oldest first."""
-    with contextlib.closing(sqlite3.connect(f"file:{ledger}?mode=ro&immutable=1", uri=True)) as connection:
-        yield from (body for body, in connection.execute("SELECT body FROM events WHERE kind = 'answer' ORDER BY seq"))
+    return [body for body, in ledger._store.rows("SELECT body FROM events WHERE kind = 'answer' ORDER BY seq")]
+
+
+def rows_of_snapshot(folder: Path) -> dict[str, list[Any]]:
+    """The rows of each table of a snapshot, as strings."""
+    policy = read_policy(folder / "snapshot" / "dpsql.toml")
+    with contextlib.closing(open_reader(policy, None)) as reader:
+        return {table: sorted(str(row) for row in reader.rows(f"SELECT * FROM {table}")) for table in sorted(policy.tables)}
 
 
 def shown(body: str) -> list[Any]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dpsql.server.passwords import read_users
-from formats.make import BUDGET, HERE, STATEMENTS, bodies, shown, told
+from formats.make import BUDGET, HERE, STATEMENTS, contents, in_postgres, rows_of_snapshot, shown
 
+from dpsql.accounting.cost import Account, pure
 from dpsql.backends.store import Store
 from dpsql.catalog.policy import read_policy
-from dpsql.trusted.accounting.cost import Account
-from dpsql.trusted.kernel.ledger import Ledger
+from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.server.vault.passwords import read_users
 
 VERSIONS = sorted(path.parent.name for path in HERE.glob("*/expected.json"))
 
@@ -24,8 +25,8 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of the files of a version, which only their owner can read."""
     folder = tmp_path / request.param
     shutil.copytree(HERE / request.param, folder)
-    for path in folder.iterdir():
-        path.chmod(0o600)
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
     return folder
 
 
@@ -37,23 +38,36 @@ def test_there_are_versions() -> None:
     assert "0.1.0" in VERSIONS
 
 
-def test_a_ledger_says_what_it_said(written: Path) -> None:
+def test_a_ledger_in_a_file_says_what_it_said(written: Path) -> None:
     """Its chain and anchor are verified, and every stored answer is read."""
-    found = json.loads(json.dumps(told(written), default=str))
-    assert found == expected(written)
+    found = json.loads(json.dumps(contents(written), default=str))
+    assert found == expected(written)["files"]
     kinds = {kind for kind, _ in found["bodies"]}
     assert {"Answer", "Answers", "Validation", "SyntheticTable", "ReleasedDatabase", "OnlineModel", "TableNote"} <= kinds
     assert len(found["entries"]) > len(STATEMENTS)
 
 
-def test_a_ledger_goes_on(written: Path) -> None:
-    account = Account(budget=BUDGET, analyst="ada")
-    ledger = Ledger(written / "dpsql.ledger", written / "dpsql.ledger.anchor")
-    before = ledger.events
-    ledger.reopen(account)
-    assert ledger.events >= before
+def test_a_ledger_in_postgres_says_what_it_said(written: Path) -> None:
+    with in_postgres(written) as store:
+        assert json.loads(json.dumps(contents(written, "postgres", store), default=str)) == expected(written)["postgres"]
+
+
+def test_a_ledger_in_a_file_takes_charges(written: Path) -> None:
+    takes_charges(ReportingLedger(written / "dpsql.ledger", written / "dpsql.ledger.anchor"))
+
+
+def test_a_ledger_in_postgres_takes_charges(written: Path) -> None:
+    with in_postgres(written) as store:
+        takes_charges(ReportingLedger(written / "postgres.ledger", written / "postgres.ledger.anchor", store))
+
+
+def takes_charges(ledger: ReportingLedger) -> None:
+    ada, before = Account(budget=BUDGET, analyst="ada"), ledger.spent(BUDGET).rho
+    cost = pure(Fraction(1, 1000)).rounded()
+    seq = ledger.charge(ada, cost, digest="later", data="v", sql="SELECT 1", allows={}, incidents=3)
+    ledger.answer(seq, "body")
+    assert ledger.stored(ada, "later", "v") == "body" and ledger.spent(BUDGET).rho == before + cost.rho
     ledger.close()
-    assert told(written)["spent"] == expected(written)["spent"]
 
 
 def test_a_changed_byte_is_noticed(written: Path) -> None:
@@ -63,7 +77,7 @@ def test_a_changed_byte_is_noticed(written: Path) -> None:
     digit = lines.rstrip()[-1]
     anchor.write_text(lines.rstrip()[:-1] + ("0" if digit != "0" else "1") + "\n", encoding="utf-8")
     with pytest.raises(Exception, match=r"(?i)anchor|ledger"):
-        told(written)
+        contents(written)
 
 
 def test_a_policy_and_users_are_read(written: Path) -> None:
@@ -81,7 +95,11 @@ def test_manifests_of_stores_are_read(written: Path) -> None:
         assert json.loads(Store.from_json(text).as_json()) == json.loads(text)
 
 
-def test_bodies_of_no_known_kind_are_refused(written: Path) -> None:
-    assert all(shown(body) for body in bodies(written / "dpsql.ledger"))
+def test_a_snapshot_of_another_database_has_its_rows(written: Path) -> None:
+    found = rows_of_snapshot(written)
+    assert found == expected(written)["snapshot"] and len(found["people"]) == 4
+
+
+def test_answers_of_no_known_kind_are_refused() -> None:
     with pytest.raises(ValueError, match="no such"):
         shown('{"no such": "kind"}')
