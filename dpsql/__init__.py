@@ -5,6 +5,7 @@
 >>> con.execute("SELECT sex, AVG(income) FROM people GROUP BY sex").df(errors=True)  # doctest: +SKIP
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
+
+if sys.platform == "win32":
+    raise ImportError("dpsql does not run on Windows, which lacks the file locks and permissions that protect its ledger. "
+                      "Run it in the Windows Subsystem for Linux (wsl --install), or connect from Windows to `dpsql serve`.")
 
 
 def load_ipython_extension(shell: object) -> None:

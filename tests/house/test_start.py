@@ -50,6 +50,13 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert rooms(modules) == {"errors", "types"} and not HEAVY & modules
 
 
+def test_windows_is_refused_with_a_way_out() -> None:
+    made = subprocess.run([sys.executable, "-c", "import sys; sys.platform = 'win32'; import dpsql.cli"], env=HERE, capture_output=True,
+                          text=True)
+    assert made.returncode == 1
+    assert made.stderr.splitlines()[-1].startswith("ImportError: dpsql does not run on Windows") and "Subsystem for Linux" in made.stderr
+
+
 @pytest.mark.parametrize("words", [("help",), ("help", "start")], ids=" ".join)
 def test_help_needs_no_library(words: tuple[str, ...]) -> None:
     modules = loaded(*words)
