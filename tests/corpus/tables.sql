@@ -1,0 +1,14 @@
+CREATE TABLE households (household_id INTEGER PRIMARY KEY, region VARCHAR);
+COPY households FROM 'households.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
+CREATE TABLE people (person_id INTEGER PRIMARY KEY, household_id INTEGER, sex VARCHAR, age INTEGER, income DOUBLE, weight DOUBLE, active BOOLEAN, born DATE, nickname VARCHAR, secret VARCHAR);
+COPY people FROM 'people.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
+CREATE TABLE visits (visit_id INTEGER PRIMARY KEY, person_id INTEGER, year INTEGER, clinic VARCHAR, cost DECIMAL(10,2), note VARCHAR, seen TIMESTAMP);
+COPY visits FROM 'visits.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
+CREATE TABLE scores (person_id INTEGER, points INTEGER);
+COPY scores FROM 'scores.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
+CREATE TABLE clinics (clinic VARCHAR PRIMARY KEY, city VARCHAR, beds INTEGER);
+COPY clinics FROM 'clinics.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
+CREATE TABLE unlisted (x INTEGER);
+COPY unlisted FROM 'unlisted.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
+CREATE TABLE payments (payment_id INTEGER PRIMARY KEY, person_id INTEGER, kind VARCHAR, amount INTEGER);
+COPY payments FROM 'payments.csv' (NULLSTR '', ALLOW_QUOTED_NULLS false, HEADER);
