@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-OF_DEVELOPERS = {"browser", "test"}
+OF_DEVELOPERS = {"browser", "site", "test"}
 
 
 def named_in_errors() -> set[str]:

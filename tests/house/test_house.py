@@ -6,9 +6,12 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import dpsql
 
 ROOT = Path(__file__).parents[2]
 TRUSTED = ROOT / "dpsql" / "trusted"
@@ -21,6 +24,13 @@ def test_the_top_level_holds_what_it_should() -> None:
         pytest.skip("this is not a git checkout")
     top = {line.split("/")[0] for line in listed.stdout.splitlines() if not line.startswith(".")}
     assert top == {"pyproject.toml", "dpsql", "grammar", "tests", "examples", "README.md", "LICENSE"}
+
+
+def test_one_version_is_named_everywhere() -> None:
+    cited = re.search(r"^version: (.+)$", (ROOT / ".github/CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited and cited[1] == dpsql.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"## [{dpsql.__version__}]" in (ROOT / ".github/CHANGELOG.md").read_text(encoding="utf-8")
+    assert (ROOT / "tests/formats" / dpsql.__version__).is_dir()
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -57,7 +57,8 @@ def test_the_policy_is_one_and_serves_what_is_asked_below_it(tmp_path: Path, mon
     Reader(capsys).follow("".join(f"```sh\n{block.text}```\n" for block in blocks(own) if block.language == "sh"))
 
 
-@pytest.mark.parametrize("name", ["README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"])
+@pytest.mark.parametrize("name", ["README.md", ".github/CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/DECISIONS.md", ".github/SECURITY.md",
+                                  "tests/corpus/README.md"])
 def test_links_and_names_lead_to_files(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     links = re.findall(r"\]\(((?!https:)[^)#]+)\)", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from support import worlds
 from support.vaults import knows
 
 from dpsql.engine.opening import ConnectionTerms, open_session
+from dpsql.errors import OperationalError
 from dpsql.server.start.front_process import control_sockets, serve_control, start_front
 from dpsql.server.vault.vault import Vault
 from dpsql.trusted.kernel.ledger import Ledger
@@ -30,6 +32,15 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "dpsql.toml").write_text(worlds.POLICY.replace("version = 1", 'version = 1\ndatabase = "people.duckdb"', 1))
     Ledger.create(tmp_path / "dpsql.ledger").close()
     return tmp_path
+
+
+def test_a_system_without_such_sockets_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*kind: int) -> None:
+        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+
+    monkeypatch.setattr("socket.socketpair", lacking)
+    with pytest.raises(OperationalError, match="dpsql serve on Linux"):
+        control_sockets()
 
 
 @pytest.fixture

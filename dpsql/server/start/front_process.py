@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dpsql
+from dpsql.errors import OperationalError
 from dpsql.server.link.vault_calls import MOST_ASKED
 from dpsql.server.vault.vault import Vault
 from dpsql.server.walls import own_root, shut_in
@@ -95,5 +96,10 @@ def _hand_over(front: socket.socket, vault: Vault) -> None:
 
 
 def control_sockets() -> tuple[socket.socket, socket.socket]:
-    """The vault's and the front's end of a control socket, which keeps messages apart."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """The vault's and the front's end of a control socket, which keeps messages apart. Raises OperationalError where the system
+    has no such sockets, as macOS."""
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError:
+        raise OperationalError("this system lacks the sockets through which the two processes of a server talk",
+                               code="system", try_="dpsql serve on Linux; the library and dpsql shell work here") from None
