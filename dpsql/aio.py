@@ -56,30 +56,38 @@ class AsyncConnection:
         self.notes = connection.notes
 
     async def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> dbapi.Cursor:
+        """Run a statement in its turn; see `dbapi.Connection.execute`."""
         return await self._run(self._connection.execute, sql, parameters)
 
     async def explain(self, sql: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                       **options: Any) -> Explanation:
+        """What a statement would do and cost; see `dbapi.Connection.explain`."""
         return await self._run(self._connection.explain, sql, parameters, **options)
 
     async def workload(self, statements: str | Sequence[str], parameters: Sequence[Any] | Mapping[str, Any] = (),
                        **options: Any) -> Answers:
+        """Answer many statements for one price; see `dbapi.Connection.workload`."""
         return await self._run(self._connection.workload, statements, parameters, **options)
 
     async def validate(self, queries: str | Sequence[str], *, synthetic: Any, **options: Any) -> Validation:
+        """Compare a synthetic table with the private one; see `dbapi.Connection.validate`."""
         return await self._run(self._connection.validate, queries, synthetic=synthetic, **options)
 
     async def synthesize(self, query: str | Mapping[str, str], **options: Any) -> SyntheticTable | ReleasedDatabase:
+        """Make a synthetic table; see `dbapi.Connection.synthesize`."""
         call: Callable[..., SyntheticTable | ReleasedDatabase] = self._connection.synthesize
         return await self._run(call, query, **options)
 
     async def synthetic_table(self, name: str) -> SyntheticTable:
+        """Find a synthetic table that was made before; see `dbapi.Connection.synthetic_table`."""
         return await self._run(self._connection.synthetic_table, name)
 
     async def describe(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[str, str]]:
+        """The columns that the answer of a statement will have; see `dbapi.Connection.describe`."""
         return await self._run(self._connection.describe, sql, parameters)
 
     async def set_terms(self, **terms: Any) -> None:
+        """Set the price and the confidence of later statements; see `dbapi.Connection.set_terms`."""
         await self._run(self._connection.set_terms, **terms)
 
     async def interrupt(self) -> None:
@@ -87,6 +95,7 @@ class AsyncConnection:
         await asyncio.to_thread(self._connection.interrupt)  # the connection's own thread is busy
 
     async def budget(self) -> Spending:
+        """What was spent, and what is left; see `dbapi.Connection.budget`."""
         return await self._run(self._connection.budget)
 
     async def close(self) -> None:

@@ -99,7 +99,10 @@ def connect(database: str | Path | None = None, *, policy: str | Path | None = N
 @guarded
 def incidents(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
               ledger: str | Path | None = None) -> list[Failure]:
-    """The statements of a budget that failed after their charge, of all analysts: for the owner."""
+    """The statements of a budget that failed after their charge, of all analysts, the oldest first: for the owner.
+
+    Raises PolicyError, OptionError, OperationalError or LedgerError.
+    """
     from dpsql.engine import opening
 
     return opening.incidents(policy=policy, database=database, budget=budget, ledger=ledger)
@@ -109,7 +112,7 @@ def incidents(*, policy: str | Path | None = None, database: str | Path | None =
 def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
            ledger: str | Path | None = None) -> int:
     """Reopen the account of an analyst that was closed after incidents, or slowed down after late outcomes: for the owner.
-    Returns how many of both were forgiven."""
+    Returns how many of both were forgiven. Raises PolicyError, OptionError, OperationalError or LedgerError."""
     from dpsql.engine import opening
 
     return opening.reopen(analyst, policy=policy, database=database, budget=budget, ledger=ledger)
@@ -119,7 +122,8 @@ def reopen(analyst: str, *, policy: str | Path | None = None, database: str | Pa
 def prepare(*, policy: str | Path | None = None, database: str | Path | None = None, budget: str | None = None,
             ledger: str | Path | None = None, buckets: int | None = None) -> list[Prepared]:
     """Store the data once more in buckets of entities, from which statements are read much faster: for the owner; see
-    `engine.preparing`. Returns a store for each kind of entity that is protected."""
+    `engine.preparing`. Returns a store for each kind of entity that is protected. Raises PolicyError, OptionError,
+    OperationalError, IntegrityError or LedgerError."""
     from dpsql.engine import preparing
 
     return preparing.prepare(policy=policy, database=database, budget=budget, ledger=ledger, buckets=buckets)
@@ -182,6 +186,7 @@ class Connection:
                 self._running -= 1
 
     def cursor(self) -> Cursor:
+        """A new cursor. Raises InterfaceError if the connection is closed."""
         _ = self.session
         return Cursor(self)
 
@@ -389,7 +394,7 @@ class Connection:
 
     @guarded
     def budget(self) -> Spending:
-        """What was spent, what is left, and how many statements may still fail."""
+        """What was spent, what is left, and how many statements may still fail. Raises LedgerError."""
         from dpsql.engine.accounts import budget_of
 
         with self._used() as session:
@@ -405,6 +410,7 @@ class Connection:
         _ = self.session
 
     def close(self) -> None:
+        """Close the connection, after the statement that another thread runs on it. Closing twice does nothing."""
         with self._turn:
             if self._session is not None:
                 self._session.close()
@@ -537,6 +543,7 @@ class Cursor:
         return self
 
     def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row, with one value for each column; None if there is none. Raises InterfaceError if nothing was executed."""
         rows = self._fetchable()
         if self._next >= len(rows):
             return None
@@ -544,6 +551,7 @@ class Cursor:
         return rows[self._next - 1]
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        """The next `size` rows (by default `arraysize`, 1), or fewer at the end. Raises InterfaceError or ProgrammingError."""
         rows, start = self._fetchable(), self._next
         wanted = self.arraysize if size is None else size
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
@@ -553,6 +561,7 @@ class Cursor:
         return rows[start : self._next]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that were not fetched yet. Raises InterfaceError if nothing was executed."""
         rows, start = self._fetchable(), self._next
         self._next = len(rows)
         return rows[start:]
@@ -568,7 +577,8 @@ class Cursor:
 
     @property
     def errors(self) -> tuple[tuple[float | None, ...], ...]:
-        """The standard error of every cell; None where it has none."""
+        """The standard error of every cell: a tuple for each row, in the units of the columns (days for dates); None for a cell
+        that has none. Raises InterfaceError if the last statement was no query."""
         return self._answered().errors
 
     @property
@@ -682,6 +692,7 @@ class Cursor:
         """PEP 249: no effect."""
 
     def close(self) -> None:
+        """Forget the result. Later calls raise InterfaceError."""
         self._clear()
         self._closed = True
 

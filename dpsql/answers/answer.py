@@ -73,14 +73,17 @@ class Answer:
 
     @cached_property
     def rows(self) -> tuple[tuple[Value, ...], ...]:
+        """The rows, each with one value for each column."""
         return tuple(zip(*(column.values for column in self.data), strict=True))
 
     @cached_property
     def errors(self) -> tuple[tuple[float | None, ...], ...]:
+        """Standard errors in the shape of `rows`, in the units of the columns (days for dates); None for exact cells."""
         return tuple(zip(*(column.told_errors() for column in self.data), strict=True))
 
     @cached_property
     def intervals(self) -> tuple[tuple[tuple[float, float] | None, ...], ...]:
+        """The two ends of each interval in the shape of `rows`; None for exact cells."""
         return tuple(zip(*(column.told_intervals() for column in self.data), strict=True))
 
     def ends(self, row: int, column: int) -> tuple[Value, Value] | None:
