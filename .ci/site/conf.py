@@ -21,7 +21,6 @@ include_patterns = [".ci/site/*.md", "dpsql/guides/*.md", "dpsql/demo/NOTE.md", 
 exclude_patterns = [".venv", "**/__pycache__"]
 myst_heading_anchors = 3
 html_theme, html_title, html_show_sourcelink = "furo", f"dpsql {release}", False
-autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 suppress_warnings = ["myst.xref_missing"]  # links to folders and programs of the checkout
 
