@@ -16,15 +16,15 @@ from dpsql.backends.duckdb import DuckReader, attach_released, lock_down
 from dpsql.engine.session import Session
 from dpsql.engine.single import bound_to
 from dpsql.errors import Error
-from dpsql.plan.certificate import certify, stability
-from dpsql.plan.operators.grouped_sums import GroupedSums
-from dpsql.plan.operators.summands import Count, GridSum
-from dpsql.plan.parts import Part, Sums
-from dpsql.plan.question import Question
-from dpsql.plan.rules.decompose import decompose
 from dpsql.planning.bounded_view import limited_view
+from dpsql.questions.parts import Part, Sums
+from dpsql.questions.question import Question
+from dpsql.questions.rules.decompose import decompose
 from dpsql.sql.text.parse import parse
 from dpsql.sql.text.statement import Query
+from dpsql.trusted.plan.certificate import certify, stability
+from dpsql.trusted.plan.operators.grouped_sums import GroupedSums
+from dpsql.trusted.plan.operators.summands import Count, GridSum
 
 
 def tables(folder: Path) -> duckdb.DuckDBPyConnection:

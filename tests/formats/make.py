@@ -29,11 +29,11 @@ from dpsql.batch.workload_answers import of_json as answers_of
 from dpsql.catalog.policy import read_policy
 from dpsql.demo.folder import export
 from dpsql.engine.opening import open_reader
-from dpsql.kernel.event_store import EventStore
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.synthesis.online_model import model_of_json
 from dpsql.synthesis.released_database import database_of_json
 from dpsql.synthesis.synthetic_table import of_json as table_of
+from dpsql.trusted.kernel.event_store import EventStore
 from dpsql.validation.findings import of_json as validation_of
 
 HERE = Path(__file__).parent
@@ -48,8 +48,6 @@ STATEMENTS = (
     "OPTIONS (epsilon = 0.5, rows = 20)",
     "CREATE ONLINE MODEL counts AS SELECT health, site FROM people OPTIONS (epsilon = 0.5)",
 )
-
-
 
 
 def main() -> None:
@@ -85,7 +83,7 @@ def _ask(folder: Path) -> None:
 
 def _charge_in_postgres(folder: Path, target: Path) -> None:
     """Answer a few statements with a ledger in PostgreSQL, and dump its tables as SQL."""
-    from dpsql.kernel.postgres_store import TABLES, USUAL_SCHEMA, PostgresStore
+    from dpsql.ledgers.postgres_store import TABLES, USUAL_SCHEMA, PostgresStore
 
     database = postgres.fresh(postgres.DURABLE)
     for path in (folder / "dpsql.ledger", folder / "dpsql.ledger.anchor"):
@@ -116,7 +114,7 @@ def _take_snapshot(folder: Path, target: Path) -> None:
 @contextlib.contextmanager
 def in_postgres(folder: Path) -> Iterator[EventStore]:
     """The store of a ledger whose dump is in a folder, in a new database. Skips the test where there is no PostgreSQL."""
-    from dpsql.kernel.postgres_store import PostgresStore
+    from dpsql.ledgers.postgres_store import PostgresStore
 
     database = postgres.fresh(postgres.DURABLE)
     with psycopg.connect(database.uri) as connection:

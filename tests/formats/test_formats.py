@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from formats.make import BUDGET, HERE, STATEMENTS, contents, in_postgres, rows_of_snapshot, shown
 
-from dpsql.accounting.cost import Account, pure
 from dpsql.backends.store import Store
 from dpsql.catalog.policy import read_policy
-from dpsql.kernel.ledger_reports import ReportingLedger
+from dpsql.ledgers.ledger_reports import ReportingLedger
 from dpsql.server.vault.passwords import read_users
+from dpsql.trusted.accounting.cost import Account, pure
 
 VERSIONS = sorted(path.parent.name for path in HERE.glob("*/expected.json"))
 
