@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from support.pages import Reader, Term, blocks, terms
 
+import dpsql
 from dpsql.catalog.policy import parse_policy
-from dpsql.guides import page
+from dpsql.guides import TOPICS, page
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -68,6 +69,13 @@ def test_links_and_names_lead_to_files(name: str) -> None:
     for path in named:
         assert (ROOT / path).exists(), path
     assert links
+
+
+def test_the_site_has_every_guide_and_every_public_name() -> None:
+    pages, reference = ((ROOT / ".ci/site" / name).read_text(encoding="utf-8") for name in ("index.md", "api.md"))
+    assert re.findall(r"^\.\./\.\./dpsql/guides/(\w+)$", pages, re.MULTILINE) == [*TOPICS]
+    own = [name for name in dpsql.__all__ if callable(getattr(dpsql, name)) and str(getattr(dpsql, name).__module__).startswith("dpsql.")]
+    assert [name for name in own if name != "TimeFromTicks" and not re.search(rf"\b{name}\b", reference)] == []
 
 
 def test_pull_requests_run_everything() -> None:
