@@ -1,25 +1,27 @@
-"""Options of the whole test run, and its two tiers.
+"""Options of the whole test run, and its tiers.
 
-    pytest -m fast -n auto      one instance of nearly every test function: two minutes, while you write
-    pytest -n auto              all of them, before you hand in; `.ci/run` then gives those that draw at random more effort
+    pytest -m fast -n 2         one instance of nearly every test function: two minutes, while you write
+    pytest -n 2                 what the README runs: ten minutes, before you hand in; all but the tier `long`
+    pytest -m long -n 2         the rest; with `--share 1/8 --turn N` every eighth part of it in turn, as `.ci/run` does day by day
 
 Noise is drawn by the operating system and is never the same again, so what is asserted of it fails by chance now and then, in one of
 thousands of tests. So a test whose assertion failed is run a second time (`--reruns` in pyproject.toml), and fails if that fails too;
 the summary lists it under RERUN. Any other error counts at once.
 
-A test is `fast` if it is the first instance of its function that is not marked `slow`, and `drawn` if it asks for the effort:
-nobody keeps a list. What starts Spark is marked `slow` and `spark`, and does not count among the functions that have to be fast.
+Which test is in which tier is decided by `support/tiers.py`.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import gc
 import os
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy loads: threads fight over small matrices on a busy machine
 os.environ["DPSQL_CACHE"] = ""  # no test leans on what another left behind
@@ -34,11 +36,14 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:  # a ledger
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
+from support.tiers import Tiers, mark, turn_of  # noqa: E402
 
 # The same examples in every run, and none refused for being slow: a machine that is busy says nothing about the code.
 settings.register_profile("dpsql", derandomize=True, database=None, deadline=None,
                           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.load_profile("dpsql")
+
+gc.disable()  # until all tests are collected: what is collected stays
 
 with contextlib.suppress(ValueError):  # outside of the main thread
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as what runs in the background of a shell has it, and its children
@@ -48,6 +53,15 @@ with contextlib.suppress(ValueError):  # outside of the main thread
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--effort", type=float, default=0.25, help="multiplies the number of random cases, sentences and samples of the "
                                                                "statistical and fuzz tiers; below 1 none says that a claim is nearly met")
+    parser.addoption("--share", type=parts_of, default=1, metavar="1/N", help="run one of N parts of what was selected")
+    parser.addoption("--turn", type=int, default=None, metavar="N", help="which of these parts; that of the day, if not given")
+
+
+def parts_of(text: str) -> int:
+    one, _, parts = text.partition("/")
+    if one != "1" or not parts.isdecimal() or int(parts) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share: write 1/N")
+    return int(parts)
 
 
 @pytest.fixture(scope="session")
@@ -56,34 +70,28 @@ def effort(request: pytest.FixtureRequest) -> float:
     return float(request.config.getoption("--effort"))
 
 
-class Tiers(NamedTuple):
-    """What was collected, whatever was selected of it then: test functions, and which of them have a fast instance."""
-
-    files: frozenset[Path]
-    functions: frozenset[str]
-    fast: frozenset[str]
-
-
 TIERS = pytest.StashKey[Tiers]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.turn is None:  # decided once, and told to every process
+        config.option.turn = int(time.time() // 86400)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the fast tier, and what draws as often as `--effort` says, before `-m` selects."""
-    fast: dict[str, pytest.Item] = {}
-    for item in items:
-        if item.get_closest_marker("slow") is None:
-            fast.setdefault(function_of(item), item)
-        if "effort" in getattr(item, "fixturenames", ()):
-            item.add_marker("drawn")
-    for item in fast.values():
-        item.add_marker("fast")
-    counted = frozenset(function_of(item) for item in items if item.get_closest_marker("spark") is None)
-    config.stash[TIERS] = Tiers(files=frozenset(item.path for item in items), functions=counted, fast=frozenset(fast))
+    """Mark the tiers before `-m` selects, and leave what is not of this turn."""
+    config.stash[TIERS] = mark(items)
+    others = [item for item in items if turn_of(item) % config.option.share != config.option.turn % config.option.share]
+    config.hook.pytest_deselected(items=others)
+    left = set(others)
+    items[:] = [item for item in items if item not in left]
 
 
-def function_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
+def pytest_collection_finish() -> None:
+    """Tests and modules are never garbage: the collector need not look at them again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

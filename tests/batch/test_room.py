@@ -29,24 +29,39 @@ PLANNED = {
     "a cube of dates", "dates twice", "a cube of dates and truths", "dates, or ages", "weekdays",
     "weekdays and dates", "a window over ages", "windows both ways", "a workload of ranges", "an accuracy", "a standard error",
     "workload by name", "identity by name"}
+SOON = {  # take seconds in all
+    "a cube of dates and truths", "a cube of dates and ages", "weekdays", "five keys of one date", "an accuracy", "a standard error",
+    "workload by name", "identity by name", "union by name", "p-identity by name", "convex by name", "privtree by name"}
+LINUX = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of memory are those of Linux")
 
 
 @cache
-def planned(account: str) -> dict[str, tuple[str, float]]:
-    """What came of every text, in one process with little memory."""
+def planned(account: str, *names: str) -> dict[str, tuple[str, float]]:
+    """What came of the texts, in one process with little memory."""
     tests = Path(__file__).parents[1]
     path = os.pathsep.join([str(tests.parent), str(tests), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, str(tests / "support" / "room_worker.py"), account, str(LIMIT)], capture_output=True,
+    done = subprocess.run([sys.executable, str(tests / "support" / "room_worker.py"), account, str(LIMIT), *names], capture_output=True,
                           text=True, timeout=900, env={**os.environ, "PYTHONPATH": path, "DPSQL_CACHE": "", "OPENBLAS_NUM_THREADS": "1"}, check=True)
     return {name: (how, seconds) for name, (how, seconds) in json.loads(done.stdout).items()}
 
 
+@LINUX
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of memory are those of Linux")
+@pytest.mark.long
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("account", ["epsilon", "rho"])  # one after the other, so that two workers seldom plan the same
 def test_what_is_large_is_planned_or_refused(account: str, name: str) -> None:
-    how, seconds = planned(account)[name]
+    hold(name, *planned(account)[name])
+
+
+@LINUX
+@pytest.mark.slow
+def test_what_is_large_and_soon_done_is_planned_or_refused() -> None:
+    for name, (how, seconds) in planned("rho", *sorted(SOON)).items():
+        hold(name, how, seconds)
+
+
+def hold(name: str, how: str, seconds: float) -> None:
     assert how.startswith(("planned: ", "refused: ")), how
     assert how.startswith("planned: ") or name not in PLANNED, how
     assert seconds < 240  # of a machine that does much else; a few seconds of one that does not

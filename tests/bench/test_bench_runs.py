@@ -16,6 +16,7 @@ SMARTNOISE = Path(tempfile.gettempdir()) / "dpsql-bench"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_speed(tmp_path: Path) -> None:
     lines = printed("speed.py", "--rows", 3000, "--runs", 1, "--data", tmp_path)
     assert lines[0] == ["3000 rows: CPU milliseconds, median of 1"]
@@ -44,6 +45,7 @@ def test_public_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_many_cells() -> None:
     lines = printed("many_cells.py", "--side", 40, "--rows", 3000)
     assert lines[0] == ["3,000 rows: CPU seconds"] and [line[1] for line in lines[3:]] == ["1,600", "100", "1,600", "1,600"]
@@ -51,6 +53,7 @@ def test_many_cells() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_scale(tmp_path: Path) -> None:
     lines = printed("scale.py", "--rows", 3000, "--memory", "500MB", "--data", tmp_path)
     assert lines[0] == ["3,000 visits of 300 people, 500MB"] and [line[0] for line in lines[3:]][-1] == "average by clinic"
@@ -58,6 +61,7 @@ def test_scale(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_timing() -> None:
     for module in ("pygwire", "scramp", "psycopg"):
         pytest.importorskip(module, reason=f"{module} is not installed")
@@ -74,6 +78,7 @@ def test_spark(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_accuracy() -> None:
     lines = printed("accuracy.py", "--rows", 2000, "--runs", 3)
     rows = {line[0]: line for line in lines[3:]}
@@ -90,6 +95,7 @@ def test_calibration() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_startup(tmp_path: Path) -> None:
     lines = printed("startup.py", "--rows", 2000, "--runs", 1, "--data", tmp_path)
     named = [line[0] for line in lines]
@@ -97,12 +103,14 @@ def test_startup(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_clips() -> None:
     lines = printed("clips.py", "--entities", 300, "--runs", 1)
     assert len(lines) == 3 + 5 * 2 * 2 and lines[3][0] == "lognormal, sigma 2"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_distinct() -> None:
     lines = printed("distinct.py", "--entities", 60, "--runs", 2)
     assert lines[0] == ["60 entities, epsilon = 1, 2 runs"] and [line[0] for line in lines[3:]][-1] == "visits.own, no list"
@@ -123,6 +131,7 @@ def test_levels(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_synthetic(tmp_path: Path) -> None:
     duckdb.sql("SELECT i % 3 AS a, i % 2 AS b, i % 6 AS c, i % 5 AS d FROM range(3000) AS t(i)").write_parquet(str(tmp_path / "adult_coded14.parquet"))
     (tmp_path / "adult_coded14.domain.json").write_text('{"a": 3, "b": 2, "c": 6, "d": 5}')
@@ -134,6 +143,7 @@ def test_synthetic(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_mwem(tmp_path: Path) -> None:
     sizes = {"sex": 2, "income>50K": 2, "race": 3, "relationship": 3, "marital-status": 2, "education-num": 4, "hours-per-week": 3}
     (tmp_path / "adult_mwempub13.meta.json").write_text(json.dumps({
@@ -149,6 +159,7 @@ def test_mwem(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_tpch() -> None:
     lines = printed("tpch.py", "--runs", 2, "--only", "500 with")
     assert lines[1][:4] == ["rows", "groups", "truth", "Laplace"] and len(lines) == 9
@@ -163,6 +174,7 @@ def test_against_smartnoise() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_deciders() -> None:
     lines = printed("deciders.py", "--runs", 3, "--rows", 3000, "--draws", 1)
     errors = {line[0]: line for line in lines if len(line) == 6 and line[-1].isdigit()}

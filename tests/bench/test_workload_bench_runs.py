@@ -7,6 +7,7 @@ from support.benches import printed
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_adaptive() -> None:
     lines = printed("adaptive.py", "--runs", "1", "--rows", "300")
     head = next(i for i, line in enumerate(lines) if line[0].startswith("PrivTree"))
@@ -17,6 +18,7 @@ def test_adaptive() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_workloads() -> None:
     lines = printed("workloads.py", "--largest", "16")
     rows = {tuple(line[:2]): line for line in lines}
@@ -31,6 +33,7 @@ def test_workloads() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_pyramid() -> None:
     """Together costs less than one by one, and in turn something between."""
     lines = printed("pyramid.py", "--first", "2")

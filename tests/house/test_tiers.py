@@ -1,11 +1,13 @@
-"""The fast tier runs nearly every test function once."""
+"""The fast tier runs nearly every test function once, and what is left to the long tier is only combinations."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.tiers import MANY, spread, turn_of
 
 TESTS = Path(__file__).parents[1]
 
@@ -17,3 +19,49 @@ def test_nearly_every_test_function_has_a_fast_instance(tiers: Any) -> None:
     slow = sorted(tiers.functions - tiers.fast)
     print(*slow, sep="\n")
     assert len(slow) <= 0.05 * len(tiers.functions), slow
+
+
+class Instance(SimpleNamespace):
+    """As much of a test as tiers ask for."""
+
+    __hash__ = object.__hash__
+
+    @classmethod
+    def of(cls, function: str, **values: object) -> Instance:
+        name = f"test_some.py::{function}[{'-'.join(map(str, values.values()))}]"
+        return cls(nodeid=name, callspec=SimpleNamespace(params=values), get_closest_marker=lambda name: None)
+
+
+def kept(instances: list[Instance]) -> list[Instance]:
+    found: Any = spread(instances)  # type: ignore[arg-type]
+    return [instance for instance in instances if instance in found]
+
+
+def test_few_instances_all_stay() -> None:
+    few = [Instance.of("test_few", a=a) for a in range(MANY)]
+    assert kept(few) == few
+
+
+def test_of_many_every_value_stays_but_not_every_combination() -> None:
+    many = [Instance.of("test_many", a=a, b=f"b{b}") for a in range(30) for b in range(20)]
+    stay = kept(many)
+    assert many[0] in stay and len(stay) < 100
+    assert {one.callspec.params["a"] for one in stay} == set(range(30))
+    assert {one.callspec.params["b"] for one in stay} == {f"b{b}" for b in range(20)}
+
+
+def test_every_statement_stays_in_some_of_the_functions_that_ask_it() -> None:
+    functions = ("test_answers", "test_plans", "test_columns")
+    many = [Instance.of(function, text=f"SELECT {i}") for function in functions for i in range(200)]
+    stay = kept(many)
+    assert {one.callspec.params["text"] for one in stay} == {f"SELECT {i}" for i in range(200)}
+    for function in functions:
+        assert MANY <= sum(function in one.nodeid for one in stay) < 120
+
+
+def test_every_test_has_its_turn_and_slow_ones_of_a_file_have_it_together() -> None:
+    some: list[Any] = [Instance.of("test_many", a=a) for a in range(100)]
+    assert {turn_of(one) % 8 for one in some} == set(range(8))
+    for one in some:
+        one.get_closest_marker = lambda name: name == "slow"
+    assert len({turn_of(one) for one in some}) == 1

@@ -1,0 +1,86 @@
+"""The tiers of the tests, of which nobody keeps a list: they follow from marks of what takes long, and from parameters.
+
+* `fast`: the first instance of a test function, unless that is `slow` or `long`.
+* `long`: what is marked so, and what is one of many instances of a function and adds no new value of a parameter to the others.
+* `drawn`: what asks for the effort.
+
+What starts Spark is marked `slow` and `spark`, is run by itself, and does not count among the functions that have to be fast.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+MANY = 16
+"""The least number of instances that stay of a function."""
+
+
+class Tiers(NamedTuple):
+    """What was collected, whatever was selected of it then: test functions, and which of them have a fast instance."""
+
+    files: frozenset[Path]
+    functions: frozenset[str]
+    fast: frozenset[str]
+
+
+def mark(items: Sequence[pytest.Item]) -> Tiers:
+    kept, fast = spread(items), dict[str, pytest.Item]()
+    for item in items:
+        if "effort" in getattr(item, "fixturenames", ()):
+            item.add_marker("drawn")
+        if item not in kept:
+            item.add_marker("long")
+        elif not {"slow", "long"} & {marker.name for marker in item.iter_markers()}:
+            fast.setdefault(function_of(item), item)
+    for item in fast.values():
+        item.add_marker("fast")
+    counted = frozenset(function_of(item) for item in items if item.get_closest_marker("spark") is None)
+    return Tiers(files=frozenset(item.path for item in items), functions=counted, fast=frozenset(fast))
+
+
+def spread(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Of each function the first instance, some others, and those that are the first to have a value of a parameter: what is left out is
+    only combinations. The same statement (`text`) is asked of many functions, and stays in at least one of them.
+    """
+    by_function: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        by_function[function_of(item)].append(item)
+    kept, asked = set[pytest.Item](), defaultdict[Hashable, list[pytest.Item]](list)
+    for instances in by_function.values():
+        seen = set[tuple[str, Hashable]]()
+        for at, item in enumerate([instances[0], *sorted(instances[1:], key=number_of)]):
+            values = dict(values_of(item))
+            if "text" in values:
+                asked[values.pop("text")].append(item)
+            if at < MANY or not seen.issuperset(values.items()):
+                kept.add(item)
+            seen.update(values.items())
+    return kept | {min(those, key=number_of) for those in asked.values() if kept.isdisjoint(those)}
+
+
+def values_of(item: pytest.Item) -> Iterator[tuple[str, Hashable]]:
+    """The values of plain parameters, and otherwise which object it is."""
+    callspec = getattr(item, "callspec", None)
+    for name, value in callspec.params.items() if callspec is not None else ():
+        yield name, value if isinstance(value, str | int | float | None) else id(value)
+
+
+def function_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def turn_of(item: pytest.Item) -> int:
+    """When a test has its turn. Slow tests of a file have it together, as they may share what takes long to make."""
+    together = item.nodeid.partition("::")[0] if item.get_closest_marker("slow") else item.nodeid
+    return zlib.crc32(together.encode())
+
+
+def number_of(item: pytest.Item) -> tuple[int, str]:
+    """The same in every process and every run, and otherwise as if it were drawn."""
+    return zlib.crc32(item.nodeid.encode()), item.nodeid
