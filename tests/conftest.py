@@ -36,6 +36,7 @@ if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:  # a ledger
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
+from support.seconds import Measuring  # noqa: E402
 from support.tiers import Tiers, mark, turn_of  # noqa: E402
 
 # The same examples in every run, and none refused for being slow: a machine that is busy says nothing about the code.
@@ -55,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                                                                "statistical and fuzz tiers; below 1 none says that a claim is nearly met")
     parser.addoption("--share", type=parts_of, default=1, metavar="1/N", help="run one of N parts of what was selected")
     parser.addoption("--turn", type=int, default=None, metavar="N", help="which of these parts; that of the day, if not given")
+    parser.addoption("--measure", action="store_true", help="keep how many seconds of a processor test functions take, for the tiers")
 
 
 def parts_of(text: str) -> int:
@@ -76,6 +78,8 @@ TIERS = pytest.StashKey[Tiers]()
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.turn is None:  # decided once, and told to every process
         config.option.turn = int(time.time() // 86400)
+    if config.option.measure:
+        config.pluginmanager.register(Measuring())
 
 
 @pytest.hookimpl(tryfirst=True)

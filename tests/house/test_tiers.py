@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support import seconds
 from support.tiers import MANY, spread, turn_of
 
 TESTS = Path(__file__).parents[1]
@@ -19,6 +20,7 @@ def test_nearly_every_test_function_has_a_fast_instance(tiers: Any) -> None:
     slow = sorted(tiers.functions - tiers.fast)
     print(*slow, sep="\n")
     assert len(slow) <= 0.05 * len(tiers.functions), slow
+    assert seconds.kept().keys() <= tiers.functions, "run `pytest --measure`, or remove what is no more"
 
 
 class Instance(SimpleNamespace):
@@ -32,8 +34,8 @@ class Instance(SimpleNamespace):
         return cls(nodeid=name, callspec=SimpleNamespace(params=values), get_closest_marker=lambda name: None)
 
 
-def kept(instances: list[Instance]) -> list[Instance]:
-    found: Any = spread(instances)  # type: ignore[arg-type]
+def kept(instances: list[Instance], took: float = 0.1) -> list[Instance]:
+    found: Any = spread(instances, {"test_some.py::test_many": took})  # type: ignore[arg-type]
     return [instance for instance in instances if instance in found]
 
 
@@ -48,6 +50,11 @@ def test_of_many_every_value_stays_but_not_every_combination() -> None:
     assert many[0] in stay and len(stay) < 100
     assert {one.callspec.params["a"] for one in stay} == set(range(30))
     assert {one.callspec.params["b"] for one in stay} == {f"b{b}" for b in range(20)}
+
+
+def test_fewer_stay_of_what_takes_long() -> None:
+    many = [Instance.of("test_many", a=a % 2, b=a % 3) for a in range(300)]
+    assert len(kept(many, 1.0)) < len(kept(many)) < 30 and len(kept(many, 99.0)) >= 3
 
 
 def test_every_statement_stays_in_some_of_the_functions_that_ask_it() -> None:

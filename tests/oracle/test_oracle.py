@@ -17,6 +17,7 @@ from dpsql.trusted.measurements.online_comparisons import Comparisons
 from dpsql.trusted.plan.certificate import Unbounded
 
 WORLDS, LATER, STATEMENTS = 12, 3, 34  # further worlds for newer kinds of statements, which are mostly over one table
+MET = len(CLAIMED) / 2
 NEWER_WORLDS = 4  # of all types and shapes, for all kinds of statements
 REACHED = ("NoisySums Count l1", "NoisySums Count l2", "NoisySums rows", "NoisySums GridSum l1", "NoisySums Moments l1", "NoisySums Clipped l1",
            "Select choice", "NoisyFlipDistance slacks")
@@ -38,17 +39,20 @@ def totals(effort: float) -> Iterator[Totals]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_nothing_tells_more_than_its_price(totals: Totals) -> None:
     assert not totals.violations, f"{len(totals.violations)} violations; the first: {totals.violations[0]}"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_hardly_any_statement_ends_in_anything_but_an_answer_or_a_refusal(totals: Totals) -> None:
     """What fails on every database alike tells nothing; it is a fault of another kind."""
     assert len(totals.incidents) + len(totals.crashed) <= totals.statements / 100, [*totals.incidents, *totals.crashed]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_most_statements_are_answered_on_many_neighbours(totals: Totals) -> None:
     assert totals.answered > totals.statements / 2
     assert totals.compared > 3 * totals.answered / 2
@@ -56,9 +60,32 @@ def test_most_statements_are_answered_on_many_neighbours(totals: Totals) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("shape", REACHED)
 def test_claims_are_reached_by_some_entity(shape: str, totals: Totals) -> None:
     assert totals.shapes[shape].most >= 0.5
+
+
+@pytest.mark.slow
+def test_nothing_in_few_worlds_tells_more_than_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of what is tried above and below, with faults that so few statements meet."""
+    found = Totals()
+    run_on(0, found, statements=STATEMENTS, keep=True, kinds=[kind for kind in KINDS if kind not in (*NEWER, *NEWEST)])
+    run_on(WORLDS, found, statements=STATEMENTS, keep=True, kinds=NEWER)
+    run_on(FIRST_NEWER, found, statements=STATEMENTS, keep=True)
+    assert not found.violations, found.violations[0]
+    assert len(found.incidents) + len(found.crashed) <= found.statements / 100, [*found.incidents, *found.crashed]
+    assert found.answered > found.statements / 2
+    for method in ("summary", "relation"):
+        monkeypatch.setattr(Claims, method, lambda *args, **kwargs: None)
+    met = []
+    for fault in CLAIMED:
+        with monkeypatch.context() as planted:
+            fault.plant(planted)
+            met += [fault.what] * any(claims_too_little(seen) for seen in found.kept)
+    assert len(met) > MET, met
+    for family in {id(seen.family): seen.family for seen in found.kept}.values():
+        family.close()
 
 
 def test_a_world_follows_from_its_number() -> None:
@@ -66,6 +93,7 @@ def test_a_world_follows_from_its_number() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", CLAIMED, ids=lambda fault: fault.what.replace(" ", "_"))
 def test_a_claim_that_is_too_small_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the kernel's own checker switched off, so that the oracle finds it by itself."""
@@ -76,6 +104,7 @@ def test_a_claim_that_is_too_small_is_found(fault: Fault, totals: Totals, monkey
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [fault for fault in CLAIMED if fault.checked], ids=lambda fault: fault.what.replace(" ", "_"))
 def test_a_claim_of_a_plan_that_is_too_small_is_refused_too(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)
@@ -101,6 +130,7 @@ def claims_too_little(seen: Seen) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", EXECUTED, ids=lambda fault: fault.what.replace(" ", "_"))
 def test_what_is_executed_wrongly_is_found(fault: Fault, totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
     concerned = [seen for seen in totals.kept if f"{fault.within.__name__}(" in repr(seen.request.request)]

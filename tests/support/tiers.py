@@ -1,6 +1,6 @@
-"""The tiers of the tests, of which nobody keeps a list: they follow from marks of what takes long, and from parameters.
+"""The tiers of the tests, which follow from marks, from what was measured (see `seconds.py`) and from parameters.
 
-* `fast`: the first instance of a test function, unless that is `slow` or `long`.
+* `fast`: the first instance of a test function, unless that is `slow` or `long`, or takes more than `SOON`.
 * `long`: what is marked so, and what is one of many instances of a function and adds no new value of a parameter to the others.
 * `drawn`: what asks for the effort.
 
@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support import seconds
 
-MANY = 16
-"""The least number of instances that stay of a function."""
+SOON = 0.5
+"""The most seconds of a processor that a test of the fast tier takes."""
+MANY, ENOUGH = 16, 8.0
+"""How many instances of a function stay at least, or for how many seconds of a processor, if that is less."""
 
 
 class Tiers(NamedTuple):
@@ -30,13 +33,14 @@ class Tiers(NamedTuple):
 
 
 def mark(items: Sequence[pytest.Item]) -> Tiers:
-    kept, fast = spread(items), dict[str, pytest.Item]()
+    took = seconds.kept()
+    kept, fast = spread(items, took), dict[str, pytest.Item]()
     for item in items:
         if "effort" in getattr(item, "fixturenames", ()):
             item.add_marker("drawn")
         if item not in kept:
             item.add_marker("long")
-        elif not {"slow", "long"} & {marker.name for marker in item.iter_markers()}:
+        elif took.get(function_of(item), 0) <= SOON and not {"slow", "long"} & {marker.name for marker in item.iter_markers()}:
             fast.setdefault(function_of(item), item)
     for item in fast.values():
         item.add_marker("fast")
@@ -44,7 +48,7 @@ def mark(items: Sequence[pytest.Item]) -> Tiers:
     return Tiers(files=frozenset(item.path for item in items), functions=counted, fast=frozenset(fast))
 
 
-def spread(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+def spread(items: Iterable[pytest.Item], took: Mapping[str, float]) -> set[pytest.Item]:
     """Of each function the first instance, some others, and those that are the first to have a value of a parameter: what is left out is
     only combinations. The same statement (`text`) is asked of many functions, and stays in at least one of them.
     """
@@ -52,13 +56,14 @@ def spread(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         by_function[function_of(item)].append(item)
     kept, asked = set[pytest.Item](), defaultdict[Hashable, list[pytest.Item]](list)
-    for instances in by_function.values():
+    for function, instances in by_function.items():
+        many = max(2, min(MANY, int(ENOUGH / took.get(function, seconds.LEAST))))
         seen = set[tuple[str, Hashable]]()
         for at, item in enumerate([instances[0], *sorted(instances[1:], key=number_of)]):
             values = dict(values_of(item))
             if "text" in values:
                 asked[values.pop("text")].append(item)
-            if at < MANY or not seen.issuperset(values.items()):
+            if at < many or not seen.issuperset(values.items()):
                 kept.add(item)
             seen.update(values.items())
     return kept | {min(those, key=number_of) for those in asked.values() if kept.isdisjoint(those)}
@@ -72,7 +77,7 @@ def values_of(item: pytest.Item) -> Iterator[tuple[str, Hashable]]:
 
 
 def function_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
+    return seconds.function_of(item.nodeid)
 
 
 def turn_of(item: pytest.Item) -> int:
