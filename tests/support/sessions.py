@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,15 +39,21 @@ def reader_of(world: worlds.World, version: str = "v1") -> DuckReader:
     return DuckReader(connection, version)
 
 
-@cache
-def usual() -> DuckReader:
-    """The world of sessions that name no other, which nothing writes to."""
-    return reader_of(worlds.world())
+@lru_cache(maxsize=8)
+def shared(pickled: bytes) -> DuckReader:
+    """A world for all sessions over it, none of which writes to it: an engine takes longer to start than most statements."""
+    return reader_of(pickle.loads(pickled))
+
+
+@lru_cache(maxsize=16)
+def shared_catalog(pickled: bytes, policy: str, budget: str) -> Catalog:
+    return catalog_of(shared(pickled), parse_policy(policy), budget)
 
 
 @cache
-def usual_catalog(policy: str, budget: str) -> Catalog:
-    return catalog_of(usual(), parse_policy(policy), budget)
+def usual() -> worlds.World:
+    """The world of sessions that name no other."""
+    return worlds.world()
 
 
 @cache
@@ -58,6 +65,10 @@ def scratch() -> DuckScratch:
     """A door of its own to one engine, as an engine takes longer to start than most statements to be answered."""
     with patch("dpsql.backends.scratch.scratch", usual_scratch()._connection.cursor):
         return DuckScratch()
+
+
+def cursor_of(reader: DuckReader) -> DuckReader:
+    return DuckReader(reader._connection.cursor(), reader.version)
 
 
 def catalog_of(reader: Any, policy: Policy, budget: str) -> Catalog:
@@ -73,11 +84,11 @@ def session_of(folder: Path, world: worlds.World | None = None, *, reader: Any =
     One that remembers what it read is for many releases of one statement, which the kernel certifies once.
     """
     declared = parse_policy(policy)
-    if reader is None and world is None:
-        below, catalog = DuckReader(usual()._connection.cursor(), usual().version), usual_catalog(policy, budget)
+    if reader is None:
+        pickled = pickle.dumps(world or usual())
+        below, catalog = cursor_of(shared(pickled)), shared_catalog(pickled, policy, budget)
     else:
-        below = reader if reader is not None else reader_of(world)
-        catalog = catalog_of(below, declared, budget)
+        below, catalog = reader, catalog_of(reader, declared, budget)
     book = ledger if ledger is not None else open_ledger(folder)
     made = Repeating if around is Remembering else Kernel
     return Session(catalog=catalog, budget=declared.budgets[budget], analyst=analyst, kernel=made(around(below), book, noise, solvers=solvers),

@@ -37,7 +37,7 @@ class BucketReader(DuckReader):
         return super()._cursor(sql, parts)
 
 
-def stored(database: Path, ledger: ReportingLedger, *, budget: str = "person", buckets: int = 7, policy: str = worlds.POLICY,
+def stored(database: Path, ledger: ReportingLedger, *, budget: str = "person", buckets: int = 3, policy: str = worlds.POLICY,
            folder: Path | None = None) -> BucketReader:
     """A reader of a DuckDB file and of a store that is made of it."""
     folder, facts = folder or database.with_name(f"store-{secrets.token_hex(4)}"), FactsBesideLedger(ledger)
