@@ -237,7 +237,7 @@ def add(toy: Toy, package: Path) -> list[str]:
 @pytest.mark.parametrize("kind", TOYS)
 def test_a_toy_of_each_kind_is_one_file_and_one_line(kind: str, tmp_path: Path) -> None:
     toy = TOYS[kind]
-    shutil.copytree(ROOT / "dpsql", tmp_path / "dpsql", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "dpsql", tmp_path / "dpsql")  # with what is compiled
     touched = add(toy, tmp_path / "dpsql")
     ran = subprocess.run([sys.executable, "-c", toy.use], cwd=tmp_path, capture_output=True, text=True, timeout=300,
                          env={"PYTHONPATH": str(tmp_path), "DPSQL_STATE": "", "PATH": "/usr/bin:/bin"})

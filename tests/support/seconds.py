@@ -1,6 +1,6 @@
 """How many seconds of a processor test functions take: measured by `pytest --measure`, and kept beside this file.
 
-What is not in the file takes less than `LEAST`, or is new. A machine that does much else measures up to twice as much.
+What is not in the file takes less than `LEAST`, or is new. Measure on an idle machine: a busy one measures up to twice as much.
 """
 
 from __future__ import annotations

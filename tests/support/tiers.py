@@ -18,9 +18,11 @@ from typing import NamedTuple
 import pytest
 from support import seconds
 
-SOON = 0.5
+SOON = 0.3
 """The most seconds of a processor that a test of the fast tier takes."""
-MANY, ENOUGH = 16, 8.0
+SLOW = 2.0
+"""What a test that is marked `slow` takes, if it was not measured."""
+MANY, ENOUGH = 16, 5.0
 """How many instances of a function stay at least, or for how many seconds of a processor, if that is less."""
 
 
@@ -57,7 +59,8 @@ def spread(items: Iterable[pytest.Item], took: Mapping[str, float]) -> set[pytes
         by_function[function_of(item)].append(item)
     kept, asked = set[pytest.Item](), defaultdict[Hashable, list[pytest.Item]](list)
     for function, instances in by_function.items():
-        many = max(2, min(MANY, int(ENOUGH / took.get(function, seconds.LEAST))))
+        usual = SLOW if instances[0].get_closest_marker("slow") else seconds.LEAST
+        many = max(2, min(MANY, int(ENOUGH / took.get(function, usual))))
         seen = set[tuple[str, Hashable]]()
         for at, item in enumerate([instances[0], *sorted(instances[1:], key=number_of)]):
             values = dict(values_of(item))
