@@ -29,6 +29,7 @@ def compiled(tree: ast.Module | str, path: str) -> types.CodeType:
 def functions() -> dict[types.CodeType, list[types.FunctionType]]:
     """All functions of our files by their code."""
     found = defaultdict(list)
+    gc.unfreeze()  # what a run of tests has frozen is not listed otherwise
     for one in gc.get_objects():
         if type(one) is types.FunctionType and one.__code__.co_filename.startswith(str(ROOT / "dpsql")):
             found[one.__code__].append(one)
@@ -102,6 +103,7 @@ def note_lines(paths: Iterable[str]) -> set[tuple[str, int]]:
 
 def forget() -> None:
     """Nothing is remembered that functions of ours, or of tests, have worked out."""
+    gc.unfreeze()
     for one in gc.get_objects():
         if isinstance(one, functools._lru_cache_wrapper) and _ours(getattr(one, "__module__", None) or ""):
             one.cache_clear()
