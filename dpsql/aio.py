@@ -3,7 +3,7 @@
     con = await dpsql.aio.connect(policy="dpsql.toml", budget="main", analyst="ada")
     cur = await con.execute("SELECT sex, COUNT(*) FROM people GROUP BY sex")
 
-Each connection has one thread, in which its statements take turns; so a busy one keeps no thread from other work. When a task
+Each connection has its own thread, in which its statements take turns, so a busy connection does not block others. When a task
 that waits for a statement is cancelled, a statement whose turn has not come is not run, and nothing is charged. One that has
 begun runs on to its end: to break it off after its charge would lose the answer that was paid for, and count as an incident. Its
 charge stays, and its answer is in the ledger, so that the same statement again is free.
@@ -47,8 +47,8 @@ async def connect(*args: Any, **terms: Any) -> AsyncConnection:
 
 
 class AsyncConnection:
-    """The methods of `dbapi.Connection` that may take long, to be awaited. A cursor that was answered holds its rows, so that
-    nothing of it is awaited."""
+    """The methods of `dbapi.Connection` that may take long, to be awaited. A cursor holds the rows of its answer, so its methods
+    are not awaited."""
 
     def __init__(self, connection: dbapi.Connection, worker: ThreadPoolExecutor) -> None:
         self._connection, self._worker = connection, worker
@@ -119,11 +119,11 @@ class AsyncConnection:
 
 
 def _begin(worker: ThreadPoolExecutor, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-    """Call a function in the thread of a worker when it is free, in the context of the task that asks."""
+    """Call a function in the worker's thread once it is free, in the context of the calling task."""
     return worker.submit(functools.partial(contextvars.copy_context().run, step, *args, **kwargs))
 
 
 def _close_unused(opened: Future[dbapi.Connection]) -> None:
-    """Close a connection that nobody waits for any more, if there is one."""
+    """Close the connection, if there is one, when nobody waits for it any more."""
     if not opened.cancelled() and opened.exception() is None:
         opened.result().close()

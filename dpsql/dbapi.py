@@ -1,4 +1,4 @@
-"""PEP 249 (DB-API 2.0): connections and cursors, with errors, intervals, costs and explanations beside the rows."""
+"""PEP 249 (DB-API 2.0): connections and cursors, which also give errors, intervals, costs and explanations."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Connection:
 
     @contextlib.contextmanager
     def _numbered(self) -> Iterator[None]:
-        """What `interrupt` knows of a statement: that it runs, and that it is the same."""
+        """The identity of a running statement, for `interrupt`."""
         with self._state:
             self._running += 1
             if self._running == 1 and self._session is not None:
@@ -191,7 +191,7 @@ class Connection:
         return Cursor(self)
 
     def execute(self, sql: str | PlannedStatement, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """A new cursor with the answer of a statement."""
+        """Run a statement and return a cursor over its answer."""
         return self.cursor().execute(sql, parameters)
 
     sql = execute  # its name in DuckDB
@@ -228,7 +228,7 @@ class Connection:
 
     @guarded
     def priced(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> tuple[Explanation, Charge | None]:
-        """What `explain` tells of a statement, and what it would be charged now: None where it is free. Spends nothing."""
+        """What `explain` tells of a statement, and what it would be charged now: None if it is free. Spends nothing."""
         from dpsql.engine.answering import priced
 
         query, is_asked = _explained(sql)
@@ -262,13 +262,13 @@ class Connection:
     def interrupt(self) -> None:
         """Stop the statement that another thread runs on this connection, and return when it is over; where none runs, at once.
 
-        Before its charge it ends with an OperationalError. After it, it fails as any statement that fails after its charge, and
-        the charge is kept; one whose last step is under way is still answered.
+        Before its charge it ends with an OperationalError. After its charge it fails as an incident and stays charged, unless
+        its last step is already under way.
         """
         self.interrupting()()
 
     def interrupting(self) -> Callable[[], None]:
-        """What does so, now or later, to the statement that runs now, and to no other one."""
+        """A function that stops the statement running now, and no other."""
         return functools.partial(self._interrupt, self._asked)
 
     def _interrupt(self, number: int) -> None:
@@ -303,7 +303,7 @@ class Connection:
 
     def _occasion(self, statements: Sequence[str], parameters: Sequence[Any] | Mapping[str, Any],
                   options: Mapping[str, Any]) -> Asked:
-        """What a page about a workload says beside its answers."""
+        """The head and foot of a page about a workload."""
         from dpsql.engine.accounts import asked_of
 
         told = self.explain(statements, parameters, **options)
@@ -312,7 +312,7 @@ class Connection:
 
     @guarded
     def validate(self, queries: str | Sequence[str], *, synthetic: Any, within: object = None, **options: Any) -> Validation:
-        """Whether a synthetic table answers queries as the private one does.
+        """Decide whether a synthetic table answers queries like the private one.
 
         queries     one or several SELECTs, each with one aggregate; or "(SELECT ...) WITHIN 5 PERCENT" with its own tolerance
         synthetic   the name of a public table, a pandas frame or Arrow table, or the path of a CSV or Parquet file below a folder
@@ -385,7 +385,7 @@ class Connection:
     def synthetic_table(self, name: str) -> SyntheticTable:
         """A synthetic table that was made before, in this session or an earlier one, by its name; costs nothing.
 
-        Raises ProgrammingError where there is none.
+        Raises ProgrammingError if there is none.
         """
         from dpsql.engine.synthesizing import made_before
 
@@ -405,7 +405,7 @@ class Connection:
         _ = self.session
 
     def rollback(self) -> None:
-        """Nothing to do, and nothing is undone: an answer that was released cannot be taken back, and its charge stays. Pools of
+        """Does nothing: a released answer and its charge cannot be undone. Pools of
         connections call this whenever one is returned."""
         _ = self.session
 
@@ -423,10 +423,10 @@ class Connection:
         self.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a connection to private data is not copied")
+        raise TypeError("a connection to private data cannot be copied")
 
     def _repr_html_(self) -> str:
-        """What may be asked, and what may be spent: for notebooks."""
+        """The connection's tables and budget, for notebooks."""
         from dpsql.answers.connection_html import closed_html, connection_html
         from dpsql.engine.synthesizing import beside
 
@@ -438,7 +438,7 @@ class Connection:
 
 
 class Cursor:
-    """Runs statements and holds the last result.
+    """Runs statements and gives access to the last result.
 
     Beside PEP 249: `answer` (rows with errors), `errors`, `intervals`, `cost`, `notes`, `explanation`, `validation`, `synthetic`,
     `database`, `model`, `.df()`, `.arrow()`, `.pl()`, `.plot()`, `.report(path)`.
@@ -477,7 +477,7 @@ class Cursor:
 
     @guarded
     def ask(self, statement: Statement, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """The same of a statement that was parsed from a text."""
+        """The same for a parsed statement."""
         from dpsql.engine.answering import answer_parsed
 
         return self._ask(lambda session: answer_parsed(statement, sql, session, parameters), sql, parameters)
@@ -584,20 +584,20 @@ class Cursor:
     @property
     def intervals(self) -> list[tuple[tuple[Any, Any] | None, ...]]:
         """For every cell the ends of its confidence interval (dates for a date, whose error is in days). An end is infinite
-        where a limit cuts off an unknown part."""
+        if a limit cuts off an unknown part."""
         answer = self._answered()
         return [tuple(answer.ends(i, j) for j in range(len(answer.columns))) for i in range(len(answer.rows))]
 
     @property
     def made(self) -> Answer | SyntheticTable | ReleasedDatabase | OnlineModel | None:
-        """What the statement made that can be paid for: each has its `cost` and `notes`, and says whether it was `stored`
-        before. Nothing where it was no query, but EXPLAIN or SHOW."""
+        """The statement's result (answer, table or model), with its `cost`, its `notes` and whether it was `stored` before. None
+        for statements such as EXPLAIN and SHOW."""
         found = (self.answer, self.synthetic, self.database, self.model)
         return next((each for each in found if each is not None), None)
 
     @property
     def cost(self) -> str:
-        """What the statement was charged; nothing for public tables and what was made before."""
+        """What the statement cost; "" for public tables and earlier results."""
         made = self._which_made()
         return "" if made.stored else made.cost
 
@@ -625,7 +625,7 @@ class Cursor:
     fetchdf = df  # its name in DuckDB
 
     def arrow(self) -> pyarrow.Table:
-        """The result as an Arrow table. Raises InterfaceError where pyarrow is not installed."""
+        """The result as an Arrow table. Raises InterfaceError if pyarrow is not installed."""
         pa = extra("pyarrow", "arrow")
         kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
                  "TIMESTAMP": pa.timestamp("us")}
@@ -638,7 +638,7 @@ class Cursor:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def pl(self) -> polars.DataFrame:
-        """The result as a polars frame. Raises InterfaceError where polars or pyarrow is not installed."""
+        """The result as a polars frame. Raises InterfaceError if polars or pyarrow is not installed."""
         return extra("polars", "polars").from_arrow(self.arrow())
 
     def plot(self, *columns: str) -> Drawing:
@@ -653,7 +653,7 @@ class Cursor:
         """Write a page for people to a new HTML file: what was asked, the answer with its intervals, charts, and what the numbers
         mean; of a validation or a synthetic table, the page about it.
 
-        Raises OperationalError where the file exists, or cannot be written, and ProgrammingError where there is no such result.
+        Raises OperationalError if the file exists, or cannot be written, and ProgrammingError where there is no such result.
         """
         from dpsql.answers.answer_page import answer_page
         from dpsql.answers.new_files import save
@@ -731,7 +731,7 @@ def _told(parameters: Sequence[Any] | Mapping[str, Any]) -> str:
 
 
 def _standing(text: str) -> list[tuple[str, str]]:
-    """The tables that stand for private ones in a VALIDATE, as a page names them."""
+    """The names of the tables that replace private ones in a VALIDATE, for a page."""
     from dpsql.sql.text.parse import parse
     from dpsql.sql.text.statement import Validate
 
@@ -740,7 +740,7 @@ def _standing(text: str) -> list[tuple[str, str]]:
 
 
 def _sources(synthetic: Any) -> str:
-    """What stands for private tables, as a page names it."""
+    """The name of the table that replaces private ones, for a page."""
     if isinstance(synthetic, Mapping):
         return ", ".join(f"{_sources(source)} for {table}" if table else _sources(source) for table, source in synthetic.items())
     return str(synthetic) if isinstance(synthetic, str | Path) else f"{len(synthetic):,} rows, given in Python" if hasattr(
@@ -748,7 +748,7 @@ def _sources(synthetic: Any) -> str:
 
 
 def _explained(sql: str) -> tuple[Explained, bool]:
-    """The query to explain in a text, and whether the text asks it: not where it explains it itself."""
+    """The query to explain, and whether the text would run it (false if it begins with EXPLAIN)."""
     from dpsql.sql.text.parse import parse
     from dpsql.sql.text.statement import Explain, OpenModel, Query, Synthesize, SynthesizeTables, Validate
 
@@ -760,7 +760,7 @@ def _explained(sql: str) -> tuple[Explained, bool]:
 
 
 def _queries(statements: str | Sequence[str]) -> list[Query]:
-    """The queries of a script, or of a list of texts. Errors name the statement."""
+    """Split a script, or a list of texts, into queries. Errors name the statement."""
     from dpsql.sql.text.parse import parse
     from dpsql.sql.text.split import split
     from dpsql.sql.text.statement import Query
@@ -775,8 +775,8 @@ def _queries(statements: str | Sequence[str]) -> list[Query]:
             fault.source = f"statement {number + 1}" if len(texts) > 1 else fault.source
             raise
         if not isinstance(query, Query):
-            raise errors.ProgrammingError(f"a workload consists of queries, and statement {number + 1} is none", code="workload",
-                                          try_="SELECT ...")
+            raise errors.ProgrammingError(f"a workload consists of queries, and statement {number + 1} is not one",
+                                          code="workload", try_="SELECT ...")
         queries.append(query)
     return queries
 
@@ -794,7 +794,7 @@ def _text(sql: object) -> str:
 
 
 def _arrow(values: list[Any], kind: pyarrow.DataType) -> pyarrow.Array:
-    """A column; of whole numbers that 64 bits do not hold one of decimals."""
+    """A column as PEP 249 describes it; whole numbers beyond 64 bits become decimals."""
     import pyarrow as pa
 
     if kind == pa.int64() and any(value is not None and not -(2**63) <= value < 2**63 for value in values):

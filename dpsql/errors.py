@@ -40,7 +40,7 @@ class Error(Exception):
             self.code = code
 
     def located(self, text: str, source: str = "SQL") -> Error:
-        """The same error, knowing the text its span points into."""
+        """The same error with the text that its span refers to."""
         if not self.text:
             self.text, self.source = text, source
         return self
@@ -65,7 +65,7 @@ class Error(Exception):
         return f"{kind} at {where}: {self.reason}\n" + self.span.underline(self.text, note=self.try_)
 
     def _render_traceback_(self) -> list[str]:
-        """What notebooks show in place of a traceback: the reason, the place in the statement, and the way out."""
+        """The error as notebooks show it, without a traceback: reason, place and advice."""
         return str(self).splitlines()
 
 
@@ -92,7 +92,8 @@ class OperationalError(DatabaseError):
 
 
 class IntegrityError(DatabaseError):
-    """PEP 249: the data break a key the owner declared. Raised when a database is opened, before any analyst is served."""
+    """PEP 249: the data break a key the owner declared. It is raised when a database is opened, before any statement is
+    answered."""
 
     code = "broken-key"
 
@@ -167,8 +168,8 @@ class Incident(InternalError):
 
 
 class Interrupted(Incident):
-    """An incident of a statement that its analyst had asked to stop. The charge stays, and it counts as any other incident:
-    whether a statement stops in time may depend on private rows."""
+    """An incident: a statement that its analyst interrupted after its charge. The charge stays, and it counts as any other
+    incident: whether a statement stops in time may depend on private rows."""
 
     code = "interrupted"
 

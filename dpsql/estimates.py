@@ -1,4 +1,4 @@
-"""Released numbers that know their own errors.
+"""Released numbers with their errors.
 
 An `Estimate` is a column of an answer: one number for each cell, and its derivative with respect to each independent noise
 term in it. Arithmetic propagates the noise: exactly for sums and multiples, to first order for products, quotients and roots
@@ -78,7 +78,7 @@ class Estimate:
         return self._moved(factor, 0.0, linear=linear)
 
     def _moved(self, factor: float | Numbers, added: float | Numbers, *, linear: bool = True) -> Estimate:
-        """The estimate times a known number, plus another."""
+        """The estimate times a known number, plus a known number."""
         turned = np.asarray(factor) < 0
         with np.errstate(invalid="ignore"):  # infinity times 0
             below, above = (np.where(np.isinf(part), part, part * np.abs(factor)) for part in (self.below, self.above))
@@ -161,7 +161,7 @@ class Estimate:
             name: (error, np.repeat(slope, cells)) for name, (error, slope) in self.slopes.items()})
 
     def at(self, cells: NDArray[np.intp]) -> Estimate:
-        """The same of some of the cells, in another order too."""
+        """The estimates of some cells, in the given order."""
         def ends(confidence: float) -> Ends:
             low, high = self.ends(confidence)
             return low[cells], high[cells]
@@ -181,7 +181,7 @@ class Estimate:
         return found if self.drawn is None else replace(found, drawn=partial(_further, self.drawn, below, above))
 
     def open_at(self, low: float, high: float) -> Estimate:
-        """The same values, of numbers that were clamped to [low, high]: an interval that ends at one of these is open there."""
+        """The same values for numbers clamped to [low, high]: an interval that reaches one of these ends is open there."""
         def ends(confidence: float) -> Ends:
             lows, highs = self.ends(confidence)
             return np.where(lows <= low, -np.inf, lows), np.where(highs >= high, np.inf, highs)
@@ -197,7 +197,7 @@ class Estimate:
         return replace(self, drawn=ends)
 
     def within(self, low: float, high: float) -> Estimate:
-        """Clamped to a range that is known to contain the truth."""
+        """Clamp values to a range that is known to contain the truth."""
         return replace(self.known(low, high), values=np.clip(self.values, low, high))
 
     def known(self, low: float, high: float) -> Estimate:
@@ -221,7 +221,7 @@ class Estimate:
         return replace(self, slopes={name: (error, slope * part) for name, (error, slope) in self.slopes.items()})
 
     def where(self, condition: NDArray[np.bool_]) -> Estimate:
-        """The same, with NaN where the condition does not hold."""
+        """The same, with NaN if the condition does not hold."""
         return replace(self, values=np.where(condition, self.values, np.nan))
 
     @property
@@ -246,7 +246,7 @@ class Estimate:
         return not self.linear or any(error.kind == "approximate" for error, _ in self.slopes.values())
 
     def ends(self, confidence: float) -> Ends:
-        """The ends of the interval that covers the truth with this probability, for each value. One end is infinite where the
+        """The ends of the interval that covers the truth with this probability, for each value. One end is infinite if the
         truth may be any distance beyond it; the other then gets the whole error probability."""
         if self.drawn is not None:
             return self.drawn(confidence)
@@ -259,7 +259,7 @@ class Estimate:
         return self.values - width - below, self.values + width + above
 
     def least(self, confidence: float) -> Numbers:
-        """A lower bound of the truth, with this probability, for each value. Noise errs above as often as below; for intervals
+        """A lower bound on the true value of each cell, with this probability. Noise errs above as often as below; for intervals
         found in other ways the side of the error is unknown."""
         low, high = self.ends(confidence)
         return low if self.drawn is not None else np.where(np.isinf(high), low, self.ends(2 * confidence - 1)[0])
@@ -277,7 +277,7 @@ class Estimate:
 
 
 def joined(parts: Sequence[Estimate]) -> Estimate:
-    """Estimates of some cells, and of others, and so on, as one of all of them."""
+    """Concatenate estimates of different cells."""
     sizes = [len(part.values) for part in parts]
     starts = np.concatenate(([0], np.cumsum(sizes)))
     slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
@@ -436,7 +436,8 @@ def _apart(errors: Sequence[NoiseTerm], slopes: Numbers) -> tuple[list[NoiseTerm
 
 
 def _continuous(laplace: Numbers, normal: Numbers, confidence: float) -> Numbers:
-    """The same for sums of Laplace variables of these scales and of normal ones of these deviations, in rows that are not all 0.
+    """The same for each row: a sum of Laplace variables of these scales and normal variables of these standard deviations, not
+    all 0.
 
     Relative widths are rounded up by one per cent at most, so that few different ones are ever computed.
     """

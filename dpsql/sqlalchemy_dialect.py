@@ -208,7 +208,7 @@ class DpsqlDialect(default.DefaultDialect):
 
 
 def _term(name: str, value: str | tuple[str, ...]) -> str | Decimal:
-    """A term as `dbapi.connect` takes it. Raises OptionError where it stands twice, or is no number and should be."""
+    """A term as `dbapi.connect` takes it. Raises OptionError if it stands twice, or is no number and should be."""
     if isinstance(value, str):
         with contextlib.suppress(InvalidOperation):
             return Decimal(value) if name in NUMBERS else value

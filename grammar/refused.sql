@@ -319,7 +319,7 @@ SELECT COUNT(*) FROM (SELECT * EXCLUDE (p.age) FROM people AS p) AS t
 -- Unsupported not-accepted: COLUMNS(...) is not answered
 SELECT COLUMNS('a.*') FROM people
 
--- Unsupported not-accepted: columns are called by their names
+-- Unsupported not-accepted: columns are referred to by name
 SELECT #1 FROM people
 
 -- SqlError unknown-column: there is no column rowid
@@ -559,13 +559,13 @@ SELECT COUNT(*) FROM query('SELECT 1')
 -- Unsupported table-function: functions in FROM are not answered
 SELECT COUNT(*) FROM duckdb_settings()
 
--- Unsupported lateral: LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it
+-- Unsupported lateral: LATERAL is answered only for expressions, or for aggregates over the rows linked to the outer row
 SELECT SUM(cost) FROM people p, LATERAL (SELECT cost FROM visits v WHERE v.person_id = p.person_id) AS t
 
--- Unsupported lateral: LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it
+-- Unsupported lateral: LATERAL is answered only for expressions, or for aggregates over the rows linked to the outer row
 SELECT SUM(x) FROM people p LEFT JOIN LATERAL (SELECT p.age AS x) AS t ON x > 3
 
--- Unsupported lateral: LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it
+-- Unsupported lateral: LATERAL is answered only for expressions, or for aggregates over the rows linked to the outer row
 SELECT SUM(x) FROM people p, LATERAL (SELECT p.age AS x WHERE p.active) AS t
 
 -- Unsupported lateral: LATERAL needs a table before it
@@ -944,19 +944,19 @@ SELECT COUNT(*) FROM people WHERE random() < 0.5
 -- Unsupported not-accepted: random numbers are not answered
 SELECT COUNT(*) FROM people WHERE uuid() = 'x'
 
--- Unsupported unknown-function: the time now is not a part of the question
+-- Unsupported unknown-function: the current time is not available in a query
 SELECT COUNT(*) FROM people WHERE born < now()
 
--- Unsupported not-accepted: the time now is not a part of the question
+-- Unsupported not-accepted: the current time is not available in a query
 SELECT COUNT(*) FROM people WHERE born < current_date
 
--- Unsupported not-accepted: the time now is not a part of the question
+-- Unsupported not-accepted: the current time is not available in a query
 SELECT COUNT(*) FROM people WHERE born < today()
 
--- Unsupported not-accepted: who asks is not a part of the question
+-- Unsupported not-accepted: the user is not available in a query
 SELECT COUNT(*) FROM people WHERE nickname = current_user
 
--- Unsupported unknown-function: a function that fails would tell that a row is there
+-- Unsupported unknown-function: a function that fails would reveal that a row exists
 SELECT COUNT(*) FROM people WHERE error('x') = 'x'
 
 -- Unsupported unknown-function: the function hash is not answered
@@ -965,7 +965,7 @@ SELECT COUNT(*) FROM people WHERE hash(nickname) = 3
 -- Unsupported unknown-function: the function md5 is not answered
 SELECT COUNT(*) FROM people WHERE md5(nickname) = 'x'
 
--- Unsupported unknown-function: what surrounds the engine is not a part of the question
+-- Unsupported unknown-function: the engine's environment is not available in a query
 SELECT COUNT(*) FROM people WHERE getenv('HOME') = 'x'
 
 -- Unsupported unknown-function: the function sleep_ms is not answered
@@ -1013,7 +1013,7 @@ SELECT COUNT(*) FROM people WHERE strftime(born, '%Q') = 'x'
 -- SqlError type: lpad: a length from 0 to 1000
 SELECT COUNT(*) FROM people WHERE lpad(nickname, 3, '') = 'x'
 
--- Unsupported not-accepted: width_bucket is none of DuckDB's functions
+-- Unsupported not-accepted: DuckDB has no function width_bucket
 SELECT AVG(width_bucket(age, 0, 100, 10)) FROM people
 
 -- SqlError type: LIKE takes a constant here
@@ -1094,13 +1094,13 @@ SELECT COUNT(*) FROM people WHERE date_part('eon', born) > 3
 -- SqlError type: hour cannot be applied to DATE
 SELECT COUNT(*) FROM people WHERE hour(born) > 3
 
--- Unsupported interval: intervals are a whole number of seconds
+-- Unsupported interval: an interval is a whole number of seconds
 SELECT COUNT(*) FROM people WHERE born + INTERVAL 3 MICROSECOND > '2000-01-01'
 
--- Unsupported interval: intervals are a whole number of seconds
+-- Unsupported interval: an interval is a whole number of seconds
 SELECT COUNT(*) FROM people WHERE born + INTERVAL '1 month 2 days' > '2000-01-01'
 
--- Unsupported interval: intervals are a whole number of seconds
+-- Unsupported interval: an interval is a whole number of seconds
 SELECT COUNT(*) FROM people WHERE born + INTERVAL (age) DAY > '2000-01-01'
 
 -- SqlError type: INTERVAL: a whole number between -1200 and 1200 is needed here
@@ -1279,7 +1279,7 @@ SELECT COUNT(*) FROM people STANDARD ERROR 10 CONFIDENCE 0.9
 -- SqlError accuracy: a statement has one accuracy
 SELECT COUNT(*) FROM people ERROR WITHIN 10 STANDARD ERROR 3
 
--- SqlError accuracy: a column has one accuracy
+-- SqlError accuracy: a column can have only one accuracy
 SELECT COUNT(*) ERROR WITHIN 10 STANDARD ERROR 3 FROM people
 
 -- SqlError accuracy: only the outermost SELECT can have an accuracy

@@ -14,6 +14,7 @@ import pytest
 
 from dpsql.answers.answer import Answer, AnswerColumn, compose, of_json, values_of
 from dpsql.answers.columns import ColumnData, joined, of_rows, unpacked
+from dpsql.answers.display import brief, note_html
 from dpsql.backends.scratch import DuckScratch
 from dpsql.catalog.price import price
 from dpsql.estimates import Estimate, NoiseTerm, constant, margin, released
@@ -247,3 +248,19 @@ def test_columns_are_joined_with_and_without_errors() -> None:
     both = joined([noisy, exact])
     assert both.values == (1, 2, 3) and both.told_errors() == [0.5, None, None] and both.told_intervals() == [(0.0, 2.0), None, None]
     assert joined([exact, exact]) == ColumnData(values=(3, 3)) != exact and both != noisy
+
+
+@pytest.mark.parametrize("note", ["short", "x" * 140, "values are clamped; " * 7])
+def test_a_short_note_is_shown_whole(note: str) -> None:
+    assert brief(note) == note == note_html(note)
+
+
+@pytest.mark.parametrize(("note", "shown"), [
+    ("a" * 50 + "; " + "b" * 100, "a" * 50 + " ..."),
+    ("a" * 30 + "; " + "b" * 30 + ", " + "c" * 90, "a" * 30 + "; " + "b" * 30 + " ..."),
+    ("a; " + "b" * 100 + " " + "c" * 100, "a; " + "b" * 100 + " ..."),
+    ("word " * 40, ("word " * 28).rstrip() + " ..."),
+])
+def test_a_long_note_is_cut_at_a_clause_and_kept_whole_in_pages(note: str, shown: str) -> None:
+    assert brief(note) == shown
+    assert note_html(f"{note}<") == f"<details><summary>{shown}</summary>{note}&lt;</details>"

@@ -203,6 +203,13 @@ def test_check_is_data_too(study: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert {table["table"] for table in told[0]["tables"]} == {"plans", "people", "person_years"} and told[0]["unusable"] == {}
 
 
+def test_long_notes_are_shown_in_full_when_asked_for(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["query", "--budget", "study", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (consistency = 'nnls') site, COUNT(*) FROM people GROUP BY CUBE (site)"]
+    for option, hinted in (((), True), (("--notes",), False)):
+        code, out, _ = run(capsys, *told, *option)
+        assert code == 0 and ("(--notes shows shortened notes in full)" in out) == hinted == ("errors are only a guide" not in " ".join(out.split()))
+
+
 def test_a_budget_runs_out_and_stays_spent(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for i in range(10):
         code, _, _ = run(capsys, "query", "--budget", "study", "--analyst", "ada", f"SELECT COUNT(*) FROM people WHERE income > {i}")

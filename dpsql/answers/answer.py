@@ -50,7 +50,7 @@ class AnswerColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Rows, the standard error of every cell, and the ends of its interval; None where a cell has no error.
+    """Rows, the standard error of every cell, and the ends of its interval; None if a cell has no error.
 
     data        the same, column by column; `rows`, `errors` and `intervals` are made of it when they are asked for
     intervals   cover the true values with the answer's confidence, of dates as ordinals of days; an end may be infinite
@@ -100,7 +100,7 @@ class Answer:
         return replace(self, columns=columns)
 
     def at(self, rows: slice) -> Answer:
-        """The same answer with the rows at these places alone."""
+        """The same answer with only the rows at these positions."""
         return replace(self, data=tuple(column.at(rows) for column in self.data))
 
     def as_json(self) -> str:
@@ -133,7 +133,7 @@ def of_json(text: str) -> Answer:
 
 
 def _stored_by_rows(body: Any, shown: Sequence[AnswerColumn]) -> tuple[ColumnData, ...]:
-    """As answers once were stored; with intervals, or before that with margins, which are half their width."""
+    """Read answers stored by earlier versions, with intervals or with margins (half widths)."""
     rows = [[typed(value, column.type) for value, column in zip(row, shown, strict=True)] for row in body["rows"]]
     intervals = body["intervals"] if "intervals" in body else [
         [None if margin is None else (float(_floats([value])[0]) - margin, float(_floats([value])[0]) + margin)
@@ -142,7 +142,7 @@ def _stored_by_rows(body: Any, shown: Sequence[AnswerColumn]) -> tuple[ColumnDat
 
 
 def _down(day: float) -> int:
-    """A day rounded down, as a number that a date could be compared with."""
+    """A number rounded down to a whole day, comparable with dates."""
     return math.floor(min(max(day, -1e9), 1e9))
 
 
@@ -170,7 +170,7 @@ NONE: Mapping[str, Single] = MappingProxyType({})
 
 def single(awaited: Placeholder, question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
            singles: Mapping[str, Single]) -> Single:
-    """The one value of a scalar subquery; NULL where it has no row or no number."""
+    """The one value of a scalar subquery; NULL if it has no row or no number."""
     with np.errstate(all="ignore"):
         question = _over_columns(question)
         table = _ValueTable(question, cells, aggregates, scratch, singles)
@@ -207,7 +207,7 @@ class NoisyRows:
 
 def noisy_rows(question: Question, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
                singles: Mapping[str, Single] = NONE) -> NoisyRows:
-    """What a question shows, from what was released for it."""
+    """Compose the answer of a question from its released numbers."""
     question = _over_columns(question) if singles else question
     table = _ValueTable(question, cells, aggregates, scratch, singles)
     outputs = [table.output(output.expr) for output in question.outputs]
@@ -231,7 +231,7 @@ class NoisyColumn:
 
 
 def _data(made: NoisyColumn, kept: Sequence[int], confidence: float) -> ColumnData:
-    """What is shown of a column. Values without an error have no interval."""
+    """A column as it is displayed. Values without an error have no interval."""
     every = len(kept) == len(made.values) and kept == range(len(kept))
     values = made.values if every else [made.values[i] for i in kept]
     if made.estimate is None or not made.estimate.slopes:
@@ -246,7 +246,7 @@ def _data(made: NoisyColumn, kept: Sequence[int], confidence: float) -> ColumnDa
 
 
 def _with_holes(numbers: NDArray[np.float64], holes: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-    """Numbers with NaN in some places; None where none is left."""
+    """Numbers with NaN in some places; None if none is left."""
     found = np.where(holes, np.nan, numbers)
     return None if np.isnan(found).all() else found
 
@@ -367,7 +367,7 @@ def withheld(question: Question, aggregates: Mapping[str, Estimate]) -> frozense
 
 
 def told_withheld(question: Question, few: int, cells: int) -> Iterator[str]:
-    """The note of a rule that withholds groups."""
+    """The note on groups that a minimum frequency withholds."""
     if question.minimum is not None:
         here = f"{few} of {cells} here" if question.keys else "this one is" if few else "this one is not"
         yield (f"{question.minimum}: {here}, as far as the noise tells; a smaller group is shown with a probability of at most "
@@ -381,7 +381,7 @@ def _uncast(expr: Expr) -> Expr:
 
 
 def _factor(expr: Expr) -> tuple[float, Expr]:
-    """A constant, and what it is multiplied by."""
+    """Split a product into its constant factor and the other factor."""
     expr = _uncast(expr)
     if isinstance(expr, Call) and expr.function == "*":
         for number, other in (expr.args, expr.args[::-1]):
@@ -429,7 +429,7 @@ def _range_of_covariance(call: AggregateCall, question: Question) -> tuple[float
 
 
 def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
-    """The values of an aggregate; of a mode, those that the numbers of its estimate stand for."""
+    """The values of an aggregate; for a mode, the values that its estimate's numbers stand for."""
     if call.function != "mode":
         return values_of(call, estimate)
     values = candidates(call)
@@ -437,7 +437,7 @@ def _told(call: AggregateCall, estimate: Estimate) -> Sequence[Value]:
 
 
 def values_of(call: AggregateCall, estimate: Estimate) -> list[Value]:
-    """The values of an aggregate in its own type; NULL where it has none."""
+    """The values of an aggregate in its own type; NULL if it has none."""
     if call.type is Type.BIGINT:
         most = MOST_COUNT if call.function in ("count", "count_distinct") else MOST_SUM
         if (np.abs(estimate.values) <= MOST_COUNT).all():
@@ -460,17 +460,17 @@ ALL_ROWS = slice(0, None)
 
 
 def rows_shown(limit: int | None, offset: int) -> slice:
-    """The places of the rows of an answer that LIMIT and OFFSET leave: they act on these rows and on nothing else."""
+    """The positions of the rows that LIMIT and OFFSET keep."""
     return slice(offset, None if limit is None else offset + limit)
 
 
 def whole(question: Question) -> Question:
-    """The question whose answer has all rows."""
+    """The question without LIMIT and OFFSET, whose answer has all rows."""
     return question if rows_shown(question.limit, question.offset) == ALL_ROWS else replace(question, limit=None, offset=0)
 
 
 def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[NoisyColumn], size: int) -> Sequence[int]:
-    """Which cells are shown, in which order."""
+    """The cells that are shown, in order."""
     kept: Sequence[int] = [i for i in range(size) if i not in table.withheld] if table.withheld else range(size)
     if question.having is not None:
         (true,) = table.values([question.having])
@@ -486,7 +486,7 @@ def _chosen_rows(question: Question, table: _ValueTable, outputs: Sequence[Noisy
 
 
 def sorted_by(rows: Sequence[int], terms: Sequence[tuple[Sequence[Value], bool, bool]]) -> list[int]:
-    """Rows in the order of some terms, the last one first: its values, whether it descends, and whether NULL comes first."""
+    """Sort rows by several terms; the last term is applied first. Each has values, a direction, and a position for NULL."""
     kept = list(rows)
     for values, descending, nulls_first in terms:
         rest = [i for i in kept if values[i] is not None]

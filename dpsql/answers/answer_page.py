@@ -1,5 +1,5 @@
-"""A page about an answer, or about the answers of a workload: what was asked and of whom, every number with its interval, charts,
-and what the numbers mean. It holds released and public values only."""
+"""A page about an answer, or the answers of a workload: the question, every number with its interval, charts, and what the
+numbers mean. It holds released and public values only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dpsql.answers.answer import Answer
 from dpsql.answers.asked import Asked
 from dpsql.answers.chart_svg import CHART_STYLE, chart_html
 from dpsql.answers.charted import pictured
-from dpsql.answers.display import as_csv, charged, interval_text, printable, shown
-from dpsql.answers.html_page import bullets, code, document, figures, folded, heading, paragraph
+from dpsql.answers.display import as_csv, charged, interval_text, note_html, printable, shown
+from dpsql.answers.html_page import code, document, figures, folded, heading, paragraph
 from dpsql.errors import ProgrammingError
 
 MOST_ROWS = 10_000  # of a table: a browser can still show it
@@ -39,7 +39,7 @@ def workload_page(answers: Sequence[Answer], asked: Asked, *, cost: str, notes: 
 
 
 def title_of(answer: Answer) -> str:
-    """What an answer tells, by what."""
+    """The page's title: aggregates, then grouping columns."""
     told = ", ".join(column.name for column in answer.columns if not column.exact) or "public numbers"
     by = ", ".join(column.name for column in answer.columns if column.exact and told != "public numbers")
     title = printable(f"{told} by {by}" if by else told).replace("\n", " ")
@@ -52,18 +52,18 @@ def meanings(answers: Sequence[Answer], entity: str) -> list[str]:
         return [paragraph("Only public tables were read, so every number is exact.")]
     share = answers[0].confidence
     wrong = round(1 / (1 - share)) if share < 1 else 0
-    told = (f"Noise was added to each number, so that the answer tells hardly anything of whether a single {entity} is in the "
-            f"data. An interval (±, or from … to) holds the exact number with a chance of {share * 100:g} %"
+    told = (f"Noise was added to each number, so the answer reveals hardly anything about whether any one {entity} is in the "
+            f"data. An interval (±, or from … to) contains the exact number with {share * 100:g} % probability"
             + (f": of {wrong:,} such intervals, one misses it on average." if wrong else "."))
     rough = dict.fromkeys(column.name for answer in answers for column in answer.columns if column.approximate)
-    return [paragraph(told)] + ([paragraph(f"Approximate, as to how often it holds: the interval of {', '.join(rough)}.")]
+    return [paragraph(told)] + ([paragraph(f"The interval of {', '.join(rough)} is approximate: its probability may differ.")]
                                 if rough else [])
 
 
 def _notes(notes: Sequence[str]) -> Iterator[str]:
-    """What a reader should know, such as rows that do not count."""
+    """The notes of an answer."""
     if notes:
-        yield heading(3, "To keep in mind") + bullets(notes)
+        yield heading(3, "To keep in mind") + f"<ul>{''.join(f'<li>{note_html(note)}</li>' for note in notes)}</ul>"
 
 
 def _told(answer: Answer) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _told(answer: Answer) -> Iterator[str]:
 
 
 def _owners(answer: Answer) -> list[int]:
-    """For each column of the table, the column of the answer that it is about."""
+    """For each column of the table, the answer's column that it shows."""
     return [j for j, column in enumerate(answer.columns) for _ in range(1 if column.exact else 2)]
 
 
@@ -99,7 +99,7 @@ def _line(answer: Answer, i: int) -> list[str]:
 
 
 def _accuracies(answers: Sequence[Answer], asked: Asked) -> str:
-    """For each number of each statement, how many there are, the error that was expected, and the one that was released."""
+    """For each column of numbers: how many groups it has, its expected standard error, and the released one."""
     noisy = [(i, j) for i, answer in enumerate(answers) for j, column in enumerate(answer.columns) if not column.exact]
     expected = asked.expected if len(asked.expected) == len(noisy) else (None,) * len(noisy)
     lines = []

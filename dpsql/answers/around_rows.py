@@ -1,4 +1,4 @@
-"""The answer of SQL over released rows: computed of them as they were released, with errors that are carried through it."""
+"""The answer of SQL over released rows: computed from them, with propagated errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOLD = 200  # rows that a note tells
 
 def loaded(made: ReleasedTable, cells: Cells, aggregates: Mapping[str, Estimate], scratch: Scratch,
            singles: Mapping[str, Single]) -> tuple[dict[str, LoadedColumn], int]:
-    """What was released for a part, as columns of a table; and how many of its groups are withheld."""
+    """The released columns of a part, and how many of its groups are withheld."""
     with np.errstate(all="ignore"):
         found = noisy_rows(made.question, cells, aggregates, scratch, singles)
     kept = np.array(found.kept, dtype=np.intp)
@@ -87,14 +87,14 @@ class ReleasedTables:
         return self._store.rows(sql, self.version)
 
     def prepared(self, relation: Node) -> str:
-        """A relation as SQL, once all that it reads is loaded."""
+        """A relation as SQL, after loading the tables that it reads."""
         for scan in bottom_up(relation):
             if isinstance(scan, Scan) and scan.table.name not in self._loaded:
                 self._load_public(scan)
         return fold(relation, lambda node, below: node.render(below, Printing()))
 
     def all_versions(self, relation: Node, versions: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """The rows of every version but the first, with its number: asked for at once, and where DuckDB cannot, one by one."""
+        """The rows of every version but the first, with its number: in one query, or one by one if DuckDB cannot."""
         text = self.prepared(relation)
         joined = fold(relation, self._beside_version)
         try:
@@ -105,7 +105,7 @@ class ReleasedTables:
         return ((row[0], row[1:]) for row in found)
 
     def _beside_version(self, node: Node, below: tuple[str, ...]) -> str:
-        """A relation as SQL beside a column that tells the version of its tables."""
+        """A relation as SQL, with a column for the version of its tables."""
         text = node.render(below, Printing())
         if not isinstance(node, Scan) or not self._store.versioned(node.table.name):
             return text
@@ -127,8 +127,8 @@ class ReleasedTables:
 
 def composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], public: PublicTables, *,
              confidence: float, price: str, notes: Sequence[str], seed: int) -> Answer:
-    """The answer of the SQL around released rows. Whatever goes wrong with that, as where its rows are too many for the machine,
-    what was released and paid for is told."""
+    """The answer of the SQL around released rows. If that fails, for instance because there are too many rows, the released rows
+    are still shown, as they were paid for."""
     try:
         versions = moved_rows(tables, seed, confidence, DRAWS_ONE_BY_ONE if around.awaits else DRAWS)
         with np.errstate(all="ignore"), closing(ReleasedTables(tables, versions, public)) as store:
@@ -140,7 +140,7 @@ def composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCol
 
 def _released_only(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedColumn]], *, confidence: float, price: str,
                    notes: Sequence[str]) -> Answer:
-    """The released rows in notes, where what is asked of them could not be computed."""
+    """An answer that shows the released rows as notes, as the SQL around them could not be computed."""
     told = ["the SQL around the released rows could not be computed on this machine; these are what was released"]
     for name, columns in tables.items():
         rows = list(zip(*(column.values for column in columns.values()), strict=True))
@@ -189,7 +189,7 @@ def _composed(around: AroundReleased, tables: Mapping[str, Mapping[str, LoadedCo
 
 def _versions(around: AroundReleased, store: ReleasedTables, versions: MovedRows, places: Sequence[tuple[Value, ...]] | None,
               columns: Sequence[int], noisy: Mapping[str, frozenset[str]], kept: Sequence[tuple[Value, ...]]) -> Numbers:
-    """The numbers of the answer in every version: versions x (rows x columns), NaN where a version has no such row."""
+    """The numbers of the answer in every version: versions x (rows x columns), NaN if a version has no such row."""
     answers = np.full((versions.versions, len(kept) * len(columns)), np.nan)
     answers[0] = as_floats([row[column] for row in kept for column in columns])
     if places is None:
@@ -208,7 +208,7 @@ def _versions(around: AroundReleased, store: ReleasedTables, versions: MovedRows
 
 def _all_rows(around: AroundReleased, store: ReleasedTables, versions: int,
               noisy: Mapping[str, frozenset[str]]) -> Iterator[tuple[int, tuple[Value, ...], list[int]]]:
-    """The rows of all versions, each with the places of what tells it apart."""
+    """The rows of all versions, each with the columns that identify it."""
     if not around.awaits:
         node, ids = _moving(around.rows, noisy)
         yield from ((version, row, ids) for version, row in store.all_versions(node, versions))

@@ -1,4 +1,4 @@
-"""Who asked what, of which budget, and when: what a page says beside the numbers."""
+"""Who asked what, from which budget, and when: the head of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsql.answers.spending import Spending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The occasion of a page.
+    """When and by whom a page was asked for.
 
     statements  their texts, one or, of a workload, several
     values      of their parameters, as text
@@ -20,7 +20,7 @@ class Asked:
     policy      what identifies the version of the policy
     at          the time of the page
     plan        what EXPLAIN PRIVACY says
-    expected    the expected standard error of each aggregate, None where it depends on private rows
+    expected    the expected standard error of each aggregate, None if it depends on private rows
     about       further facts
     """
 
@@ -44,9 +44,9 @@ class Asked:
                       ("cost", cost), *left])
 
     def foot(self, measured: Sequence[str] = ()) -> str:
-        """The plan, folded, after what else is said of how it was measured."""
+        """The foot of a page: notes on how it was measured, and the plan, folded."""
         text = "\n".join([*measured, *([self.plan] if self.plan else [])])
-        return folded(f"How it was measured, and what hides each {self.spending.entity}", code(text)) if text else ""
+        return folded(f"How it was measured, and what protects each {self.spending.entity}", code(text)) if text else ""
 
 
 def day_and_minute(at: dt.datetime) -> str:

@@ -14,7 +14,7 @@ BAR_STYLE = """
 
 
 def bars(rows: Iterable[tuple[str, float, str]]) -> str:
-    """For each row a name, a bar of which a share from 0 to 1 is filled, and words that say what it is."""
+    """For each row: a name, a bar filled to a share from 0 to 1, and a description."""
     return "".join(f"<div class=account><span class=word>{html.escape(name)}</span><div class=track><div class=used "
                    f"style='width:{100 * share:g}%'></div></div><span>{html.escape(words)}</span></div>"
                    for name, share, words in rows)

@@ -23,14 +23,14 @@ Error = tuple[float | None, tuple[float, float] | None, bool]
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedErrors:
-    """What noise in released rows does to the numbers that are made of them. `confidence` is that of intervals."""
+    """How noise in released rows affects the numbers computed from them. `confidence` is that of intervals."""
 
     tables: Mapping[str, Mapping[str, LoadedColumn]]
     moved: MovedRows
     confidence: float
 
     def of(self, answers: Numbers) -> list[Error]:
-        """The errors of some numbers, given as versions x numbers; NaN where a version has no such number."""
+        """The errors of some numbers, given as versions x numbers; NaN if a version has no such number."""
         weights = self._weights(answers)
         return [self._one(answers[:, i], None if weights is None else weights[:, i]) for i in range(answers.shape[1])]
 
@@ -66,7 +66,7 @@ class CarriedErrors:
                 if column.moves and column.estimate is not None}
 
     def _told(self, number: Number, weight: float, added: float) -> Error:
-        """Of a noisy number, times a weight, plus a constant."""
+        """The error of a noisy number times a weight, plus a constant."""
         deviations, (lows, highs) = self._known[number.table, number.column]
         error = float(deviations[number.row]) * abs(weight)
         ends = sorted(float(end[number.row]) * weight + added for end in (lows, highs))
@@ -76,7 +76,7 @@ class CarriedErrors:
         return error if math.isfinite(error) else None, told, estimate.approximate
 
     def _sum(self, used: Sequence[tuple[Number, float]], value: float) -> Error:
-        """Of a sum of noisy numbers times weights: each piece of noise counts with all that it adds."""
+        """The error of a weighted sum of noisy numbers; a piece of noise that is in several of them is added up first."""
         slopes: dict[tuple[int, ...], tuple[NoiseTerm, Numbers]] = {}
         names: dict[object, int] = {}
         below = above = 0.0
@@ -99,11 +99,12 @@ class CarriedErrors:
         return error if math.isfinite(error) else None, (float(lows[0]), float(highs[0])), made.approximate
 
     def _drawn(self, answer: Numbers) -> Error:
-        """Of any function, from the draws.
+        """The error of any function, from the draws.
 
-        They are as far from what was released as that is from the truth. So an interval may be read off them (percentiles), or
+        The draws differ from the released numbers as these differ from the truth. So an interval may be read off them
+        (percentiles), or
         off their reflection at what was released, which takes a bias off that noise gives a function, as to a greatest value.
-        It is not known which of the two is right, so the interval holds both.
+        As it is unknown which of the two is right, the interval contains both.
 
         Where a function bends as far as noise reaches, as a greatest value or a rank does among numbers that noise does not tell
         apart, neither need be right. There the interval reaches to the answers at the ends of intervals that hold all numbers
@@ -135,8 +136,8 @@ class CarriedErrors:
                    if column.moves and column.estimate is not None)
 
     def _weights(self, answers: Numbers) -> Numbers | None:
-        """Numbers x answers: how fast each answer moves with each noisy number, NaN where it is no linear function of them, as
-        far as the probes tell; None where there are no probes."""
+        """Numbers x answers: the derivative of each answer by each noisy number; NaN if the probes show that it is not linear;
+        None where there are no probes."""
         probes = self.moved.probes
         if not len(probes):
             return None

@@ -26,7 +26,7 @@ class ChartAxis:
     end: float
 
     def at(self, value: float) -> float:
-        """The pixel of a value. Those beyond the ends are at the ends."""
+        """The pixel of a value. Values beyond the ends are drawn at the ends."""
         unit = max(abs(self.low), abs(self.high), 1e-300)  # differences of the largest numbers are no numbers
         low, high = self.low / unit, self.high / unit
         share = (value / unit - low) / ((high - low) or 1.0)
@@ -94,7 +94,7 @@ def _placed(found: Sequence[tuple[float, str]], width: float) -> list[Tick] | No
 
 
 def _round_values(axis: ChartAxis, most: int, *, whole: bool) -> Iterator[float]:
-    """At most so many multiples of a round number between the ends."""
+    """At most this many multiples of a round number between the ends."""
     half = axis.high / 2 - axis.low / 2
     if not half / most > 1e-307:
         return
@@ -108,7 +108,7 @@ def _round_values(axis: ChartAxis, most: int, *, whole: bool) -> Iterator[float]
 
 
 def number_texts(values: Sequence[float]) -> list[str]:
-    """Numbers as they are named along an axis: with as few digits as tell them apart."""
+    """Labels of numbers along an axis, with as few digits as distinguish them."""
     largest = max(map(abs, values), default=0.0)
     least = min((abs(b - a) for a, b in pairwise(values)), default=largest)
     plain = largest < 1e9 and (largest == 0 or min(least, largest) >= 1e-6)

@@ -56,7 +56,7 @@ def chart_svg(chart: Chart, width: int) -> str:
 
 
 def form_of(chart: Chart) -> str:
-    """As what a chart is drawn."""
+    """The forms of a chart."""
     return "lines" if chart.lines else "bars" if chart.key else "dot"
 
 
@@ -138,7 +138,7 @@ def _mark(chart: Chart, i: int, at: int, columns: _Columns) -> _Mark:
 
 
 def _series_name(chart: Chart, series: Series) -> str:
-    """A name that says by itself what it is of."""
+    """A label that is understood by itself."""
     return f"{chart.second}: {series.name}" if series.name in ("true", "false", "NULL") else series.name
 
 

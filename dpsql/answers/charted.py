@@ -1,4 +1,4 @@
-"""What is drawn of an answer: which columns, against which keys, as bars, lines or a dot; and what the marks mean, in words.
+"""How an answer is drawn: which columns against which keys, as bars, lines or a dot, and what the marks mean.
 
 `chart_svg` draws it. Everything is made from released values.
 """
@@ -68,23 +68,23 @@ class Chart:
 
     @property
     def title(self) -> str:
-        """What is drawn, by what."""
+        """The title: the number's column, then the keys."""
         return f"{self.name} by {' and '.join(filter(None, (self.key, self.second)))}" if self.key else self.name
 
     @property
     def caption(self) -> str:
-        """The title, and that there are intervals."""
+        """The title, with a mention of the intervals."""
         return f"{self.title}, with {self.intervals} intervals" if self.intervals else self.title
 
     @property
     def few(self) -> bool:
-        """Whether the keys are numbers, but so few that they are rather names than places along an axis."""
+        """Whether the keys are numbers, but so few that they serve as names rather than positions on an axis."""
         keys = {key for series in self.series for key in series.keys}
         return len(keys) <= FEW_BARS and not any(isinstance(key, dt.date) for key in keys)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The notes, as they stand below a picture."""
+        """The notes below a picture, as sentences."""
         return tuple(f"{note[:1].upper()}{note[1:]}." for note in self.notes)
 
     @property
@@ -97,7 +97,7 @@ def charts(answer: Answer, columns: Sequence[str] = (), *, bars: bool = False) -
     """The charts of columns of numbers, by their names; by default, of all. Each has the same keys.
 
     What is drawn depends on the keys: without any, a dot; one text or truth value, or a few numbers, bars; one number or date, a
-    line in a band, or with `bars` bars as well. A second key makes groups of bars or several lines. Raises ProgrammingError where
+    line in a band, or with `bars` bars as well. A second key makes groups of bars or several lines. Raises ProgrammingError if
     there is nothing to draw or too much.
     """
     numbers = _numbers(answer, columns)
@@ -130,7 +130,7 @@ def _notes(answer: Answer, column: int, x: int | None, *, continuous: bool) -> l
     if continuous and (widest := max((half_width(row[column]) or 0.0 for row in answer.intervals), default=0.0)):
         lines.append(f"at its widest, it spans {2 * widest:,.3g}")
     if any(math.isinf(end) for ends in (row[column] for row in answer.intervals) if ends is not None for end in ends):
-        lines.append("an interval without an end is drawn on its other side only")
+        lines.append("an open interval is drawn only to its known end")
     if continuous and any(row[column] is None for row in answer.rows):
         lines.append(f"where {answer.columns[column].name} is NULL, the line is broken")
     if continuous and x is not None and any(row[x] is None for row in answer.rows):
@@ -218,7 +218,7 @@ def _in_words(value: Value, ends: Ends) -> str:
 
 
 def _has_place(key: Value) -> bool:
-    """Whether a key is somewhere along an axis."""
+    """Whether a key has a position on an axis, as numbers and dates have."""
     return key is not None and not (isinstance(key, float) and not math.isfinite(key))
 
 

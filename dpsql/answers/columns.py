@@ -29,7 +29,7 @@ FEW = 1000  # numbers that are stored one by one, so that a reader of the ledger
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnData:
-    """The values of a column; and their standard errors and the ends of their intervals, NaN where there is none. None where no
+    """The values of a column; and their standard errors and the ends of their intervals, NaN where there is none. None if no
     value has any."""
 
     values: Sequence[Value]
@@ -62,7 +62,7 @@ class ColumnData:
         return found
 
     def at(self, rows: slice) -> ColumnData:
-        """The rows at these places alone."""
+        """Only the rows at these positions."""
         errors, lows, highs = (None if part is None else part[rows] for part in self._numbers)
         return ColumnData(values=self.values[rows], errors=errors, lows=lows, highs=highs)
 
@@ -109,7 +109,7 @@ def _floats(numbers: Sequence[Error]) -> Numbers | None:
 
 
 def unpacked(body: Sequence[Any], kind: Type) -> ColumnData:
-    """A column as it was packed."""
+    """Unpack a column."""
     values, *numbers = body
     errors, lows, highs = (_array(part) if isinstance(part, dict) else None if part is None else _floats(part)
                            for part in numbers)
@@ -123,8 +123,8 @@ def _packed(numbers: Numbers | None) -> Any:
 
 
 def _packed_values(values: Sequence[Value]) -> Any:
-    """Many values that repeat as the different ones and the place of each; many numbers as bytes, with NaN for NULL or the places
-    of NULL beside them."""
+    """Pack a column: many repeated values as a list of distinct ones and their positions; many numbers as bytes, with NaN for
+    NULL or a list of the positions of NULL."""
     kinds = set(map(type, values)) - {type(None)} if len(values) > FEW else set()
     different = dict(zip(dict.fromkeys(values), count())) if kinds and float not in kinds else {}  # 0 and -0 are equal floats
     if 0 < 4 * len(different) <= len(values):
@@ -165,12 +165,12 @@ def _unpacked_values(values: Any, kind: Type) -> tuple[Value, ...]:
 
 
 def plain(value: Value) -> Any:
-    """A value as JSON holds it."""
+    """A value for JSON."""
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def typed(value: Any, kind: Type) -> Value:
-    """A value as JSON holds it, in its own type."""
+    """A value read from JSON, in its own type."""
     if value is None or not kind.temporal:
         return value  # type: ignore[no-any-return]
     return dt.datetime.fromisoformat(value) if kind is Type.TIMESTAMP else dt.date.fromisoformat(value)

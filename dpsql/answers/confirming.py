@@ -1,4 +1,4 @@
-"""Which statements a person is asked about before they are charged, as they cost much of what is left."""
+"""Decides which statements need a confirmation, because they cost a large share of what is left."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ MOST_UNASKED = Decimal("0.2")  # of what is left
 
 
 def takes_much(share: Fraction | None) -> bool:
-    """Whether this part of what is left is so much. None is none."""
+    """Whether a share of what is left is large enough to ask first. None is none."""
     return share is not None and share > Fraction(MOST_UNASKED)

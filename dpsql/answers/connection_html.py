@@ -1,4 +1,4 @@
-"""What may be asked, and what may be spent on it, as HTML for notebooks. All of it is public, or was released."""
+"""A connection as HTML for notebooks: its budget and its tables. All of it is public, or was released."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STYLE = BAR_STYLE + """
 
 
 def connection_html(catalog: Catalog, spending: Spending, price: Price | None) -> str:
-    """An open connection: whose it is, what is left, and the tables with their columns."""
+    """An open connection: its analyst, what is left of the budget, and the tables with their columns."""
     usual = "Each statement states its price." if price is None else f"A statement costs {price} unless it says otherwise."
     parts = [spending.as_html(), paragraph(usual), paragraph("Tables that may be asked about:"),
              *(_table(table, catalog) for table in catalog.tables.values())]

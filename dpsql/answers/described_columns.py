@@ -68,13 +68,13 @@ def of_question(question: Question) -> tuple[DescribedColumn, ...]:
 
 
 def _is_small(facts: Facts) -> bool:
-    """Whether values are in 32 bits, as declared or known: of these it takes milliards to leave 64 bits."""
+    """Whether values fit into 32 bits, as declared or known: only sums of billions of them exceed 64 bits."""
     return facts.declared.inside(SMALL) or facts.physical.inside(SMALL)
 
 
 def of_released(around: AroundReleased) -> tuple[DescribedColumn, ...]:
-    """The columns of SQL over released rows: see `around_rows.composed`. Those that are bound again when the rows are there may
-    rest on noise whatever they are."""
+    """The columns of SQL over released rows: see `around_rows.composed`. Columns that are bound again once the rows exist may be
+    noisy, whatever their type."""
     found = moved(around.rows.node, around.measured).columns
     return tuple(DescribedColumn(name=name, type=field.facts.type, measured=_has_ends(field.facts.type) and (
         around.awaits or field.id in found)) for name, field in around.rows.shown)
@@ -85,7 +85,7 @@ def _has_ends(kind: Type) -> bool:
 
 
 def with_ends(columns: Sequence[DescribedColumn]) -> tuple[DescribedColumn, ...]:
-    """The columns, each that is measured before the ends of its interval."""
+    """The columns, each noisy one followed by the ends of its interval."""
     return tuple(chain.from_iterable((column, *_ends_of(column)) for column in columns))
 
 

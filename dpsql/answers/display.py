@@ -7,6 +7,7 @@ import datetime as dt
 import html
 import io
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ from dpsql.trusted.plan.expr.nodes import Value
 
 EVEN = 0.25  # ends whose distances differ by less than this fraction are shown as one ±
 EXPONENT = 1e18  # numbers from which on an exponent says as much as all their digits
+LONGEST_NOTE = 140  # letters of a note that is shown whole
+CLAUSE_ENDS = re.compile(r"(?<=.{40})(?:; |: |\. |, | \()")  # where a long note may be cut: not right at its beginning
 Ends: TypeAlias = tuple[float, float] | None
 
 
@@ -81,7 +84,7 @@ def _width(margin: float, value: Value) -> str:
 
 
 def _end(end: float, value: Value, margin: float | None = None) -> str:
-    """An end of an interval: of dates a date, of whole numbers a whole one."""
+    """The end of an interval in the type of its column: a date for dates, a whole number for whole numbers."""
     if isinstance(value, dt.date):
         return str(dt.date.fromordinal(round(min(max(end, 1), dt.date.max.toordinal()))))
     return f"{round(end):,}" if isinstance(value, int) else number(end, margin or abs(float(value or 0) - end))
@@ -93,7 +96,7 @@ def legend(answer: Answer) -> str:
 
 
 def meaning(answer: Answer, names: Sequence[str] | None = None) -> list[str]:
-    """What intervals mean, and what is approximate, perhaps only of columns of these names; nothing where all is exact."""
+    """What intervals mean and which columns are approximate (only these columns, if named); empty if all columns are exact."""
     parts = []
     if any(not column.exact for column in answer.columns):
         open_ = any(ends is not None and half_width(ends) is None for row in answer.intervals for ends in row)
@@ -110,6 +113,22 @@ def charged(answer: Answer) -> str:
         not column.exact for column in answer.columns) else "public, no cost"
 
 
+def brief(note: str) -> str:
+    """The first clauses of a note that is too long to be read in passing; the whole note if it is not. The rest waits behind
+    "more": `--notes` on a terminal, a click in a page (`console/notes.js` does the same)."""
+    if len(note) <= LONGEST_NOTE:
+        return note
+    head = note[:LONGEST_NOTE]
+    ends = [found.start() for found in CLAUSE_ENDS.finditer(head)] or [head.rfind(" ")]
+    return f"{head[:ends[-1]]} ..."
+
+
+def note_html(note: str) -> str:
+    """A note as HTML; a long one is shown in full when it is opened."""
+    whole = html.escape(note)
+    return whole if brief(note) == note else f"<details><summary>{html.escape(brief(note))}</summary>{whole}</details>"
+
+
 def as_html(answer: Answer) -> str:
     """A table for notebooks."""
     sides = ["right" if column.type.numeric else "left" for column in answer.columns]
@@ -121,8 +140,8 @@ def as_html(answer: Answer) -> str:
                         f'<span style="opacity:.6">{interval_text(ends, value)}</span></td>'
                         for side, value, ends in zip(sides, row, intervals, strict=True))
         body.append(f"<tr>{cells}</tr>")
-    lines = [legend(answer), *answer.notes]
-    below = "".join(f'<div style="opacity:.7">{html.escape(line)}</div>' for line in lines)
+    lines = [html.escape(legend(answer)), *map(note_html, answer.notes)]
+    below = "".join(f'<div style="opacity:.7">{line}</div>' for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{below}"
 
 
@@ -135,7 +154,7 @@ def listed_html(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
 
 
 def as_csv(answer: Answer) -> str:
-    """Values, and beside each number with an error its standard error and the ends of its interval."""
+    """The answer as CSV; each noisy number is followed by its standard error and the ends of its interval."""
     made = io.StringIO()
     writer = csv.writer(made, lineterminator="\n")
     titles: list[str] = []

@@ -43,7 +43,7 @@ class Drawing:
     def save(self, target: str | Path) -> None:
         """Write a new file: the SVG of a single chart where the name ends in `.svg`, and otherwise an HTML page with all charts.
 
-        Raises OperationalError where the file exists, or cannot be written, and ProgrammingError where one SVG is not enough.
+        Raises OperationalError if the file exists, or cannot be written, and ProgrammingError where one SVG is not enough.
         """
         if Path(target).suffix != ".svg":
             save(document(self.title, self.parts, CHART_STYLE), target)
@@ -57,7 +57,7 @@ class Drawing:
 def drawing(answer: Answer, columns: Sequence[str] = ()) -> Drawing:
     """The charts of columns of numbers, by their names; by default, of all. See `charted.charts` for what is drawn.
 
-    Raises ProgrammingError where there is nothing to draw or too much.
+    Raises ProgrammingError if there is nothing to draw or too much.
     """
     made = charts(answer, columns)
     cost = paragraph(charged(answer), "dim")
@@ -65,10 +65,10 @@ def drawing(answer: Answer, columns: Sequence[str] = ()) -> Drawing:
 
 
 def drawing_together(answers: Sequence[Answer], cost: str) -> Drawing:
-    """The charts of a workload's answers, under the number of their statement. Where an answer cannot be drawn, the reason stands
-    in its place. `cost` is what all cost together, in words.
+    """The charts of a workload's answers, under the number of their statement. For an answer that cannot be drawn, the reason is
+    given instead. `cost` is what all cost together, in words.
 
-    Raises ProgrammingError where no answer can be drawn, or there are more than `MOST_CHARTS` charts.
+    Raises ProgrammingError if no answer can be drawn, or there are more than `MOST_CHARTS` charts.
     """
     found = [_charts_or_reason(answer) for answer in answers]
     made = tuple(chart for each in found if not isinstance(each, str) for chart in each)
@@ -97,6 +97,6 @@ def _numbered(answers: Sequence[Answer], found: Sequence[list[Chart] | str]) -> 
 
 
 def _alone(svg: str) -> str:
-    """A picture with colours and letters of its own, where no page says them."""
+    """A picture with its own colours and fonts, for use outside a page."""
     coloured = re.sub(r"var\(--(\w+)\)", lambda name: PAPER[name[1]], svg)
     return coloured.replace("<svg ", "<svg font-family='sans-serif' ", 1)

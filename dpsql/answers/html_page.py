@@ -1,5 +1,5 @@
-"""What the pages that people read have in common: one self-contained file, light or dark as the reader's screen is, also on a
-phone and on paper. Nothing is fetched, and nothing runs."""
+"""The common parts of HTML pages: one self-contained file, in light or dark mode, also for phones and paper. Nothing is fetched,
+and nothing runs."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def picture(parts: Iterable[str], width: int, height: int, label: str) -> str:
 
 
 def facts(told: Iterable[tuple[str, str]]) -> str:
-    """What a page is about, as pairs of plain texts; those that say nothing are left out."""
+    """Facts about a page, as pairs of plain texts; empty ones are left out."""
     lines = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(text)}</td></tr>" for name, text in told if text)
     return f"<table class=facts>{lines}</table>"
 
 
 def figures(heads: Sequence[str], lines: Iterable[Sequence[str]], *, texts: Sequence[int] = (0,)) -> str:
-    """A table of plain texts, which are numbers but in the columns of these places. Where it has more columns than a narrow
-    screen, each row is a block there, with a line for each column."""
+    """A table of plain texts; columns are aligned as numbers, except those at the positions `texts`. If it is too wide for a
+    narrow screen, each row is shown there as a block with a line for each column."""
     named = [html.escape(head) for head in heads]
     kinds = ["" if i in texts else " class=number" for i in range(len(heads))]
     head = "".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, named, strict=True))
@@ -105,7 +105,7 @@ def figures(heads: Sequence[str], lines: Iterable[Sequence[str]], *, texts: Sequ
 
 
 def folded(summary: str, parts: str) -> str:
-    """HTML that is seen when its summary, a plain text, is opened."""
+    """HTML that is shown when its summary, a plain text, is clicked."""
     return f"<details><summary>{html.escape(summary)}</summary>{parts}</details>"
 
 

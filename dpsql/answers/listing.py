@@ -1,4 +1,4 @@
-"""Rows under names, and what has them: every result of a statement that is not the answer to a query."""
+"""Tables of texts and numbers: the form of every result that is not the answer to a query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Tabular(Protocol):
     """A result that can be shown as a table.
 
-    FIELD  the attribute of a cursor that holds the result itself; empty where the rows say all of it
+    FIELD  the attribute of a cursor that holds the result itself; empty if the rows say all of it
     """
 
     FIELD: ClassVar[str]

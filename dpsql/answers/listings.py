@@ -31,13 +31,13 @@ def listed_tables(catalog: Catalog, models: Mapping[str, Sequence[str]] = Mappin
 
 
 def limit_of_rows(table: Table, entity: str) -> str:
-    """How many rows of each entity count, in words."""
+    """The limit on rows of each entity, in words."""
     limit = "any number of rows" if table.rows is None else f"at most {table.rows} row{'' if table.rows == 1 else 's'}"
     return f"{limit} of each {entity}"
 
 
 def described(catalog: Catalog, name: str, span: Span, text: str) -> Listing:
-    """The declared columns of a table. Raises SqlError or Unsupported, located, where there is no such table."""
+    """The declared columns of a table. Raises SqlError or Unsupported, located, if there is no such table."""
     table = catalog.table(name)
     if table is None:
         raise unknown_table(name, span, catalog).located(text)
@@ -90,7 +90,8 @@ def listed_late(late: Sequence[tuple[str, int, int]]) -> Listing:
 
 
 def slowed_in_words(first: int, late: int) -> str:
-    """What becomes of outcomes that leave at step `first` of their grid or later, of which `late` may be late, for the owner."""
+    """For the owner: how late outcomes delay an account, if they leave at step `first` of their grid or later and `late` may be
+    late."""
     return f"leaves after {2**first:,} times the pace or later, as more than {late} were late"
 
 

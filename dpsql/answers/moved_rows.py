@@ -1,4 +1,5 @@
-"""How SQL over released rows answers when their noisy numbers are moved: drawn again with their own noise, or each by itself.
+"""Error bars of SQL over released rows: how its answer changes when their noise is drawn again (a parametric bootstrap), or when
+one number is moved.
 
 The rows are loaded in many versions. Version 0 is what was released. DRAWS versions have further noise like theirs, each second
 half the reflection of the first. Some move all numbers to the ends of intervals that hold all of them: all up, all down, towards
@@ -31,7 +32,7 @@ SPARE, REACH = 24, 4.0  # probes more than numbers; how many standard errors the
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedColumn:
-    """A column of released rows. `estimate` knows the errors of its numbers; None where it has none, or is no number. Pieces of
+    """A column of released rows. `estimate` knows the errors of its numbers; None if it has none, or is no number. Pieces of
     noise that are named in `shared` are the same in all rows, others differ from row to row."""
 
     type: Type
@@ -48,7 +49,7 @@ class LoadedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One noisy number: of which released table, column and row."""
+    """The released table, column and row of one noisy number."""
 
     table: str
     column: str
@@ -103,8 +104,8 @@ def _reach(column: LoadedColumn, estimate: Estimate) -> Numbers:
 
 
 def _to_ends(base: Numbers, estimate: Estimate, confidence: float, versions: int, first: int) -> Numbers:
-    """The numbers of a column at the ends of their intervals: versions x rows. `first` is the place of the first of them among
-    all numbers, by which two versions each of the later ones are counted."""
+    """The numbers of a column at the ends of their intervals: versions x rows. `first` is the position of its first number among
+    all numbers, which determines the two versions in which each number is moved."""
     lows, highs = estimate.ends(confidence)
     wide = 6 * np.nan_to_num(estimate.deviations, nan=0.0, posinf=0.0)
     down, up = (np.where(np.isfinite(end - base), end - base, side * wide) for end, side in ((lows, -1), (highs, 1)))
@@ -124,7 +125,7 @@ def _to_ends(base: Numbers, estimate: Estimate, confidence: float, versions: int
 
 
 class _Noises:
-    """Draws of the pieces of noise of a statement: one that is in several numbers is the same in all of them."""
+    """Draws of a statement's noise; noise that is shared by several numbers is drawn once."""
 
     def __init__(self, simulation: Simulation, draws: int) -> None:
         self._simulation, self._draws = simulation, draws
@@ -145,7 +146,7 @@ class _Noises:
 
 
 def held(numbers: Numbers, column: LoadedColumn) -> Numbers:
-    """Numbers as the column can hold them."""
+    """Numbers converted to the column's type and range."""
     if column.type is Type.DOUBLE:
         return numbers
     low, high = (1.0, float(dt.date.max.toordinal())) if column.type is Type.DATE else (column.physical.low, column.physical.high)

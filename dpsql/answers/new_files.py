@@ -1,4 +1,4 @@
-"""Files that are written for people: new ones, as none is overwritten."""
+"""Files written for people. Existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql.errors import OperationalError
 
 
 def free_file(name: str | Path, example: str, *forms: str) -> Path:
-    """A file that can be written, by its name, which ends in one of these forms. Raises OperationalError where not: for use
+    """Check the name of a file to be written: it ends in one of these forms. Raises OperationalError if not: for use
     before anything is charged."""
     path = Path(name)
     wrong = ("exists, and is not overwritten" if os.path.lexists(path) else "is in no folder" if not path.parent.is_dir() else
@@ -22,7 +22,7 @@ def free_file(name: str | Path, example: str, *forms: str) -> Path:
 
 
 def save(text: str, target: str | Path, *, private: bool = False) -> None:
-    """Write a text to a new file, which only its owner may read where it is `private`. Raises OperationalError where the file
+    """Write a text to a new file, which only its owner may read where it is `private`. Raises OperationalError if the file
     exists, or cannot be written."""
     with new_file(Path(target)):
         opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)

@@ -1,4 +1,4 @@
-"""Which row of a relation is which, and which columns rest on noise, when the noisy numbers below are moved."""
+"""Identifies the rows of a relation, and finds its noisy columns, so that rows can be matched after the noise is redrawn."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RowIdentity:
         return f"r{next(self._numbers)}"
 
     def _union(self, node: UnionAll) -> Identified:
-        """Each part by its own places, and by its number."""
+        """Identify the rows of a union by their part's number and their identity in it."""
         parts = [self.of(part) for part in node.parts]
         if any(part.ids is None for part in parts):
             return Identified(node=node, ids=None)
@@ -110,7 +110,7 @@ def without_last_filters(node: Node, noisy: Noisy) -> Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What noise moves of a relation: some columns, and whether it decides which rows there are."""
+    """What depends on noise in a relation: some columns, and possibly which rows exist."""
 
     columns: frozenset[str]
     rows: bool = False
@@ -121,7 +121,7 @@ Noisy = Mapping[str, frozenset[str]]
 
 
 def moved(node: Node, noisy: Noisy) -> Moved:
-    """What of a relation rests on noise; of operators that are not known here, all."""
+    """What depends on noise in a relation; everything, for operators that are unknown here."""
     below = [moved(part, noisy) for part in node.inputs]
     given = frozenset().union(*(part.columns for part in below))
     rows = any(part.rows for part in below)

@@ -1,4 +1,4 @@
-"""Numbers that look like chance, for simulating how noise that was drawn long before spreads. No answer is ever made with them:
+"""Pseudo-random numbers for simulating how noise propagates. No answer is ever made with them:
 whoever knows the seed knows them all, and so may everybody, as they only tell how wide an interval is."""
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Simulation:
-    """A sequence of numbers that the seed decides. Source: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    """A sequence of numbers determined by the seed. Source: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
 
     def __init__(self, seed: int) -> None:
         self._seed, self._drawn = np.uint64(seed % 2**64), 0
 
     def uniform(self, shape: tuple[int, int]) -> Numbers:
-        """Between 0 and 1, without these."""
+        """Numbers strictly between 0 and 1."""
         size = shape[0] * shape[1]
         with np.errstate(over="ignore"):
             state = self._seed + _STEP * np.arange(self._drawn + 1, self._drawn + 1 + size, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""What was spent of a budget, what is left, and both in words."""
+"""Amounts spent and left of a budget, also in words."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ class BudgetLine:
 
 
 def share_of_rest(accounts: Iterable[BudgetLine], due: Charge) -> Fraction | None:
-    """The greatest part of what is left of an account that a charge would take; None where one of them has no room for it."""
+    """The largest share of what is left in an account that a charge would take; None if an account has no room for it."""
     shares = [account.share_of_rest(due) for account in accounts]
     return None if None in shares else max([share for share in shares if share is not None], default=Fraction(0))
 
 
 def left_in_words(accounts: Iterable[BudgetLine], everybody: str = ALL) -> str:
-    """What is left in each account, by whose it is."""
+    """What is left in each account, by its owner's name."""
     return "; ".join(f"{account.whose or everybody}: {account.left()}" for account in accounts)
 
 
@@ -118,8 +118,8 @@ def counted(statements: int) -> str:
 class Spending:
     """A budget with its accounts: the whole, and the analyst's own where there is one.
 
-    `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). Of
-    `incidents` statements of the analyst that may fail after their charge, `failed` did; then the account is closed.
+    `spent` is what was charged in all, and `prices` how often each price was, without charges of nothing (`tight_epsilon`). The
+    account is closed once `failed`, the number of statements that failed after their charge, reaches `incidents`.
     """
 
     budget: str
@@ -171,11 +171,11 @@ class Spending:
 
     @property
     def about(self) -> str:
-        """Whose budget it is, how much was asked, and, where statements failed after their charge, what that leads to."""
+        """The budget's name, the number of statements, and how many failures may still follow before the account closes."""
         failed = "" if not self.failed else (f" Of {self.analyst}, {counted(self.failed)} failed after the charge; the account "
                                              f"is closed after {self.incidents}.")
         return (f"Budget {self.budget} protects each {self.entity}. {self.analyst} asks; {counted(self.statements)} "
-                f"{'was' if self.statements == 1 else 'were'} charged so far, of everybody together.{failed}")
+                f"{'was' if self.statements == 1 else 'were'} charged so far, across all analysts.{failed}")
 
     def as_dict(self, *, tight: bool = True) -> dict[str, object]:
         """For JSON; without `tight`, ``epsilon_so_far`` is null."""
@@ -211,11 +211,11 @@ def busy(analyst: str, running: int) -> BudgetExhausted:
     """The refusal of a statement that waited too long for others of its account."""
     return BudgetExhausted(f"of {analyst}, as many statements still run ({running}) as may fail before the account is closed",
                            code="account-busy", subject=analyst,
-                           try_="it again when one of them is over; incidents in the policy says how many may run at a time")
+                           try_="again when one of them has ended; `incidents` in the policy limits how many may run at a time")
 
 
 def affordable(accounts: Sequence[BudgetLine], price: Price | None) -> str:
-    """The price that all of these accounts have left for a statement, if there is any; the first is the one that cannot pay."""
+    """The largest price that all these accounts can pay, if any; the first account is the one that cannot pay."""
     in_rho = price is not None and price.rho is not None
     left = min(_left(account, in_rho=in_rho) for account in accounts)
     asked = price and (price.rho if in_rho else price.epsilon)
@@ -226,5 +226,5 @@ def affordable(accounts: Sequence[BudgetLine], price: Price | None) -> str:
 
 
 def _left(account: BudgetLine, *, in_rho: bool) -> Fraction:
-    """The rho or epsilon that an account has left for one statement."""
+    """The largest rho or epsilon that an account can still pay for one statement."""
     return (rho_left if in_rho else epsilon_left)(account.limit, account.spent)

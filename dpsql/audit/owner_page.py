@@ -36,7 +36,7 @@ MARKED = ".dpsql .owners { border: 2px solid var(--bad); padding: .5rem .8rem; f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetBook:
-    """A budget, and what the ledger says of it: `entries` and `failures` are oldest first, `asked` has the entries of each
+    """A budget and its entries in the ledger: `entries` and `failures` are oldest first, `asked` has the entries of each
     analyst and `paid` what they spent, `epsilon` is the least known for all that was released, at the delta `at_delta`,
     `closed` has the analysts whose accounts incidents closed, and `slowed` those who asked too much that was late, with the first
     step at which their outcomes leave. `promised` says what the charges protected, where that was changed."""
@@ -59,7 +59,7 @@ class BudgetBook:
 
     @property
     def analysts(self) -> list[str]:
-        """All who asked or are named in the policy."""
+        """All analysts who asked or are named in the policy."""
         return sorted({*self.asked, *(self.budget.listed or ()), *self.budget.analysts})
 
     def share(self, analyst: str) -> float:
@@ -73,7 +73,7 @@ class BudgetBook:
 
 
 def book_of(budget: Budget, ledger: ReportingLedger) -> BudgetBook:
-    """What a ledger says of a budget, read anew."""
+    """Read a budget's entries from the ledger again."""
     failures = ledger.failures(budget.name)
     entries = ledger.entries(budget.name)
     spent, at = ledger.spent(budget.name), float(budget.total.delta / 2) or REPORT_DELTA
@@ -107,7 +107,7 @@ def owner_page(books: Sequence[BudgetBook], *, policy: str, events: int, at: dt.
 
 def _marking(found: PolicyOnRows | None) -> str:
     told = "Confidential, for the owner of the data alone. It shows what every analyst asked, and which statements failed."
-    return told if found is None else f"{told} At the end it shows exact counts of the private rows, which nothing hides."
+    return told if found is None else f"{told} The end of the page shows exact counts of the private rows, without noise."
 
 
 def _budget(book: BudgetBook) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _budget(book: BudgetBook) -> Iterator[str]:
     yield heading(2, f"Budget {budget.name}: {budget.total}, protects each {budget.entity}")
     yield bars([("all analysts", float(1 - whole.share_left), whole.words())])
     if book.epsilon is not None:
-        yield paragraph(f"All that was released together is ε = {book.epsilon:.4g} at δ = {book.at_delta:.3g}.", "dim")
+        yield paragraph(f"All releases together cost ε = {book.epsilon:.4g} at δ = {book.at_delta:.3g}.", "dim")
     yield from map(paragraph, book.promised)
     if not book.entries:
         yield paragraph("Nothing was charged so far.")
@@ -142,7 +142,7 @@ def _over_time(book: BudgetBook) -> Chart:
 
 
 def _line(book: BudgetBook, name: str, entries: Sequence[Entry]) -> Series:
-    """What was spent up to some of these statements, the last one among them."""
+    """What had been spent after some of these statements, including the last."""
     most, sums, spent = limit(book.budget.total), [], NOTHING
     for entry in entries:
         spent = spent + entry.charge

@@ -80,8 +80,9 @@ class EntitiesOnRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOnRows:
-    """A column compared with its declaration: `outside` of the rows without NULL have an undeclared value; `others` names some of
-    these with their numbers of rows, and `unused` the declared values that no row has. `middle` contains 98 % of numbers."""
+    """The comparison of a column with its declaration: `outside` of the rows without NULL have an undeclared value; `others`
+    names some of these with their numbers of rows, and `unused` the declared values that no row has. `middle` contains 98 % of
+    numbers."""
 
     table: str
     column: str
@@ -109,7 +110,7 @@ class CountedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOnRows:
-    """All findings. `errors` are what nobody means: lines that are lost, and tables without rows. `suspicions` are what the owner
+    """All findings. `errors` can never be intended: lost lines, and tables without rows. `suspicions` are what the owner
     may not have meant; there are none if the policy suits the rows. `expected` are those that the policy says to be meant, and
     `words` are those by which it could say so of a suspicion."""
 
@@ -126,7 +127,7 @@ class PolicyOnRows:
         return asdict(self)
 
     def tables(self) -> list[CountedTable]:
-        """The findings as they are shown; those of a kind that there are none of are left out."""
+        """The findings as they are shown; empty kinds are left out."""
         keys = _counted("Keys", "table, key, rows, NULL, repeated or dangling", (
             (key.table, key.key, key.rows, _part(key.nulls, key.rows), _part(key.broken, key.rows)) for key in self.keys))
         owned = _counted("Rows of each entity", "table, entity, rows, of nobody, entities, rows of each: 50 %, 90 %, 99 %, most, "
@@ -194,15 +195,15 @@ def _of_files(policy: Policy, database: str | Path | None) -> list[tuple[str, Fi
 
 
 def _slips(file: FileOnRows) -> Iterator[tuple[str, str]]:
-    """What of a file is not read: the word for it, and the words. Of cells with a usual word for a missing value, such as NA,
-    nothing is said: NULL is what they mean."""
+    """What is not read of a file: the word that declares it as expected, and a description. Cells with a usual word for a
+    missing value, such as NA, are not mentioned: they mean NULL."""
     if file.short or file.long:
         yield "lines", (f"{file.name}: {file.short:,} lines have fewer cells than there are columns, and NULL in the "
                         f"others; {file.long:,} have more, which are left out")
     for column in (column for column in file.cells if column.cells > column.missing):
         shown = f"({share(column.cells, file.rows)}): {', '.join(map(_shown, column.examples))}"
         yield "unread", (f"{file.name}: {column.cells:,} cells of {column.column} " + (
-            f"hold bytes that are no text {shown}; another encoding may read them" if column.type == "VARCHAR" else
+            f"contain bytes that are not text {shown}; another encoding may read them" if column.type == "VARCHAR" else
             f"are no {column.type} and count as NULL {shown}; null, format or another type says what they mean"))
 
 
@@ -246,7 +247,8 @@ class _Count:
                             files=tuple(file for _, file in files))
 
     def _suspect(self, table: str, word: str, what: str) -> None:
-        """Report what the policy does not say to be meant. `word` is that for it in a policy; "" where nobody means it."""
+        """Report only what the policy does not declare as expected. `word` is the word for it in a policy; "" if there is
+        none."""
         if word in self._policy.tables[table].expected:
             self._expected.append(what)
         else:
@@ -294,7 +296,7 @@ class _Count:
         if dangling:
             self._suspect(table.name, "dangling", f"{told} references no row of {key.table} in {_told(dangling, rows)}")
         if _much(nulls, rows):
-            self._suspect(table.name, "nulls", f"{told} is NULL in {_told(nulls, rows)}, which belong to nobody by it")
+            self._suspect(table.name, "nulls", f"{told} is NULL in {_told(nulls, rows)}, which therefore belong to no entity")
         return KeyOnRows(table=table.name, key=f"{', '.join(key.columns)} -> {key.table}", rows=rows, nulls=nulls,
                          broken=dangling)
 
@@ -312,7 +314,7 @@ class _Count:
             self._suspect(entity.table, "several", f"{told} is not one row per entity: {rows:,} rows have {values:,} values, and "
                           f"all rows of one are one {entity.name}")
         if 0 < values < FEW:
-            self._suspect(entity.table, "few", f"{told} has {values} values: nobody is hidden among so few")
+            self._suspect(entity.table, "few", f"{told} has {values} values: too few to protect anybody")
 
     def _owned(self, table: Table, entity: Entity, rows: int) -> EntitiesOnRows:
         owners = tuple(f"o{i}" for i in range(len(table.owners)))

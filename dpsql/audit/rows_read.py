@@ -34,7 +34,7 @@ FACTORS = (2, 12)  # the time of quick statements and of slow ones (medians, lim
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRead:
     """A private table that a statement names: its rows (those with an owner, where it is in a store), and the number of buckets
-    that they are in, 0 where they are read where they are. `seconds` is the time of grouping all rows by entity; None where a
+    that they are in, 0 where they are read where they are. `seconds` is the time of grouping all rows by entity; None if a
     cluster reads them."""
 
     table: str
@@ -52,7 +52,7 @@ class TablesRead:
 
     @property
     def seconds(self) -> tuple[float, float] | None:
-        """About how long the quickest and the slowest statements over these tables take; None where a cluster reads them."""
+        """About how long the quickest and the slowest statements over these tables take; None if a cluster reads them."""
         known = [one.seconds for one in self.tables if one.seconds is not None]
         return (FACTORS[0] * sum(known), FACTORS[1] * sum(known)) if len(known) == len(self.tables) else None
 
@@ -68,7 +68,7 @@ class TablesRead:
 
 def reading(policy: Policy, budget: Budget, database: str | Path | None, ledger: str | Path | None, *,
             named: Collection[str]) -> TablesRead:
-    """What statements under a budget read that name these tables. The ledger is opened, as a store belongs to it.
+    """What statements that name these tables read, under a budget. The ledger is opened, as a store belongs to it.
 
     Raises PolicyError, OperationalError or LedgerError as a connection would.
     """
@@ -97,7 +97,7 @@ def _read(reader: Reader, table: Table) -> TableRead:
 
 
 def _owner_like(table: Table) -> str:
-    """The column of the rows that leads to their owner."""
+    """The column that identifies the owner of each row."""
     way = table.owners[0]
     return way.steps[0].columns[0] if way.steps else way.column
 
@@ -115,6 +115,6 @@ def _where(buckets: int) -> str:
 
 def _told(seconds: tuple[float, float] | None) -> str:
     if seconds is None:
-        return "how long that takes, the cluster decides"
+        return "the time depends on the cluster"
     low, high = (f"{value:.0f}" if value >= 10 else f"{value:.1g}" for value in seconds)
-    return f"from about {low} to {high} seconds, by what is asked"
+    return f"from about {low} to {high} seconds, depending on the query"

@@ -16,7 +16,7 @@ BACKENDS: Mapping[str, Callable[[str], Reader]] = {"": open_database}
 
 
 def open_place(place: str) -> Reader:
-    """A reader of the database at a place. Raises OperationalError where there is none."""
+    """A reader of the database at a place. Raises OperationalError if there is none."""
     kind = max((kind for kind in BACKENDS if place.startswith(kind)), key=len)
     return BACKENDS[kind](place)
 

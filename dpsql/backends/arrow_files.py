@@ -18,7 +18,7 @@ TEXTS = "string", "large_string", "string_view"  # the types of texts
 
 
 def arrow_rows(file: ForeignFile) -> ForeignRows:
-    """Raises OperationalError where the file cannot be read, or has no columns."""
+    """Raises OperationalError if the file cannot be read, or has no columns."""
     schema = _schema(file)
     if not len(schema):
         raise not_a_file(file, KIND, "it has no columns")
@@ -43,7 +43,7 @@ def categorical(file: ForeignFile) -> set[str]:
 
 
 def _kept_as(file: ForeignFile, kind: Any) -> Any:
-    """The type as which a column is kept; None where it cannot be."""
+    """The type as which a column is kept; None if it cannot be."""
     pa = library("pyarrow", file, INSTALL)
     if pa.types.is_dictionary(kind):
         return _kept_as(file, kind.value_type)

@@ -135,7 +135,7 @@ def _tried(readings: Sequence[CellReading]) -> Sequence[CellReading]:
 
 def _column(connection: duckdb.DuckDBPyConnection, table: str, name: str, readings: Sequence[CellReading],
             counts: Sequence[int]) -> DraftedColumn | None:
-    """The column by its first reading that is left; None where cells do not fit that, so that the next one is to be tried."""
+    """The column by its first reading that is left; None if cells do not fit that, so that the next one is to be tried."""
     if not readings:
         return _text(connection, table, name, counts[0])
     (_, zeros, bad, *others), first = counts, readings[0]
@@ -148,7 +148,7 @@ def _column(connection: duckdb.DuckDBPyConnection, table: str, name: str, readin
             return None
         words = sorted(missing)
     if zeros:
-        return DraftedColumn(reading=TEXT, note="some begin with 0, so they are texts and no numbers")
+        return DraftedColumn(reading=TEXT, note="some begin with 0, so they are texts, not numbers")
     if first == WHOLES and OF_DAYS.fullmatch(name) and _holds_days(connection, table, name, bad):
         return DraftedColumn(reading=replace(COMPACT, null=tuple(words)), note=_as_null(words) if words else "")
     if first.type == "BOOLEAN" and not _says_truth(connection, table, name):
@@ -157,7 +157,7 @@ def _column(connection: duckdb.DuckDBPyConnection, table: str, name: str, readin
             if reading.type == first.type and misfits <= bad]
     if also:
         first, *also = _most_months(connection, table, name, [first, *also])
-    notes = [f"or {reading.format or '%Y-%m-%d'}: all rows fit both" for reading in also[:1]]
+    notes = [f"or {reading.format or '%Y-%m-%d'}: all rows fit either format" for reading in also[:1]]
     notes += [_as_null(words)] if words else []
     return DraftedColumn(reading=replace(first, null=tuple(words)), note="; ".join(notes))
 

@@ -47,7 +47,7 @@ def text_of(cell: str, how: CellReading) -> str:
 
 
 def value_of(text: str, how: CellReading) -> str:
-    """The value of what `text_of` leaves, a column that is named `text`. NULL where it is not of its type."""
+    """The value of what `text_of` leaves, a column that is named `text`. NULL if it is not of its type."""
     kind = how.type or "VARCHAR"
     if how.format and kind in ("DATE", "TIMESTAMP"):
         return f"CAST(try_strptime({text}, {text_literal(how.format)}) AS {kind})"

@@ -49,7 +49,7 @@ QUOTED = r"(?:^|[,;\t| ])\s*{sign}[^{sign}\n]*{sign}\s*(?=[,;\t| \r\n]|$)"  # a 
 
 
 def drafted(path: Path, table: str) -> DraftedFile:
-    """Raises OperationalError where a file cannot be read, or has no columns."""
+    """Raises OperationalError if a file cannot be read, or has no columns."""
     found: DraftedFile | None = None
     with contextlib.suppress(OSError, EOFError, UnicodeError, csv.Error, duckdb.Error, ValueError):
         found = _drafted(path)

@@ -45,7 +45,7 @@ NOT_READ = "\ufffd"  # what stands for bytes that are no text
 
 
 def names_in(path: Path, how: CsvFormat) -> list[str]:
-    """The names of all columns, in the order of the file. Raises csv.Error, OSError or ValueError where there are none."""
+    """The names of all columns, in the order of the file. Raises csv.Error, OSError or ValueError if there are none."""
     if how.names:
         return list(how.names)
     with opened_text(path, how) as text:
@@ -119,7 +119,7 @@ def put_texts(connection: duckdb.DuckDBPyConnection, path: Path, names: Sequence
 @contextlib.contextmanager
 def in_utf8(path: Path, how: CsvFormat) -> Iterator[tuple[Path, CsvFormat]]:
     """A file with the same rows that the engine reads, and how it is written: the file itself where it is regular and in UTF-8,
-    or a copy that is. Bytes that are no text become `NOT_READ`. Raises OSError, EOFError or another error of a codec where the
+    or a copy that is. Bytes that are no text become `NOT_READ`. Raises OSError, EOFError or another error of a codec if the
     file is cut off, and UnclosedQuote."""
     of_lines = bool(how.comment) or how.delimiter == BLANK or how.escape not in (how.quote, "")
     plain = path.suffix.lower() not in PACKED and codecs.lookup(decoding(how)).name == UTF8
@@ -151,7 +151,7 @@ class UnclosedQuote(ValueError):
 
 
 def _regular(path: Path, how: CsvFormat) -> Iterator[list[str]]:
-    """The rows of a file, of which the last one is no part of a text. Raises UnclosedQuote where it is."""
+    """The rows of a file, of which the last one is no part of a text. Raises UnclosedQuote if it is."""
     columns = len(names_in(path, how))
     with opened_text(path, how) as text:
         last: list[str] | None = None

@@ -28,7 +28,7 @@ class DatabaseSchema:
 
 
 def database_schema(uri: str) -> DatabaseSchema:
-    """The tables of a database, without reading a row. Raises OperationalError where it cannot be opened, or is of a kind whose
+    """The tables of a database, without reading a row. Raises OperationalError if it cannot be opened, or is of a kind whose
     catalog is not read."""
     columns: list[tuple[Any, ...]] | None = None
     keys: list[tuple[Any, ...]] = []

@@ -120,7 +120,7 @@ class Dialect:
         return ".".join(self.mark + part.replace(self.mark, 2 * self.mark) + self.mark for part in parts)
 
     def reading(self, column: str, sql_type: str, declared: str | None) -> Reading | None:
-        """How a column is read, as its declared type if there is one; None where that does not fit its type."""
+        """How a column is read, as its declared type if there is one; None if that does not fit its type."""
         for way in self.ways:
             found = re.fullmatch(way.of, sql_type, re.IGNORECASE)
             if found is None or not (way.by_itself if declared is None else way.target == declared):

@@ -69,7 +69,7 @@ class SourceDatabase:
         raise DriverFault("")
 
     def rows_or_none(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query of the catalog; none where it is refused."""
+        """The rows of a query of the catalog; none if it is refused."""
         with contextlib.suppress(DriverFault):
             return self.rows(sql)
         return []
@@ -99,7 +99,7 @@ class SourceDatabase:
 
 @contextlib.contextmanager
 def opened(uri: str, password: str | None, subject: str) -> Iterator[SourceDatabase]:
-    """A database in a transaction. Raises OperationalError about `subject` where its driver is missing or it cannot be opened."""
+    """A database in a transaction. Raises OperationalError about `subject` if its driver is missing or it cannot be opened."""
     dialect = DIALECTS[scheme_of(uri) or ""]
     source = SourceDatabase(connection(dialect, uri, password, subject), dialect)
     try:
@@ -143,7 +143,7 @@ def connection(dialect: Dialect, uri: str, password: str | None, subject: str) -
 
 
 def _driver(dialect: Dialect, subject: str) -> str:
-    """The file of a driver. Raises OperationalError where it is not installed."""
+    """The file of a driver. Raises OperationalError if it is not installed."""
     with contextlib.suppress(ImportError):
         importlib.import_module("adbc_driver_manager")
         return str(importlib.import_module(dialect.module)._driver_path())

@@ -352,7 +352,7 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
 def _lock_down_once(connection: duckdb.DuckDBPyConnection) -> None:
     """Lock a database file down, unless another connection of this process to it, which shares its engine, has done so.
 
-    Raises InvalidInputException where the engine is locked otherwise.
+    Raises InvalidInputException if the engine is locked otherwise.
     """
     try:
         group_densely(connection)
@@ -404,7 +404,7 @@ def _spill_folder() -> str:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """A context that nobody else is in. Raises OSError where somebody is."""
+    """A context that nobody else is in. Raises OSError if somebody is."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -110,7 +110,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
     and no row is read. What is not `sealed` can also write files: that is for the owner's preparations. `others` makes tables of
     another kind, and tells what identifies their rows.
 
-    Raises OperationalError where files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
+    Raises OperationalError if files cannot be read, or do not go together, and IntegrityError where rows share a declared key.
     Both happen when the owner opens the data, before any statement.
     """
     check_version()
@@ -156,7 +156,7 @@ def open_files(tables: Sequence[FileTable], *, database: Path | None = None, fac
 
 
 def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """Attach the buckets of a store. Raises OperationalError where one is not what the manifest says, or has a log of changes
+    """Attach the buckets of a store. Raises OperationalError if one is not what the manifest says, or has a log of changes
     beside it, which the engine would carry out."""
     whole = True
     try:
@@ -174,7 +174,7 @@ def attach_store(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raises OperationalError where the database beside the files has a table of the same name: its views would read one or the
+    """Raises OperationalError if the database beside the files has a table of the same name: its views would read one or the
     other, depending on which tables a query names, and bounds rest on views that show the same rows whenever they are read."""
     twice = connection.execute(
         "SELECT DISTINCT m.table_name FROM duckdb_columns() AS m JOIN duckdb_columns() AS b "
@@ -187,7 +187,7 @@ def _check_names(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: bool) -> None:
-    """Make a table and put the rows of CSV files into it. Raises OperationalError where a file cannot be read, IntegrityError
+    """Make a table and put the rows of CSV files into it. Raises OperationalError if a file cannot be read, IntegrityError
     where rows share the key, both about the table or one of its columns."""
     first, *_ = table.source.paths
     for path in table.source.paths:
@@ -213,7 +213,7 @@ def load_csv(connection: duckdb.DuckDBPyConnection, table: FileTable, *, empty: 
 
 
 def _names(table: FileTable, path: Path) -> list[str]:
-    """The names of the columns of a file. Raises OperationalError where it has no header, or one that names columns badly."""
+    """The names of the columns of a file. Raises OperationalError if it has no header, or one that names columns badly."""
     names: list[str] | None = None
     with contextlib.suppress(csv.Error, OSError, ValueError, EOFError, zlib.error):
         names = names_in(path, table.csv)
@@ -285,7 +285,7 @@ def no_csv(table: FileTable, path: Path) -> OperationalError:
 def show_parquet(connection: duckdb.DuckDBPyConnection, table: FileTable) -> FileView:
     """Make the view of a table in Parquet files.
 
-    Raises OperationalError where files cannot be read, differ in their columns, or lack one of the key.
+    Raises OperationalError if files cannot be read, differ in their columns, or lack one of the key.
     """
     fault: OperationalError | None = None
     columns: dict[str, str] = {}
@@ -316,7 +316,7 @@ def show_attached(connection: duckdb.DuckDBPyConnection, tables: Sequence[FileTa
     """Make the views of tables in DuckDB files, each of which is attached once, for reading only.
 
     A key is the one of the policy, as it is of other files. Columns that are worked out whenever they are read are left out.
-    Raises OperationalError where a file cannot be opened, has no such table or a view in its place, or where the table lacks a
+    Raises OperationalError if a file cannot be opened, has no such table or a view in its place, or where the table lacks a
     column of the key.
     """
     attached: dict[Path, str] = {}
@@ -386,7 +386,7 @@ def _in_folders(table: FileTable, held: Sequence[str]) -> list[str]:
 
 
 def _folder(table: FileTable, name: str, place: str) -> str:
-    """A column that is written in the names of folders, such as `year=2019`: NULL where the value is not of its type. `place` is
+    """A column that is written in the names of folders, such as `year=2019`: NULL if the value is not of its type. `place` is
     the path of a row's file as SQL."""
     below = len(str(table.source.root)) + 1
     found = f"regexp_extract(substr({place}, {below}), {text_literal(f'/{re.escape(name)}=([^/]*)/')}, 1)"
@@ -410,7 +410,7 @@ def _misplaced(table: FileTable, folders: Sequence[str]) -> OperationalError | N
 
 def _model(connection: duckdb.DuckDBPyConnection, table: FileTable) -> Path:
     """The file that all others of a table agree with: they have its columns, of its types, or of the type that writers give a
-    column without any value. Raises OperationalError where there is none."""
+    column without any value. Raises OperationalError if there is none."""
     paths = table.source.paths
     if len(paths) == 1:
         return paths[0]
@@ -436,7 +436,7 @@ def verify(connection: duckdb.DuckDBPyConnection, table: FileTable, view: FileVi
            tell: Callable[[str], None]) -> None:
     """Read all declared columns of Parquet files once, and see that no rows share the key, unless both are known of these files.
 
-    Raises OperationalError where a value cannot be read, IntegrityError where rows share the key.
+    Raises OperationalError if a value cannot be read, IntegrityError where rows share the key.
     """
     fact = fact_of(table, view)
     if facts.known(fact):

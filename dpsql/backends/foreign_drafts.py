@@ -36,7 +36,7 @@ MOST_LABELS = 1000  # that are drafted as values
 NAMED = 8  # codes that a comment names
 LONGEST_LABEL = 120  # characters of what a column is about
 ENCODINGS = USUAL_CSV.encoding, "cp1252", "latin-1"  # that of the file, and those of old files that do not say theirs, or wrongly
-PERIODS = {"w": "weeks since 1960, of which Stata counts 52 in a year", "C": "with leap seconds, which are not taken out"}
+PERIODS = {"w": "weeks since 1960; Stata counts 52 weeks a year", "C": "with leap seconds, which are not removed"}
 LARGEST_WHOLE = 2**53
 FROM_FILE = "the labels of the file"
 CATEGORIES = "the file has categories, which programs take from rows: list those that are public"
@@ -44,7 +44,7 @@ CATEGORIES = "the file has categories, which programs take from rows: list those
 
 def tables_in(file: ForeignFile) -> tuple[list[ForeignFile], dict[str, str]]:
     """The tables of a file, one for each sheet of a workbook that has one, with how it is written; and why there is none in other
-    sheets. Raises OperationalError where there is no table at all."""
+    sheets. Raises OperationalError if there is no table at all."""
     check_there(file)
     if not is_workbook(file.path.name):
         return [file], {}
@@ -59,7 +59,7 @@ def tables_in(file: ForeignFile) -> tuple[list[ForeignFile], dict[str, str]]:
 
 
 def drafted_copy(file: ForeignFile, copy: Path) -> DraftedFile:
-    """Copy all rows of a file, and draft its columns. Raises OperationalError where it cannot be read."""
+    """Copy all rows of a file, and draft its columns. Raises OperationalError if it cannot be read."""
     try:
         rows = copy_rows(file, None, copy)
     except OperationalError as fault:

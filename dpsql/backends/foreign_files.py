@@ -30,7 +30,7 @@ UNNAMED = "rows without names"  # the file of the rows before they get them
 
 
 def rows_in(file: ForeignFile) -> ForeignRows:
-    """What a file holds. Raises OperationalError where it cannot be read."""
+    """What a file holds. Raises OperationalError if it cannot be read."""
     check_there(file)
     if is_workbook(file.path.name):
         return sheet_rows(file)
@@ -53,7 +53,7 @@ def columns_in(file: ForeignFile, rows: ForeignRows, columns: Sequence[str]) -> 
 def copy_rows(file: ForeignFile, columns: Sequence[str] | None, path: Path, *, row_key: str | None = None,
               memory: str | None = None) -> int:
     """Write columns of a file to a Parquet file, all of them where it is None, and with `row_key` a further one that names each
-    row. Returns the number of rows. Raises OperationalError where the file cannot be read, and OSError where the other one cannot
+    row. Returns the number of rows. Raises OperationalError if the file cannot be read, and OSError where the other one cannot
     be written."""
     check_there(file)
     state = FileState.of(file.path)

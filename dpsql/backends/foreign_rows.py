@@ -52,7 +52,7 @@ def rows_at_once(columns: int) -> int:
 
 
 def library(module: str, file: ForeignFile, install: str) -> Any:
-    """A module that reads files of this kind. Raises OperationalError where it is not installed."""
+    """A module that reads files of this kind. Raises OperationalError if it is not installed."""
     with contextlib.suppress(ImportError):
         return importlib.import_module(module)
     raise OperationalError(f"reading {file.path.name} needs the package {module.partition('.')[0]}, which is not installed",
@@ -60,7 +60,7 @@ def library(module: str, file: ForeignFile, install: str) -> Any:
 
 
 def check_there(file: ForeignFile) -> None:
-    """Raises OperationalError where there is no such file."""
+    """Raises OperationalError if there is no such file."""
     if not file.path.is_file():
         raise OperationalError(f"there is no file {file.path}", code="no-database", subject=file.table, try_="its path")
 

@@ -114,7 +114,7 @@ class OwnedRows:
                 f"FROM ({line}) AS t2")
 
     def told(self, row: Sequence[Any]) -> StoredTable:
-        """What the row of `told_sql` tells. Raises ReaderFault where rows are misplaced."""
+        """What the row of `told_sql` tells. Raises ReaderFault if rows are misplaced."""
         rows, most, misplaced, *found = row
         if misplaced:
             raise ReaderFault

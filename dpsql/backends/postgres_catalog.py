@@ -67,7 +67,7 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
     """All relations, by schema and name, that a query of this one reads: itself, its partitions, the tables that inherit from it,
-    and what its views read. None where this is not known: where rows come from another server or from the system catalog; from a
+    and what its views read. None if this is not known: where rows come from another server or from the system catalog; from a
     function that the owner wrote, which may read anything; or from one of PostgreSQL's functions whose result depends on more
     than its arguments."""
     found = rows(_READS.format(_is(name)))

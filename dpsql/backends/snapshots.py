@@ -119,7 +119,7 @@ class _Found:
 
 
 def snapshot_files(folder: Path, table: SnapshotTable | SnapshotFile) -> SourceFiles:
-    """The files of a table. Raises OperationalError where no snapshot holds what the policy asks for."""
+    """The files of a table. Raises OperationalError if no snapshot holds what the policy asks for."""
     return _in_snapshot(folder, table)[0]
 
 
@@ -245,7 +245,7 @@ def _equal(engine: duckdb.DuckDBPyConnection, before: Path, now: Path) -> bool:
 
 @contextlib.contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """One process at a time takes a snapshot. Raises OperationalError where another does."""
+    """One process at a time takes a snapshot. Raises OperationalError if another does."""
     handle = os.open(folder / TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         held = False
@@ -304,7 +304,7 @@ def _check_files(others: Sequence[SnapshotFile]) -> None:
 def _checked(source: SourceDatabase, database: SnapshotDatabase, databases: Sequence[SnapshotDatabase],
              seen: list[tuple[str, _Found]]) -> list[_Found]:
     """All tables as the database has them. Those that are seen are added to what was `seen` of other databases, and compared with
-    it. Raises OperationalError where the policy does not fit."""
+    it. Raises OperationalError if the policy does not fit."""
     described = _described(source, database)
     seen += ((_identity(source, database.uri), found) for found in described)
     _check_public(seen)
@@ -315,7 +315,7 @@ def _checked(source: SourceDatabase, database: SnapshotDatabase, databases: Sequ
 
 
 def _described(source: SourceDatabase, database: SnapshotDatabase) -> list[_Found]:
-    """All tables as the database has them, before any is read. Raises OperationalError where the policy does not fit."""
+    """All tables as the database has them, before any is read. Raises OperationalError if the policy does not fit."""
     moment: str | None = ""
     if source.dialect.moment:
         moment = next((str(now) for now, in source.rows_or_none(source.dialect.moment)), None)
@@ -357,7 +357,7 @@ def _identity(source: SourceDatabase, uri: str) -> str:
 
 
 def _check_public(seen: Sequence[tuple[str, _Found]]) -> None:
-    """Raises OperationalError where a public table shows rows that are private: those of a private table under another name or
+    """Raises OperationalError if a public table shows rows that are private: those of a private table under another name or
     URI, of one of its parts, or of one that it is a part of, or those that a view reads."""
     private = {(place, read): found for place, found in seen if not found.table.public for read in found.reads}
     for place, found in seen:
@@ -397,7 +397,7 @@ def _found(source: SourceDatabase, table: SnapshotTable, at: str) -> _Found:
 def _catalog(source: SourceDatabase, table: SnapshotTable, name: tuple[str, ...], *,
              stored: bool) -> tuple[frozenset[str] | None, Mapping[str, str]]:
     """The stored relations that a table reads, None where they are not known; and the columns that are compared otherwise than
-    their types are, where that matters. Raises OperationalError where the catalog cannot be read."""
+    their types are, where that matters. Raises OperationalError if the catalog cannot be read."""
     dialect = source.dialect
     with contextlib.suppress(DriverFault):
         own = frozenset([".".join(name)]) if stored else None
@@ -422,7 +422,7 @@ def _reading(table: SnapshotTable, name: str, column: str, types: Mapping[str, s
     declared, subject = table.columns[name], f"{table.name}.{name}"
     found = dialect.reading(column, types[column], declared)
     if found is None:
-        why = f"does not fit {declared}" if declared is not None else "has to be read as another one"
+        why = f"does not fit {declared}" if declared is not None else "must be read as another type"
         raise OperationalError(
             f"{subject} has the type {types[column] or 'of no name'} in the database, which {why}", code="unsupported-type",
             subject=subject, try_=" or ".join(f'type = "{kind}"' for kind in dialect.fitting(types[column])) or "another column")
@@ -432,7 +432,7 @@ def _reading(table: SnapshotTable, name: str, column: str, types: Mapping[str, s
 def _named_by_filter(table: SnapshotTable, dialect: Dialect) -> list[tuple[str, ...]]:
     """The columns that a filter names, each with what is in front of it.
 
-    Raises OperationalError where a filter looks at other rows: one person's rows would decide over those of others, which no
+    Raises OperationalError if a filter looks at other rows: one person's rows would decide over those of others, which no
     accounting knows of. So may functions that sqlglot does not know, such as `query_to_xml` of PostgreSQL, which runs a query.
     """
     if table.filter is None:
@@ -454,7 +454,7 @@ def _named_by_filter(table: SnapshotTable, dialect: Dialect) -> list[tuple[str, 
 
 
 def _check_names(table: SnapshotTable, named: Sequence[tuple[str, ...]], types: Mapping[str, str]) -> None:
-    """Raises OperationalError where a filter names what is no column of the table: where a row is (`ctid`, `rowid`) depends on
+    """Raises OperationalError if a filter names what is no column of the table: where a row is (`ctid`, `rowid`) depends on
     others, and SQLite takes a quoted name that it does not know for a text."""
     there = {column.lower() for column in types}
     for parts in named:

@@ -36,7 +36,7 @@ class FileState:
 
     @classmethod
     def of(cls, path: Path) -> FileState:
-        """Raises OSError where there is no such file."""
+        """Raises OSError if there is no such file."""
         found = path.stat()
         return cls(path=path, device=found.st_dev, number=found.st_ino, size=found.st_size, changed=found.st_mtime_ns,
                    touched=found.st_ctime_ns)
@@ -101,7 +101,7 @@ NOWHERE = DataOrigin()
 def files_of(table: str, source: Path, relation: tuple[str, ...] | None = None) -> SourceFiles:
     """The files of a source; `relation` is the name of the table in a DuckDB file, where it is another one.
 
-    Raises OperationalError where there are none, of several kinds, or of names that are patterns.
+    Raises OperationalError if there are none, of several kinds, or of names that are patterns.
     """
     if is_duckdb_file(str(source)):
         if not source.is_file():

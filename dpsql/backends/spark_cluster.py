@@ -48,7 +48,7 @@ class SparkCluster:
     """
 
     def __init__(self, master: str, *, memory: str | None = None) -> None:
-        """Raises OperationalError where there is no such cluster, or its executors cannot run a task with this version of
+        """Raises OperationalError if there is no such cluster, or its executors cannot run a task with this version of
         DuckDB."""
         self._master, self._memory = master, memory or MEMORY
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -73,7 +73,7 @@ class SparkCluster:
         return spark
 
     def check(self) -> None:
-        """Raises OperationalError where the cluster runs no task at present."""
+        """Raises OperationalError if the cluster runs no task at present."""
         self._within(PATIENCE, lambda: self.spark.range(1).count())
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class SparkCluster:
                                    code="spark", try_=f"pip install 'duckdb=={ours}' pyarrow, for the Python of the executors")
 
     def _within(self, seconds: float, job: Callable[[], Found]) -> Found:
-        """What a job gives. Raises OperationalError where it fails or takes longer: one that no executor accepts waits for
+        """What a job gives. Raises OperationalError if it fails or takes longer: one that no executor accepts waits for
         ever, and so do those after it."""
         done: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
@@ -122,7 +122,7 @@ class SparkCluster:
 
 
 def run_job(job: Callable[[], Found]) -> Found:
-    """What a job gives. Raises ReaderFault where it fails: Spark's messages may hold anything."""
+    """What a job gives. Raises ReaderFault if it fails: Spark's messages may hold anything."""
     failed = False
     try:
         return job()

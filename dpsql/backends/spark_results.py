@@ -22,7 +22,7 @@ SMALL = 1 << 16  # bytes of a piece that is fetched with the first look
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A row of `spark_task.RESULTS`; `data` is None where it is not fetched yet."""
+    """A row of `spark_task.RESULTS`; `data` is None if it is not fetched yet."""
 
     bucket: int
     piece: int

@@ -59,7 +59,7 @@ class WrittenBucket:
 def shuffle(cluster: SparkCluster, tables: Mapping[str, SparkTable], catalog: Catalog, folder: Path, address: str, *, salt: int,
             facts: RememberedFacts, buckets: int | None, tell: Callable[[str], None]) -> SparkStore:
     """Make the store of the entity of a catalog by Spark, and put it in force; see `store_writer.prepare`. Raises IntegrityError
-    where rows share a declared key."""
+    if rows share a declared key."""
     spark = cluster.session()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -89,7 +89,7 @@ def _sent(spark: Any, source: SparkTable, table: Table) -> Sent:
 
 
 def _check_keys(cluster: SparkCluster, store: SparkStore, tables: Sequence[SparkTable], tell: Callable[[str], None]) -> None:
-    """Raises IntegrityError where rows of a store that was written share a declared key. Those are looked at that statements will
+    """Raises IntegrityError if rows of a store that was written share a declared key. Those are looked at that statements will
     read, as a source may have been written to since it was."""
     buckets = SparkBuckets(cluster, store, Path(), public=(), private=())
     for table in tables:

@@ -39,7 +39,7 @@ class SparkTable:
     columns: tuple[str, ...]
 
     def frame(self, spark: Any) -> Any:
-        """Its declared columns, in a session. Raises OperationalError where Spark finds no such table, or where it is a view: it
+        """Its declared columns, in a session. Raises OperationalError if Spark finds no such table, or where it is a view: it
         is not known whose rows that shows, a private table's perhaps, nor whether it shows the same ones twice."""
         try:
             is_view = not self.in_files and run_job(lambda: spark.catalog.getTable(self.source).tableType) not in STORED
@@ -85,7 +85,7 @@ def backticked(name: str) -> str:
 
 
 def make_tables(connection: duckdb.DuckDBPyConnection, cluster: SparkCluster, tables: Sequence[SparkTable]) -> str:
-    """Make the tables of the driver; returned is what identifies the rows of public ones. Raises OperationalError where Spark
+    """Make the tables of the driver; returned is what identifies the rows of public ones. Raises OperationalError if Spark
     cannot read one, IntegrityError where rows of a public one share the key."""
     told, spark = [], cluster.session()
     for table in tables:

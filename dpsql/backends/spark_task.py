@@ -165,7 +165,7 @@ def _files(batches: Any) -> Iterator[tuple[int, str, str]]:
 
 
 def _place(digest: str) -> str | None:
-    """Where a file is kept; None where that is not known."""
+    """Where a file is kept; None if that is not known."""
     folder = _folder()
     return None if folder is None else os.path.join(folder, f"dpsql-{digest}.duckdb")
 
@@ -235,7 +235,7 @@ def put(connection: Any, table: str, stream: bytes, *, more: bool = False) -> in
 
 
 def _opened(engine: Engine, spill: str = "") -> Any:
-    """A connection of the expected version. Raises ValueError where it is another one."""
+    """A connection of the expected version. Raises ValueError if it is another one."""
     import duckdb
 
     if duckdb.__version__ != engine.version:

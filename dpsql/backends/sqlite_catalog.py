@@ -43,7 +43,7 @@ def unlike(rows: Rows, name: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def reads(rows: Rows, name: tuple[str, ...]) -> frozenset[str] | None:
-    """The tables that reading a table or a view reads, by their names in lower case. None where some of that is not known: the
+    """The tables that reading a table or a view reads, by their names in lower case. None if some of that is not known: the
     rows of virtual tables and of SQLite's own tables come from elsewhere, and may be of any table."""
     with _made(rows) as (connection, kinds):
         if kinds.get(_folded(name[-1])) == "table":
@@ -92,7 +92,7 @@ def _folded(name: str) -> str:
 
 
 def _collation(connection: sqlite3.Connection, table: str, column: str) -> str | None:
-    """The collation of a column; None where it cannot be told."""
+    """The collation of a column; None if it cannot be told."""
     with contextlib.suppress(sqlite3.Error):
         connection.execute(f"CREATE INDEX {quote(PROBE)} ON {quote(table)} ({quote(column)})")
         (name, collation), *_ = connection.execute(

@@ -51,7 +51,7 @@ class Codebook:
     labels   what a column is about
     codes    what its values mean
     missing  its values that count as missing, as pairs of the least and the greatest
-    rows     how many rows there are; None where the file does not say
+    rows     how many rows there are; None if the file does not say
     """
 
     origins: Mapping[str, str]
@@ -64,7 +64,7 @@ class Codebook:
 
 
 def codebook(file: ForeignFile) -> Codebook:
-    """What the file says of its columns; no row is read. Raises OperationalError where it cannot be read, or has no columns."""
+    """What the file says of its columns; no row is read. Raises OperationalError if it cannot be read, or has no columns."""
     _, told = _read(file, metadataonly=True, user_missing=True)
     names = [name or "" for name in told.column_names]
     if not names or len(set(names)) != len(names):
@@ -82,7 +82,7 @@ def codebook(file: ForeignFile) -> Codebook:
 
 
 def statistics_rows(file: ForeignFile) -> ForeignRows:
-    """Raises OperationalError where the file cannot be read."""
+    """Raises OperationalError if the file cannot be read."""
     if file.path.suffix.lower() == ".xpt" and file.path.stat().st_size % CARD:
         raise not_a_file(file, _kind(file), "it is cut off")
     pa = library("pyarrow", file, "pip install 'dpsql[statistics]'")

@@ -25,7 +25,7 @@ class FarBuckets(Protocol):
         ...
 
     def check(self) -> None:
-        """Raises OperationalError where buckets cannot be read at present."""
+        """Raises OperationalError if buckets cannot be read at present."""
         ...
 
     def collect(self, cursor: duckdb.DuckDBPyConnection, parts: Parts, held: Collection[str]) -> None:

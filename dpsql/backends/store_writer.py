@@ -47,7 +47,7 @@ def prepare(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: int, fa
             buckets: int | None, tell: Callable[[str], None]) -> Store:
     """Make the store of the entity of a catalog and put it in force, in place of the one before.
 
-    `reader` is not sealed. Raises OperationalError where no table can be prepared, or files cannot be written; the store before
+    `reader` is not sealed. Raises OperationalError if no table can be prepared, or files cannot be written; the store before
     then stays in force.
     """
     with fresh_buckets(reader, catalog, folder, salt=salt, buckets=buckets, tell=tell) as store:
@@ -78,7 +78,7 @@ def fresh_buckets(reader: DuckReader, catalog: Catalog, folder: Path, *, salt: i
 
 
 def storable(catalog: Catalog) -> list[Table]:
-    """The tables whose rows belong to one entity each. Raises OperationalError where there are none, or one has a column of a
+    """The tables whose rows belong to one entity each. Raises OperationalError if there are none, or one has a column of a
     name that a store needs."""
     tables = [table for table in catalog.tables.values() if table.owner is not None and not table.content]
     if not tables:

@@ -33,7 +33,7 @@ class Upload:
 def open_uploads(tables: Mapping[str, Upload], uploads: Uploads) -> tuple[DuckReader, dict[str, list[str]]]:
     """The database, and which of the wanted columns each table has.
 
-    Raises OperationalError where a source is no upload, cannot be read, or a column not as its type. It names the source and the
+    Raises OperationalError if a source is no upload, cannot be read, or a column not as its type. It names the source and the
     column, and no value.
     """
     check_version()

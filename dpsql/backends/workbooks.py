@@ -23,7 +23,7 @@ LONGEST_WHOLE = 1e15  # beyond, a double does not tell whole numbers apart
 
 
 def sheets_in(file: ForeignFile) -> tuple[list[str], list[str]]:
-    """The names of the sheets of cells, and of those that are hidden. Raises OperationalError where there are none."""
+    """The names of the sheets of cells, and of those that are hidden. Raises OperationalError if there are none."""
     reading = library("python_calamine", file, "pip install 'dpsql[excel]'")
     with contextlib.closing(_opened(file)) as book:
         cells = [sheet for sheet in book.sheets_metadata if sheet.typ == reading.SheetTypeEnum.WorkSheet]
@@ -34,7 +34,7 @@ def sheets_in(file: ForeignFile) -> tuple[list[str], list[str]]:
 
 
 def sheet_rows(file: ForeignFile) -> ForeignRows:
-    """Raises OperationalError where there is no such sheet, or no header in it."""
+    """Raises OperationalError if there is no such sheet, or no header in it."""
     pa = library("pyarrow", file, "pip install 'dpsql[excel]'")
     sheet, names = sheet_of(file), [*file.how.names]
     if not names:
@@ -65,7 +65,7 @@ def sheet_rows(file: ForeignFile) -> ForeignRows:
 
 
 def sheet_of(file: ForeignFile) -> Any:
-    """The sheet, which the library reads as a whole. Raises OperationalError where there is none of that name."""
+    """The sheet, which the library reads as a whole. Raises OperationalError if there is none of that name."""
     name = sheets_in(file)[0][0] if file.sheet is None else file.sheet
     with contextlib.closing(_opened(file)) as book:
         if name not in book.sheet_names:
@@ -82,7 +82,7 @@ def cells_of(sheet: Any) -> Iterator[list[str | None]]:
 
 
 def text_of_cell(cell: object) -> str | None:
-    """The text of a cell; None where it has no value."""
+    """The text of a cell; None if it has no value."""
     match cell:
         case bool():
             return "true" if cell else "false"

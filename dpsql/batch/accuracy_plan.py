@@ -85,7 +85,7 @@ class Basis:
 
 
 def basis(group: Group, records: Sequence[Record]) -> Basis | None:
-    """The earlier measurements of the same sums, as far as they fit into common cells; None where the group is too large."""
+    """The earlier measurements of the same sums, as far as they fit into common cells; None if the group is too large."""
     sums, columns = about(group.view, group.axes, group.summand)
     own = ColumnCells(columns, tuple(len(axis.values) for axis in group.axes))
     if own.size > DENSE or own.size * group.workload.rows > WRITTEN:
@@ -201,7 +201,7 @@ class AccuracyPlan(Batch):
 
 
 def accuracy_plan(made: Batch, goals: Goals, records: Sequence[Record]) -> AccuracyPlan:
-    """The plans and prices that meet the goals. Raises Unsupported where an aggregate without a goal does not follow from what
+    """The plans and prices that meet the goals. Raises Unsupported if an aggregate without a goal does not follow from what
     is measured for the others."""
     found = [_group(made, i, goals, records) for i in range(len(made.groups))]
     total = sum((price for _, price in found), FREE)

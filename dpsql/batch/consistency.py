@@ -30,7 +30,7 @@ from dpsql.workload.factors import Array
 
 TOTAL = "total"  # the group of the public number of rows
 LEAST_VARIANCE = 1e-12  # of noise so small that its variance is 0 in floats
-BIASED = "none is below zero, so small ones are too large on average, and errors are only a guide"
+BIASED = "none is negative, so small numbers are too large on average, and errors are only a guide"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +92,9 @@ def made_consistent(group: Group, plan: GroupPlan, price: Cost, told: Told, way:
         found = fit(noisy, way.method, whole=way.whole and counts)
         lines = after(noisy, found, _errors(group, plan, price, noisy), part_names(group))
     except FAILURES:
-        return replace(told, notes=(*told.notes, f"no table was found by {way.method}: the numbers are as they were measured"))
+        return replace(told, notes=(*told.notes, f"{way.method} found no table, so the numbers are shown as measured"))
     answers = found.answers[noisy.slices[TOTAL].stop:] if TOTAL in noisy.slices else found.answers
-    kept = ("no table of whole numbers is near to all numbers, and only its total is",) if found.kept == TOTAL else ()
+    kept = ("no table of whole numbers is close to all numbers; only its total is",) if found.kept == TOTAL else ()
     guide = "" if way.method == "ols" else f"; {BIASED}"
     return replace(told, values=answers * group.unit, kind="approximate", mixed=None,
                    notes=(*told.notes, f"{way}{guide}", *kept, *lines))

@@ -98,7 +98,7 @@ def plan(group: Group) -> Dawa | Refusal:
     if not 1 < group.smaller.workload.domain.size <= DENSE:
         return Refusal(f"the number of values it distinguishes is {group.smaller.workload.domain.size}, not 2 to {DENSE}")
     if group.workload.rows * group.smaller.workload.domain.size > LARGEST:
-        return Refusal(f"it asks for {group.workload.rows} numbers, whose matrix is too large")
+        return Refusal(f"the matrix of its {group.workload.rows} numbers is too large")
     return Dawa(group=group)
 
 

@@ -83,7 +83,7 @@ class GroupPlan(Protocol):
     """How a group is answered: the requests to the kernel, step by step, and how their results are used.
 
     Data-dependent plans have the same interface as strategies that are fixed beforehand: their requests are charged in the
-    same way, and `variances` is None where errors depend on the data.
+    same way, and `variances` is None if errors depend on the data.
     """
 
     @property

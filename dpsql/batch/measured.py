@@ -214,7 +214,7 @@ def widened(own: Factor, numbers: NDArray[np.int64]) -> Factor:
 
 
 def widened_compactly(own: Factor, numbers: NDArray[np.int64]) -> Factor | None:
-    """The same without writing the matrix out; None where that is not possible."""
+    """The same without writing the matrix out; None if that is not possible."""
     if len(numbers) == own.n and (numbers == np.arange(own.n)).all():
         return own
     return _widened_intervals(own, numbers) if isinstance(own, Identity | Total | Intervals) else None

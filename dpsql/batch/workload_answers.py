@@ -49,7 +49,7 @@ class Answers:
     def report(self, target: str | Path) -> None:
         """Write a page for people to a new HTML file: statements, answers, errors and charts.
 
-        Raises OperationalError where the file exists, or cannot be written, InterfaceError where the connection is closed, and
+        Raises OperationalError if the file exists, or cannot be written, InterfaceError where the connection is closed, and
         ProgrammingError where none answered.
         """
         if self.asked is None:

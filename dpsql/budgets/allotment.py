@@ -1,4 +1,4 @@
-"""What one statement may spend, given its price."""
+"""The amounts that one statement may spend, given its price."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql.trusted.accounting.cost import ATTO, NANO, Cost, pure
 
 
 def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
-    """What a statement of this price may spend: a pure epsilon, or rho; and the delta of key selection.
+    """The amount that a statement of this price may spend: a pure epsilon or rho, and the delta of key selection.
 
     A price of (epsilon, delta) allows what a budget of (epsilon, delta) allows, so one such statement exhausts one such budget
     exactly: both are rounded down to the units of the ledger.
@@ -26,7 +26,8 @@ def allotted_budget(price: Price, *, concentrated: bool) -> Cost:
 
 
 def budgets_by_account(price: Price) -> list[Cost]:
-    """What a statement of this price may spend in each account it can be charged in, a pure epsilon first. Amounts of zero are
+    """The amounts that a statement of this price may spend, one for each account that can pay; a pure epsilon comes first.
+    Amounts of zero are
     left out."""
     accounts = (True,) if price.rho is not None else (False, True) if price.delta else (False,)
     found = [allotted_budget(price, concentrated=account) for account in accounts]

@@ -1,4 +1,4 @@
-"""What was spent, for reports; nothing here decides whether a statement is answered. The only user of outside accountants.
+"""Reports on what was spent. Nothing here decides whether a statement is answered. The only user of outside accountants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tight_epsilon(spent: Charge, prices: tuple[tuple[int | None, int], ...], del
     `prices` are the pure epsilons in billionths, None for charges that have none, and how often each was charged; they may be
     rounded up. Where every charge is a pure epsilon, their worst-case privacy loss distributions are composed: those of
     randomized response (Kairouz, Oh and Viswanath 2015). Otherwise their costs at the Renyi orders of the ledger, or their
-    rhos of zCDP, are used, whichever give less. None where the library is not installed. The answer must not steer
+    rhos of zCDP, are used, whichever give less. None if the library is not installed. The answer must not steer
     spending: stopping when this curve is crossed is not a valid filter. Failures (`Charge.delta`) come on top of `delta`.
 
     Users wait for this number, so its running time is limited: distributions have `PLACES` points, with losses rounded up, one

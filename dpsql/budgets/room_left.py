@@ -1,4 +1,5 @@
-"""What a budget still allows, for reports and advice: computed by its own filter, so that reports agree with decisions."""
+"""How much a budget still allows, for reports and advice. It is computed by the budget's own filter, so reports agree with
+decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the values of a column suggest to declare of it in a policy: a list, a range or bounds, and whether it is free of NULL.
+"""Guesses from the values of a column what to declare: a list, a range or bounds, and whether it is free of NULL.
 
 It is proposed to the owner alone. Bounds are round, and contain all values; what the owner takes over is public.
 """
@@ -34,7 +34,7 @@ class ColumnValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnGuess:
-    """What might be declared of a column, and what of its values suggests it."""
+    """A declaration that the values of a column suggest, and the reason."""
 
     column: str
     entries: Mapping[str, Value]
@@ -42,7 +42,7 @@ class ColumnGuess:
 
 
 def column_guess(column: str, sql_type: str, seen: ColumnValues) -> ColumnGuess | None:
-    """None where its values suggest nothing, as of a column that names each row."""
+    """None if its values suggest nothing, as of a column that names each row."""
     carried = carried_as(sql_type)
     if carried is None or seen.low is None or seen.high is None or (
             seen.different == seen.rows - seen.nulls > MOST_LISTED and carried[0] in (Type.VARCHAR, Type.BIGINT)):

@@ -42,7 +42,7 @@ def hidden(text: str) -> str:
 
 
 def fault_of_uri(source: str) -> tuple[str, str] | None:
-    """What is wrong with the URI of a database, and what to write instead; neither shows a part of it."""
+    """The fault of a database URI, and what to write instead; neither contains a part of the URI."""
     scheme = scheme_of(source) or ""
     if scheme not in SCHEMES:
         return "databases of this kind cannot be read", "one of " + ", ".join(dict.fromkeys(SCHEMES.values()))
@@ -51,12 +51,12 @@ def fault_of_uri(source: str) -> tuple[str, str] | None:
                 "the URI without it; the password in ~/.pgpass or PGPASSWORD, or in the variable of the environment that "
                 "[store.passwords] names")
     if _is_malformed(source, scheme):
-        return "this is no URI of a database", SCHEMES[scheme]
+        return "this is not the URI of a database", SCHEMES[scheme]
     return None
 
 
 def fault_of_ledger(source: str) -> tuple[str, str] | None:
-    """What is wrong with the URI of a database for a ledger; see `fault_of_uri`."""
+    """The fault of a URI for the database of a ledger; see `fault_of_uri`."""
     if scheme_of(source) not in ("postgresql", "postgres"):
         return "a ledger is a file, or in a database of PostgreSQL", SCHEMES["postgresql"]
     wrong = fault_of_uri(source)
@@ -86,7 +86,7 @@ def _is_malformed(source: str, scheme: str) -> bool:
 
 
 def place_of(source: str) -> str:
-    """What a URI says of where the data are: without the user, and of parameters those with the place alone."""
+    """The parts of a URI that locate the data: without the user and unrelated parameters."""
     parts = urlsplit(source)
     scheme = "postgresql" if parts.scheme.lower() == "postgres" else parts.scheme.lower()
     named = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "hostaddr", "port", "dbname")]
@@ -94,7 +94,7 @@ def place_of(source: str) -> str:
 
 
 def one_place_of(source: str) -> str:
-    """The same, spelled in one way for all URIs of PostgreSQL that name a host, a port and a database."""
+    """The same in a normal form for URIs of PostgreSQL with a host, a port and a database."""
     parts, place = urlsplit(source), place_of(source)
     named = dict(parse_qsl(parts.query))
     if not place.startswith("postgresql:") or "hostaddr" in named or "," in parts.netloc:
@@ -110,7 +110,7 @@ def file_of(source: str) -> Path | None:
 
 
 def parts_of_relation(relation: str) -> tuple[str, ...] | None:
-    """The parts of the name of a table, with its schema in front; each may be quoted. None where this is no name."""
+    """The parts of the name of a table, with its schema in front; each may be quoted. None if this is no name."""
     found, at = [], 0
     while at < len(relation):
         part = _PART.match(relation, at)

@@ -77,7 +77,7 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What the owner said about a schema when asked.
+    """The owner's answers to questions about a schema.
 
     guess       who is protected
     public      the tables of which everybody may see every row
@@ -97,7 +97,7 @@ class Chosen:
 
 
 def tables_of(schema: Mapping[str, TableSchema]) -> dict[str, TableSchema]:
-    """The tables that a draft declares, with foreign keys spelled like what they reference. Raises OperationalError where there
+    """The tables that a draft declares, with foreign keys spelled like what they reference. Raises OperationalError if there
     is none."""
     tables = _spelled({name: table for name, table in schema.items() if table.view is None and can_be_named(name)})
     if not tables:
@@ -109,14 +109,14 @@ def draft(schema: Mapping[str, TableSchema], *, database: str | None = None, sou
           relations: Mapping[str, str] = NONE, types: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
           files: Mapping[str, DraftedFile] = MappingProxyType({}), sheets: Mapping[str, str] = NONE,
           aside: Mapping[str, str] = NONE, rows: Evidence | None = None, chosen: Chosen | None = None) -> str:
-    """The text of a policy for these tables, with what was chosen in place of guesses. `sources` names the file of each table,
+    """The text of a policy for these tables; the owner's choices replace guesses. `sources` names the file of each table,
     where there is no `database`. In a database of another kind, `relations` are the names of tables there, and `types` the types
     of columns that have to be declared. `files` are those among the sources that are written in one of several ways, as they seem
     to be written; `sheets` names the sheet of each table in a workbook with several, and `aside` says what is left out of files,
     and why. `rows` is what rows say.
 
     Where no entity can be guessed, the text says what to fill in, and is refused until that is done.
-    Raises OperationalError where there is nothing to draft.
+    Raises OperationalError if there is nothing to draft.
     """
     tables = tables_of(schema)
     if chosen is not None:
@@ -239,7 +239,7 @@ class _Draft:
             return []
         key = value(self.guess.entity.key)
         if self.guess.by_row:
-            return [note(f"row_key = {key}", "a further column, which names each row")]
+            return [note(f"row_key = {key}", "an additional column that names each row")]
         mark = "# " if self.chosen is None and self.rows is None else ""
         return [note(f"{mark}key = {key}", f"if no {self._entity_name} has two rows")]
 
@@ -295,7 +295,7 @@ class _Draft:
         return name, {}, f"{shown}; {HINTS[carried[0]]}"
 
     def _agreed(self, of: str, column: str) -> Mapping[str, writing.Value] | None:
-        """What the owner took over of what values suggest."""
+        """The suggestions that the owner accepted."""
         return self.chosen.columns.get(of, {}).get(column) if self.chosen is not None else None
 
     def _lookup(self, of: str, column: str, sql_type: str) -> str | None:
@@ -342,7 +342,7 @@ def _written(key: ForeignKey) -> str:
 
 
 def _refusal(tables: Mapping[str, TableSchema], name: str, key: ForeignKey) -> str:
-    """Why the engine could not follow a foreign key; empty where it can."""
+    """Why the engine could not follow a foreign key; empty if it can."""
     if key.table not in tables:
         return f"{key.table} is left out"
     if name in tables_above(tables, key.table):

@@ -1,4 +1,4 @@
-"""What a draft of a policy is written from: how files seem to be written, and the readings that all of their cells fit."""
+"""The basis of a drafted policy: the format of files, and the readings that fit all of their cells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DraftedColumn:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """What differs from the usual reading, as a policy says it."""
+        """The differences from the usual reading of cells, as written in a policy."""
         found = differences(self.reading, USUAL_CELL, ("type", "trim", "null", "aliases", "format", "decimal_mark"))
         return {**found, "values": list(self.values)} if self.values else found
 
@@ -42,5 +42,5 @@ class DraftedFile:
         return {name: column.reading for name, column in self.columns.items()}
 
     def entries(self, path: Path) -> dict[str, Any]:
-        """What differs from the usual way to write such a file, as a policy says it."""
+        """The differences from the usual format of such files, as written in a policy."""
         return differences(self.csv, usual_format(path), [item.name for item in fields(CsvFormat)])

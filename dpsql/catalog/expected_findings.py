@@ -1,4 +1,4 @@
-"""What `check --rows` may report of a table that its owner may have meant, by the word for it in a policy."""
+"""Findings of `check --rows` that the owner may have intended, by their word in a policy."""
 
 EXPECTED = {
     "repeated": "rows that share a key", "nulls": "NULL in a key, a foreign key or a column declared free of it",

@@ -1,4 +1,4 @@
-"""What the name of a file says of how its rows are written."""
+"""The format of a file according to its name."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def _unpacked(name: str) -> str:
 
 
 def usual_format(path: Path) -> CsvFormat:
-    """How a CSV file is written of which nothing is said."""
+    """The format of a CSV file for which the policy declares none."""
     return replace(USUAL_CSV, delimiter="\t") if _unpacked(path.name).endswith(".tsv") else USUAL_CSV

@@ -18,7 +18,7 @@ class Circle(ValueError):
 
 
 def parents_first(keys: Mapping[str, Iterable[ForeignKey]]) -> list[str]:
-    """The tables, each after all the tables that its rows depend on. Raises Circle where foreign keys form a cycle."""
+    """The tables, each after all the tables that its rows depend on. Raises Circle if foreign keys form a cycle."""
     try:
         below = {name: dict.fromkeys(key.table for key in found) for name, found in keys.items()}
         return [*TopologicalSorter(below).static_order()]

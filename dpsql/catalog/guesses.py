@@ -1,4 +1,4 @@
-"""What names in a schema, and rows if they may be read, suggest: who is protected, and which columns name rows of other tables.
+"""Guesses from names in a schema, and from rows if they may be read: who is protected, and which columns refer to other tables.
 
 Rows are read for the owner's draft alone. They decide between guesses; nothing that they hold is written down.
 """
@@ -34,7 +34,7 @@ PERSON = re.compile(r"(?:id_)?(.+?)_?(id|no|nr|num|number|key|code)?")
 
 
 class Evidence(Protocol):
-    """What the rows of tables say."""
+    """Evidence from the rows of tables."""
 
     def is_key(self, table: str, column: str) -> bool:
         """Whether every row has a value of its own there."""
@@ -91,7 +91,8 @@ def guess_of(tables: Mapping[str, TableSchema], rows: Evidence | None = None) ->
 
 
 def _named_people(tables: Mapping[str, TableSchema], keys: Mapping[str, str], rows: Evidence) -> Iterator[Guess]:
-    """The columns that by their names name people, such as user_id; first those that are keys. Some name a number of people, or
+    """The columns that identify people according to their names, such as user_id; keys come first. Some name a number of people,
+    or
     say whether somebody is one: those have few values, or none but numbers under a name in the plural."""
     found = [(name, column, who) for name, table in tables.items() for column, kind in table.columns
              if (who := person_in(column)) is not None and _can_name(column, kind)]
@@ -148,7 +149,7 @@ def person_in(column: str) -> str | None:
 
 
 def _is_of_some(column: str) -> bool:
-    """Whether values under this name tell those apart who are to be protected."""
+    """Whether a column of this name identifies the entities to protect."""
     return person_in(column) is not None or plain_name(column) in UNNAMED
 
 
@@ -177,7 +178,7 @@ def entity_key(name: str, table: TableSchema, rows: Evidence | None = None) -> s
 
 
 def name_type(sql_type: str) -> Type | None:
-    """The type that carries the values of an identifying column, or None where it does not keep them all distinct."""
+    """The type that carries the values of an identifying column, or None if it does not keep them all distinct."""
     carried = carried_as(sql_type)
     return carried[0] if carried is not None and carried[0] is not Type.DOUBLE and carried_exactly(sql_type) else None
 

@@ -1,4 +1,4 @@
-"""What the owner declares: tables, keys, the protected entity, domains, bounds and budgets. All of it is public.
+"""The owner's declarations: tables, keys, the protected entity, domains, bounds and budgets. All of it is public.
 
 Everything here is a frozen value. `policy` reads it from a file, and `schema` fits it to a database, which makes the `tables`
 that the kernel reads. The privacy guarantee rests on these declarations: which table is public, which columns are keys and which
@@ -19,7 +19,7 @@ from dpsql.trusted.declarations.tables import ForeignKey, Scalar, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPolicy:
-    """What the owner declares about one column; what is left out is unknown, and then fewer questions can be answered.
+    """The owner's declaration of one column. Facts that are left out are unknown, so fewer queries can be answered.
 
     values       the complete list of values
     values_from  a column of a public table that lists the values, as (table, column)
@@ -67,10 +67,10 @@ class TablePolicy:
     rows_per_entity   by the name of an entity: the largest number of rows of this table kept for one entity
     rows_per_value    by column: the largest number of rows kept for one value where rows of many entities are joined on it
     source            the files that hold it, or the URI of a database of another kind
-    relation          its name in that database, with the schema; None where it is called as here
+    relation          its name in that database, with the schema; None if it is called as here
     filter            a condition on its rows, in SQL of that database: others are not in the table
     sheet             the sheet of a workbook that holds it; None for the first one
-    csv               how its files are written; None where nothing is said, which is the usual way
+    csv               how its files are written; None if nothing is said, which is the usual way
     expected          what `check --rows` reports of it and the owner meant, by the words in `EXPECTED`
     row_key           a column that is not in its files, and names each of their rows; it is the key
     """
@@ -121,9 +121,9 @@ LONGEST_PACE = 3600  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What may be spent on one kind of entity, in total and by each analyst.
+    """A budget for one kind of entity: the total, and the part of each analyst.
 
-    Names of analysts are in their normal form (`declarations.names`). `listed` holds those who may ask; None where everybody may.
+    Names of analysts are in their normal form (`declarations.names`). `listed` holds those who may ask; None if everybody may.
     Up to `incidents` statements of each analyst may fail after their charge. After `late` outcomes that left a server late, each
     further one has all later ones of that analyst wait twice as long.
     """
@@ -139,7 +139,7 @@ class Budget:
     late: int = LATE
 
     def of(self, analyst: str) -> Price | None:
-        """The limit of one analyst, or None where only the total binds."""
+        """The limit of one analyst, or None if only the total binds."""
         return self.analysts.get(analyst, self.per_analyst)
 
 
@@ -149,7 +149,7 @@ class Policy:
     the engine may use, such as "4GB"; None leaves that to the engine. `store` is the folder of prepared stores; None for the one
     beside the ledger. `prepare` says whether a store of large data is made when they are opened. `snapshots` is the folder of
     what is read of databases of other kinds, and `passwords` names the variables of the environment with the passwords of such
-    databases, by their URIs. `spark` is the cluster by which a store is read; None where this machine reads. `pace` is the first
+    databases, by their URIs. `spark` is the cluster by which a store is read; None if this machine reads. `pace` is the first
     step, in seconds, at which outcomes leave a server; None where they leave when they are made. Whatever a server sends leaves
     at multiples of `pace_stored`, in seconds; None for at once."""
 

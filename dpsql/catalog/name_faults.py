@@ -20,7 +20,7 @@ TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})  # s
 
 
 def fault_of(name: str) -> str | None:
-    """What is wrong with an analyst's name, given in its normal form; None if it is valid."""
+    """The fault of an analyst's name, given in its normal form; None if it is valid."""
     if not name:
         return "is empty"
     if len(name) > LONGEST:

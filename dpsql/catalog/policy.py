@@ -57,7 +57,7 @@ SYNTAX = {  # how the reader's reasons begin, and what it expected instead
     "Invalid value": 'a text in double quotes, a number, a date, true or false, or a list such as ["a", "b"]',
     "Expected '='": "name = value", "Illegal character": 'a " at both ends of the text, in one line',
     "Unterminated string": 'a " at both ends of the text', "Cannot overwrite": "only one of the two: this key occurs twice",
-    "Cannot declare": "only one of the two: this part occurs twice",
+    "Cannot declare": "only one of the two: this section occurs twice",
     "Expected ']'": "[name]", "Unclosed array": "a ] at the end of the list",
     "Invalid initial character": "a name; there is no comma before the } of { name = value, name = value }",
 }
@@ -271,12 +271,12 @@ def _with_row_key(table: TablePolicy, part: Section) -> TablePolicy:
     if name is None:
         return table
     if table.key:
-        part.fail("row_key", "the table has a key already", try_="leaving one of them out")
+        part.fail("row_key", "the table has a key already", try_="leave one of them out")
     if not name or name.lower() in {column.lower() for column in table.columns}:
         part.fail("row_key", "must be a name that no other column has")
     if table.source is not None and not (is_of_texts(table.source) or is_copied(table.source)):
         part.fail("row_key", "only rows of CSV files, and of files that dpsql refresh reads, are given names",
-                  try_="a column that tells the rows apart, as key")
+                  try_="a column with a different value in each row, as key")
     column = ColumnPolicy(name=name, type="VARCHAR", nullable=False, reading=replace(USUAL_CELL, type="VARCHAR"))
     return replace(table, row_key=name, key=(name,), columns={**table.columns, name: column})
 
@@ -320,7 +320,7 @@ def _foreign_keys(part: Section) -> tuple[ForeignKey, ...]:
             part.fail("foreign_keys", f"columns and references differ in number: {len(columns)} and {len(target)}")
         key = ForeignKey(columns=tuple(columns), table=match.group(2) or match.group(1).replace('""', '"'), references=target)
         if key in keys:
-            part.fail("foreign_keys", f"the one of {', '.join(columns)} occurs twice", try_="leaving one of them out")
+            part.fail("foreign_keys", f"the one of {', '.join(columns)} occurs twice", try_="leave one of them out")
         keys.append(key)
     return tuple(keys)
 
@@ -392,7 +392,7 @@ def _values(part: Section) -> tuple[Scalar, ...] | None:
         part.fail("values", "times are written without a time zone")
     kinds = {float if isinstance(value, float) else type(value) for value in values}
     if len(kinds) > 1 and not kinds <= {int, float}:
-        part.fail("values", "must all be of one kind")
+        part.fail("values", "must all have one type")
     if any(isinstance(value, int | float) and not abs(value) < 2**63 for value in values):
         part.fail("values", "numbers must be finite and within 64 bits")
     if len(set(values)) != len(values):
@@ -424,7 +424,7 @@ def _bounds(part: Section) -> tuple[tuple[Scalar, Scalar] | None, bool]:
         part.fail(key, "must be two numbers or two dates", try_=form)
     low, high = ends
     if len({isinstance(end, dt.date) + isinstance(end, dt.datetime) for end in ends}) > 1:
-        part.fail(key, "both ends must be of one kind", try_=form)
+        part.fail(key, "both ends must have one type", try_=form)
     if any(isinstance(end, dt.datetime) and end.tzinfo is not None for end in ends):
         part.fail(key, "times are written without a time zone")
     if not low <= high:
@@ -581,7 +581,7 @@ def _check_types(policy: Policy, table: TablePolicy, fail: Callable[[tuple[str, 
 
 
 def _untyped(source: str | None) -> str:
-    """What kind of file a source is whose columns have no types, or wider ones than they mean; empty for others."""
+    """The kind of a source file whose columns lack types, or have too wide ones; "" for other files."""
     if source is None or is_of_texts(source):
         return "CSV file"
     return "workbook" if is_workbook(source) else "file of SPSS, Stata or SAS" if is_of_statistics(source) else ""
@@ -618,7 +618,7 @@ def _check_of_copy(table: TablePolicy, fail: Callable[[tuple[str, ...], str, str
     open_ = {name: getattr(USUAL_CSV, name) for name in (
         ("header", "names", "skip") if is_workbook(source) else ("encoding",) if is_of_statistics(source) else ())}
     if replace(how, **open_) != USUAL_CSV:
-        fail(("tables", table.name, "csv"), "this file says itself how it is written",
+        fail(("tables", table.name, "csv"), "the format of this file cannot be declared",
              f"only {', '.join(open_)}" if open_ else "leaving it out")
     if not table.columns:
         fail(("tables", table.name), "no column is declared", f"[tables.{table.name}.columns]")
@@ -705,7 +705,7 @@ def _check_references(policy: Policy) -> None:
                 column((*path, "columns", declared.name, "by"), str(declared.by), name)
             if declared.by is not None and (table.public or not policy.tables[declared.by].public):
                 fail((*path, "columns", declared.name, "by"), f"table {declared.by} is not public, so its rows are private"
-                     if not table.public else "a public table has its own rows", "leaving determines and by out")
+                     if not table.public else "a public table has its own rows", "leave out determines and by")
             if declared.values_from is not None:
                 place = (*path, "columns", declared.name, "values_from")
                 column(place, *declared.values_from)

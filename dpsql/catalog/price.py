@@ -55,9 +55,9 @@ def exact(value: object, name: str, *, least: Fraction, most: Fraction) -> Fract
 
 
 def price(*, epsilon: object = None, delta: object = None, rho: object = None) -> Price | None:
-    """A price from what a person wrote; None where nothing was written.
+    """A price from what a person wrote; None if nothing was written.
 
-    Raises OptionError where both epsilon and rho, only delta, or an impossible number is given.
+    Raises OptionError if both epsilon and rho, only delta, or an impossible number is given.
     """
     if epsilon is None and rho is None:
         if delta is not None:

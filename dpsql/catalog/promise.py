@@ -1,4 +1,4 @@
-"""What the charges of a budget promise, as far as the policy decides it: whose rows a charge protects together.
+"""What the charges of a budget promise, as far as the policy decides it: which rows a charge protects together.
 
 A charge bounds what is revealed about one *entity*: the rows of its table with one value of its key, and every row that refers to
 them by declared foreign keys. If the policy changes later, the charge still bounds that, and perhaps not what the budget claims
@@ -74,7 +74,8 @@ class PromisedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What the charges of a budget promise. `entity` is only a name; `kinds` are the tables and keys of the entities, and `delta`
+    """The promise that the charges of a budget rest on. `entity` is only a name; `kinds` are the tables and keys of the
+    entities, and `delta`
     says what delta has been used for."""
 
     entity: str
@@ -210,7 +211,8 @@ def _place_of_file(policy: Policy, table: TablePolicy, source: str, relation: tu
 
 
 def changes(record: Promise, now: Promise, *, of_another: bool = False) -> list[Change]:
-    """What earlier charges that rest on a record do not promise if the policy promises `now`. Where the record is that of another
+    """The promises of the policy `now` that earlier charges, made under a record, do not keep. Where the record is that of
+    another
     budget, only what is public is compared."""
     found = []
     if record.neighbours != now.neighbours:

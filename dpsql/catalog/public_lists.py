@@ -1,4 +1,4 @@
-"""What everybody can list of a public table: the values of its columns, and the combinations of them that exist."""
+"""Lists that everybody can read from a public table: the values of its columns, and the combinations that occur."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def listed(table: str, columns: Mapping[str, Column], values: Values,
 
 
 def determined(table: str, columns: Sequence[Column], values: Values, read: Read) -> ValidCombinations | None:
-    """The combinations that some columns of a private table may have, by columns of the same names in a public one; None where
+    """The combinations that some columns of a private table may have, by columns of the same names in a public one; None if
     they are too many. Any of the columns may be NULL, too."""
     rows = _ListedTable(table=table, values=values, read=read).rows(columns)
     if rows is None:

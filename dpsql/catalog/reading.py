@@ -35,7 +35,7 @@ class CsvFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellReading:
-    """What is done to a cell, in this order.
+    """The steps that clean a cell, in this order.
 
     trim      blanks around a text are left out
     null      texts and numbers that stand for NULL

@@ -1,4 +1,4 @@
-"""What a policy says of how the rows of a table are written, read from the entries of its file."""
+"""Reads from a policy how the rows of a table are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBERS = "BIGINT", "DOUBLE"
 
 
 def csv_format(part: Section | None) -> CsvFormat | None:
-    """How CSV files are written; None where nothing is said."""
+    """How CSV files are written; None if nothing is said."""
     if part is None:
         return None
     given: dict[str, Any] = {}

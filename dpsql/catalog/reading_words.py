@@ -1,4 +1,4 @@
-"""What differs from the usual way to write files and to read cells, as a policy and a promise say it."""
+"""The differences from the usual format of files and reading of cells, in the words of policies and promises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsql.catalog.reading import USUAL_CELL, USUAL_CSV, CellReading, CsvFormat
 
 
 def format_in_words(how: CsvFormat) -> str:
-    """What differs from the usual way to write CSV files, such as "delimiter = ';'"."""
+    """The differences from the usual format of CSV files, such as "delimiter = ';'"."""
     return ", ".join(_in_words(how, USUAL_CSV, [item.name for item in fields(how)]))
 
 

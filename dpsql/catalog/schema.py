@@ -58,7 +58,7 @@ BOUNDS = {
 
 
 def carried_as(sql_type: str) -> tuple[Type, Interval] | None:
-    """The type and the range in which values of a database type are carried, or None where it is not supported."""
+    """The type and the range in which values of a database type are carried, or None if it is not supported."""
     name = sql_type.upper()
     if name.endswith("]"):
         return None  # lists and arrays, such as DECIMAL(4,2)[]
@@ -84,7 +84,7 @@ def carried_exactly(sql_type: str) -> bool:
 def fit(policy: Policy, budget: str, schema: Mapping[str, TableSchema], values: Values) -> Catalog:
     """The catalog of one budget. `values(table, columns, most)` lists what is in a public table.
 
-    Raises PolicyError, located in the policy, where a declared table or column is missing from the database, has a type
+    Raises PolicyError, located in the policy, if a declared table or column is missing from the database, has a type
     that cannot hold the declared values, where a private table is a view, or where a chain of foreign keys does not lead to
     one entity.
     """
@@ -245,7 +245,7 @@ def _parents_first(policy: Policy, followed: Mapping[str, Sequence[ForeignKey]])
         return parents_first(followed)
     except Circle as circle:
         raise _fault(policy, ("tables", circle.tables[0], "foreign_keys"), "foreign keys form a cycle: " + " -> ".join(
-            circle.tables), try_="leaving one of them out; a deletion then does not follow it") from None
+            circle.tables), try_="leave one of them out; a deletion then does not follow it") from None
 
 
 def _once(ways: Iterable[OwnerPath]) -> set[OwnerPath]:
@@ -297,9 +297,9 @@ def _columns(policy: Policy, table: TablePolicy, schema: TableSchema, values: Va
         carried = carried_as(sql_type)
         if carried is None:
             made = sql_type.startswith(f"{GENERATED} ")
-            reason = "it is worked out whenever it is read, which may fail for a row, or differ from time to time"
+            reason = "it is computed whenever it is read, which may fail for a row, or change"
             raise _fault(policy, path, reason if made else f"type {sql_type} is not supported", code="unsupported-type",
-                         try_=f"leaving the column out, or a table in which it is {'stored' if made else 'cast'}")
+                         try_=f"leave the column out, or use a table in which it is {'stored' if made else 'cast'}")
         columns[name] = _column(policy, path, declared, name, sql_type, *carried, schema, values)
     return columns
 

@@ -89,7 +89,7 @@ class Section:
         self.fail(None, f"{key} is missing", try_=form, code="missing-key")
 
     def check_mistyped(self, key: str) -> None:
-        """Fail where the name of an unknown key is close to that of a key that is not there."""
+        """Fail if an unknown key is probably a misspelling of a missing one."""
         unknown = [other for other in self._tree if other not in self._known]
         if mistyped := difflib.get_close_matches(key, unknown, n=1, cutoff=0.7):
             self.fail(mistyped[0], "this key is unknown here", code="unknown-key", try_=key)

@@ -82,7 +82,7 @@ class _MetadataColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MetadataTable:
-    """A table of the metadata; `key` is the column that names the entity, None where nothing does."""
+    """A table of the metadata; `key` is the column that names the entity, None if nothing does."""
 
     name: str
     schema: str

@@ -72,7 +72,7 @@ class YamlEntry:
 
 
 def root_of(text: str, source: str) -> YamlEntry:
-    """The whole text as an entry. Raises PolicyError where it is not YAML, OperationalError without PyYAML."""
+    """The whole text as an entry. Raises PolicyError if it is not YAML, OperationalError without PyYAML."""
     try:
         yaml = importlib.import_module("yaml")
     except ImportError:

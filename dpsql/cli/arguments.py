@@ -32,7 +32,12 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 def add_terms(parser: argparse.ArgumentParser) -> None:
     for name in ("epsilon", "delta", "rho"):
         parser.add_argument(f"--{name}", type=number(name), metavar="NUMBER", help=f"{name} of statements that state none")
-    parser.add_argument("--confidence", type=number("confidence"), metavar="NUMBER", help="that of intervals (default: 0.95)")
+    parser.add_argument("--confidence", type=number("confidence"), metavar="NUMBER",
+                        help="the confidence of intervals (default: 0.95)")
+
+
+def add_notes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--notes", action="store_true", help="print long notes below answers in full")
 
 
 def number(name: str) -> Callable[[str], Any]:

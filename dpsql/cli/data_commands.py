@@ -122,7 +122,7 @@ def _print_found(found: PolicyOnRows) -> None:
     """Print tables of what was found, and what is suspicious."""
     from dpsql.answers.display import printable
 
-    print("PRIVATE: exact counts of the rows, for the owner's eyes alone. Nothing of it is kept.")
+    print("PRIVATE: exact counts of the rows, for the owner alone. Nothing of this is stored.")
     for table in found.tables():
         columns = zip(table.heads, zip(*table.rows, strict=True), strict=True)
         draw([DrawnColumn(title=title, values=[*map(printable, values)], number=i in table.numbers)
@@ -138,7 +138,7 @@ def _print_found(found: PolicyOnRows) -> None:
 
 def _tell_slips(policy: Policy, options: argparse.Namespace, budgets: Sequence[str]) -> None:
     """Warn of likely mistakes: budgets that add up, data that another ledger or budget serves too, and what was promised before.
-    Raises PolicyError where the policy changes that, and the owner has not accepted it."""
+    Raises PolicyError if the policy changes that, and the owner has not accepted it."""
     from dpsql.engine.opening import allowed_together, find_ledger, noticed
     from dpsql.engine.promises import check_promise, history
     from dpsql.ledgers.ledger_reports import ReportingLedger

@@ -82,7 +82,7 @@ def _drafted_of_database(names: Sequence[str], choose: Choose) -> str:
 
     if not any(scheme_of(name) for name in names):
         return ""
-    several = "one database is drafted at a time", "a draft for each, by two commands"
+    several = "one database is drafted at a time", "two commands with one draft each"
     wrong = several if len(names) > 1 else fault_of_uri(names[0])
     if wrong is not None:
         raise OperationalError(wrong[0], code="argument", try_=wrong[1])
@@ -103,7 +103,7 @@ def _drafted(files: Sequence[Path], choose: Choose) -> str:
             return _drafted_of_files(files, choose, Path(copies))
     if len(files) != 1:
         raise OperationalError("name either one DuckDB file, or CSV and Parquet files", code="no-database",
-                               try_="a draft for each, by two commands, or all tables in one database")
+                               try_="two commands with one draft each, or all tables in one database")
     with contextlib.closing(open_database(files[0])) as reader:
         schema, seen = reader.schema(), RowEvidence(reader)
         return draft(schema, database=str(files[0]), rows=seen, chosen=choose(schema, seen))

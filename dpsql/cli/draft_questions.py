@@ -34,7 +34,7 @@ BY_ROW = "row"  # the name of a column that tells rows apart where none of the f
 
 
 def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen:
-    """What the owner answers. `seen` is what rows say, if they may be read. Raises OperationalError where there is no table."""
+    """What the owner answers. `seen` is what rows say, if they may be read. Raises OperationalError if there is no table."""
     tables = tables_of(schema)
     print_wrapped("A few questions; Enter takes the answer in brackets, and all of it can be changed in the file later.")
     guess = _entity(tables, seen)
@@ -60,13 +60,13 @@ def chosen_by(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -
                       "At 1, whatever is seen is at most 2.7 times as likely with one of them as without.", EPSILON)
     usual = PER_STATEMENT if Decimal(PER_STATEMENT) <= Decimal(epsilon) else epsilon
     price = _amount("What does a statement cost that names no price (epsilon)?",
-                    "The less it costs, the more statements have room, and the noisier they are.", usual, most=Decimal(epsilon))
+                    "A lower price allows more statements, with more noise.", usual, most=Decimal(epsilon))
     return Chosen(guess=guess, public=frozenset(public), references=references, rows=rows, epsilon=epsilon, per_statement=price,
                   columns=columns)
 
 
 def guessed(schema: Mapping[str, TableSchema], seen: Evidence | None = None) -> Chosen | None:
-    """The answers that Enter gives; None where it is not clear who is protected. Raises OperationalError where there is no
+    """The answers that Enter gives; None if it is not clear who is protected. Raises OperationalError if there is no
     table."""
     tables = tables_of(schema)
     guess = guess_of(tables, seen)

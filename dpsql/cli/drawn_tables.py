@@ -68,7 +68,7 @@ def draw(columns: Sequence[DrawnColumn], console: Console) -> None:
 
 
 def widths_of(columns: Sequence[DrawnColumn], width: int) -> list[int] | None:
-    """How many cells of the terminal each column gets; None where the numbers do not fit beside each other."""
+    """How many cells of the terminal each column gets; None if the numbers do not fit beside each other."""
     least = [_least(column) for column in columns]
     wished = [max(_widest(column.title.split("\n")), _widest(line for cell in column.padded() for line in cell.plain.split("\n")),
                   low) for column, low in zip(columns, least, strict=True)]

@@ -56,14 +56,14 @@ def read_file(name: str) -> str:
 
 
 def page_of(options: argparse.Namespace, example: str) -> Path | None:
-    """The file for a page, where one is wanted. Raises OperationalError where it cannot be written."""
+    """The file for a page, where one is wanted. Raises OperationalError if it cannot be written."""
     from dpsql.answers.new_files import free_file
 
     return None if options.html is None else free_file(options.html, example, ".html")
 
 
 def free_name(name: str) -> None:
-    """Raises OperationalError where there is a file of this name."""
+    """Raises OperationalError if there is a file of this name."""
     if os.path.lexists(name):
         raise OperationalError(f"{name} exists, and is not overwritten", code="exists", try_="another name: --to FILE")
 

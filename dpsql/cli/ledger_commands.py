@@ -23,8 +23,8 @@ def add(commands: Commands) -> None:
         add_place(made)
         made.add_argument("--json", action="store_true", help="print JSON")
         if name == "budget":
-            made.add_argument("--tight", action="store_true", help="also the least ε that is known for all charges together, by "
-                              "the library dp-accounting; this takes some seconds")
+            made.add_argument("--tight", action="store_true", help="also the smallest ε that is known for all charges together, "
+                              "by the library dp-accounting; this takes some seconds")
             made.add_argument("--create", action="store_true", help="start a new, empty ledger (the owner does this once)")
             made.add_argument("--accept-change", action="store_true", help="explain how the policy changes what earlier "
                               "charges protect, and accept it if you confirm (default: in all budgets)")
@@ -127,7 +127,7 @@ def _accept_change(options: argparse.Namespace) -> None:
 
 
 def _is_agreed() -> bool:
-    """Whether the owner says so. Raises OperationalError where nobody can be asked."""
+    """Whether the owner says so. Raises OperationalError if nobody can be asked."""
     if not sys.stdin.isatty():
         raise OperationalError("there is nobody to ask whether the change is accepted", code="argument", try_="--yes, if it is")
     try:

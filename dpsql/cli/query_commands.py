@@ -6,11 +6,11 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from dpsql.cli.arguments import Commands, add_place, add_terms, number
+from dpsql.cli.arguments import Commands, add_notes, add_place, add_terms, number
 from dpsql.cli.inputs import connected, page_of, parameters_of, statements_of
-from dpsql.cli.show import print_answer
+from dpsql.cli.show import print_answer, print_notes
 from dpsql.cli.statements import answer_all, each_statement
-from dpsql.cli.terminal import console, print_wrapped, waiting
+from dpsql.cli.terminal import print_wrapped, waiting
 from dpsql.errors import OperationalError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def add(commands: Commands) -> None:
                               "(for the owner: shows private facts on this screen, and stores none)")
         if name == "query":
             made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+            add_notes(made)
             made.add_argument("--html", metavar="FILE", help="also write the answer as a page to a new file, with charts and "
                               "explanations")
     made = commands.add("workload", _workload, "answer many COUNT and SUM statements together, for one price")
@@ -42,6 +43,7 @@ def add(commands: Commands) -> None:
     add_terms(made)
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    add_notes(made)
     made.add_argument("--html", metavar="FILE", help="also write the answers as a page to a new file, with charts")
     made.add_argument("--explain", action="store_true", help="only show what it would do and cost, free of charge")
     made.add_argument("--strategy", metavar="NAME", help="how the workload is measured (default: the best)")
@@ -107,7 +109,6 @@ def _workload(options: argparse.Namespace) -> None:
         for answer in made:
             print_answer(answer, options)
         if not options.json and not options.csv:
-            for note in (*made.notes, f"together: {made.charged}"):
-                console().print(note, style="dim", markup=False, highlight=False)
+            print_notes([*made.notes, f"together: {made.charged}"], options)
         if page is not None:
             made.report(page)

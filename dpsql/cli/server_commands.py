@@ -59,7 +59,7 @@ def _serve(options: argparse.Namespace) -> int:
         certificate=str(Path(options.certificate).absolute()),
         key=None if options.key is None else str(Path(options.key).absolute()))
     if options.without_tls:
-        print("warning: whoever can listen to the network can read the answers", file=sys.stderr)
+        print("warning: anyone who can listen to the network can read the answers", file=sys.stderr)
     return serve(_policy(options).absolute(), options.listen, http=options.http, tls=tls, without_tls=options.without_tls,
                  http_names=[name.lower() for name in options.http_name], front_user=options.front_user,
                  ready=functools.partial(_say_ready, tls is not None))
@@ -105,7 +105,7 @@ def _user(options: argparse.Namespace) -> None:
 
 
 def _new_user(options: argparse.Namespace) -> User:
-    """Raises OptionError where the policy has no such budget, or does not list this analyst."""
+    """Raises OptionError if the policy has no such budget, or does not list this analyst."""
     from dpsql.catalog.policy import read_policy
     from dpsql.catalog.price import price
     from dpsql.catalog.sections import suggest

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from dpsql.answers.confirming import MOST_UNASKED
-from dpsql.cli.arguments import Commands, add_place, add_terms, number
+from dpsql.cli.arguments import Commands, add_notes, add_place, add_terms, number
 from dpsql.cli.inputs import connected
 from dpsql.cli.statements import answer_all
 from dpsql.errors import OperationalError
@@ -20,6 +20,7 @@ def add(commands: Commands) -> None:
                       help="ask before a statement that costs more than this share of what is left (default: %(default)s)")
     made.add_argument("--json", action="store_true", help="print JSON, one line for each statement")
     made.add_argument("--csv", action="store_true", help="print CSV, with standard errors and intervals")
+    add_notes(made)
 
 
 def _shell(options: argparse.Namespace) -> None:

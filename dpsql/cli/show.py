@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpsql.cli.drawn_tables import DrawnColumn, draw
@@ -49,7 +50,21 @@ def print_answer(answer: Answer, options: argparse.Namespace) -> None:
         return
     screen = console()
     draw([_drawn(answer, i) for i in range(len(answer.columns))], screen)
-    for line in (legend(answer), *answer.notes):
+    screen.print(legend(answer), style="dim", markup=False, highlight=False)
+    print_notes(answer.notes, options)
+
+
+def print_notes(notes: Sequence[str], options: argparse.Namespace) -> None:
+    """Print notes below an answer, long ones shortened unless `--notes` asks for all of them, or the command has no such
+    option."""
+    from dpsql.answers.display import brief
+
+    whole = getattr(options, "notes", True)
+    shown = [note if whole else brief(note) for note in notes]
+    if shown != [*notes]:
+        shown.append("(--notes shows shortened notes in full)")
+    screen = console()
+    for line in shown:
         screen.print(line, style="dim", markup=False, highlight=False)
 
 

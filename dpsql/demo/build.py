@@ -46,7 +46,7 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def build(source: Path, folder: Path) -> dict[str, int]:
-    """Write one Parquet file for each table. Returns the number of rows of each. Raises ValueError where a check fails."""
+    """Write one Parquet file for each table. Returns the number of rows of each. Raises ValueError if a check fails."""
     folder.mkdir(parents=True, exist_ok=True)
     with duckdb.connect(config={"threads": 1}) as connection:
         _read(connection, source)

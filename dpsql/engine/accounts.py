@@ -34,7 +34,7 @@ def accounts_of(session: Session) -> tuple[BudgetLine, ...]:
 
 
 def left_if_known(session: Session, everybody: str = ALL) -> str:
-    """What is left in each account, in words; nothing where that cannot be told now, as beside an answer that is paid for."""
+    """What is left in each account, in words; nothing if that cannot be told now, as beside an answer that is paid for."""
     with contextlib.suppress(Exception):
         return left_in_words(accounts_of(session), everybody)
     return ""

@@ -132,13 +132,13 @@ def explain(query: Explained, session: Session, parameters: Parameters = ()) -> 
 
 @guarded
 def priced(query: Explained, session: Session, parameters: Parameters = ()) -> tuple[Explanation, Charge | None]:
-    """What a statement would do and cost, and what it would be charged now, None where it is free; planned once."""
+    """What a statement would do and cost, and what it would be charged now, None if it is free; planned once."""
     plan = decide(query, seen_by(session, query), parameters)
     return plan.explain(), _due(plan)
 
 
 def charge_of(made: PlannedStatement) -> Charge | None:
-    """What a statement would be charged now; None where it is free. Spends nothing."""
+    """What a statement would be charged now; None if it is free. Spends nothing."""
     return _due(made.plan)
 
 

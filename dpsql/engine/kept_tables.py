@@ -75,7 +75,7 @@ def keep_again(name: str, stored: str, session: Session, text: str) -> None:
 
 
 def drop(statement: Drop, session: Session) -> Listing:
-    """Notes that a table is hidden. Raises SqlError, located, where the account has no synthetic table of this name."""
+    """Notes that a table is hidden. Raises SqlError, located, if the account has no synthetic table of this name."""
     names = standing(session)
     if statement.name.lower() not in names:
         close = difflib.get_close_matches(statement.name.lower(), names, n=1)

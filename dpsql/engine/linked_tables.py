@@ -37,7 +37,7 @@ class AskedTable:
     stored: Mapping[str, str]
 
     def named(self, column: str, what: str) -> str:
-        """The name of a column of the private table. Raises Unsupported where it is not selected."""
+        """The name of a column of the private table. Raises Unsupported if it is not selected."""
         if column not in self.stored:
             raise Unsupported(f"{self.asked.name} lacks {column}, {what}", code="synthesis", span=span_of(self.query.tree),
                               subject=column, try_=f"SELECT {column}, ... FROM {self.base.name}; it is numbered anew")
@@ -45,7 +45,7 @@ class AskedTable:
 
 
 def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: Session) -> LinkedTables:
-    """Raises a located error where a query is not of one table, or where the tables do not hang together."""
+    """Raises a located error if a query is not of one table, or where the tables do not hang together."""
     plain = [_plain(asked, session) for asked in statement.tables]
     for i, one in enumerate(plain):
         if one.asked.name.lower() in [other.asked.name.lower() for other in plain[:i]]:
@@ -75,7 +75,7 @@ def linked_tables(statement: SynthesizeTables, terms: SynthesisTerms, session: S
 
 
 def _plain(asked: Synthesize, session: Session) -> AskedTable:
-    """Raises Unsupported where the rows of the query are not those of one private table."""
+    """Raises Unsupported if the rows of the query are not those of one private table."""
     tree = asked.query.tree
     source = tree.args.get("from_")
     if not isinstance(tree, exp.Select) or source is None or not isinstance(source.this, exp.Table) or any(
@@ -109,7 +109,7 @@ def _written_out(item: exp.Expr, base: Table) -> list[exp.Expr]:
 
 
 def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey] | None:
-    """The table among the others on which this one hangs, and by which key. Raises Unsupported where these are several."""
+    """The table among the others on which this one hangs, and by which key. Raises Unsupported if these are several."""
     found = [(at, key) for key in one.base.foreign_keys for at, other in enumerate(plain)
              if other.base.name.lower() == key.table.lower()]
     if len(found) > 1 or any(len(key.columns) > 1 for _, key in found):
@@ -121,7 +121,7 @@ def _link(one: AskedTable, plain: Sequence[AskedTable]) -> tuple[int, ForeignKey
 
 def _table(at: int, one: AskedTable, references: Sequence[str], links: Sequence[str], terms: SynthesisTerms,
            session: Session) -> tuple[LinkedTable, Mapping[str, tuple[Form, tuple[Value, ...]]]]:
-    """The table, and the forms and listed values of its own columns. Raises a located error where these are not known."""
+    """The table, and the forms and listed values of its own columns. Raises a located error if these are not known."""
     key = one.stored.get(one.base.key[0]) if len(one.base.key) == 1 else None
     key = references[0] if references else key
     own = tuple(name for name in one.names if name not in (key, *references, *links))

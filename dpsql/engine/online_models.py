@@ -66,7 +66,7 @@ def coded_rows(statement: OpenModel, terms: OnlineTerms, session: Session) -> tu
 
 def _plan(statement: OpenModel, table: CodedTable, forms: tuple[Form, ...], terms: OnlineTerms, allotted: Cost,
           owners: bool) -> OnlinePlan | NetPlan:
-    """Raises Unsupported, located, where the domain is too large for the method."""
+    """Raises Unsupported, located, if the domain is too large for the method."""
     if terms.method == "pmw":
         return OnlinePlan(name=statement.name, table=table, forms=forms, terms=terms, statement=statement.text, allotted=allotted,
                           updates=terms.updates or usual_updates(allotted), adds=owners)

@@ -364,7 +364,7 @@ def _user() -> str:
 
 
 def sources_of(policy: Policy) -> dict[str, SourceFiles]:
-    """The files of each table that the policy names a source for. Raises OperationalError, located, where there are none."""
+    """The files of each table that the policy names a source for. Raises OperationalError, located, if there are none."""
     with told_by(policy, ("tables",)):
         return {name: _source_of(policy, name, source) for name, source in _named_sources(policy)}
 

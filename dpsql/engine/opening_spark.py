@@ -16,7 +16,7 @@ from dpsql.trusted.plan.stored import shape_of
 
 
 def cluster_of(policy: Policy) -> SparkCluster:
-    """The cluster of a policy. Raises OperationalError where it does not answer."""
+    """The cluster of a policy. Raises OperationalError if it does not answer."""
     assert policy.spark is not None
     return SparkCluster(policy.spark.master, memory=policy.memory)
 
@@ -34,7 +34,7 @@ def private_in_spark(policy: Policy) -> frozenset[str]:
 
 def alone_in_spark(policy: Policy, folder: Path, entity: str, facts: RememberedFacts) -> SparkStore | None:
     """The store of an entity that is in force, where the data are nowhere but in Spark; None elsewhere. Raises OperationalError
-    where there is none."""
+    if there is none."""
     if not private_in_spark(policy):
         return None
     store = find_spark_store(folder, entity, origin_in_spark(tables_in_spark(policy).values()), facts)
@@ -47,7 +47,7 @@ def alone_in_spark(policy: Policy, folder: Path, entity: str, facts: RememberedF
 def read_by_spark(policy: Policy, reader: DuckReader, folder: Path, entity: str, facts: RememberedFacts,
                   alone: SparkStore | None) -> None:
     """Let the cluster read the store of an entity: the one that has the data `alone`, or else one of the reader's data, where
-    that is in force. Raises OperationalError where it cannot."""
+    that is in force. Raises OperationalError if it cannot."""
     store = alone if alone is not None else find_spark_store(folder, entity, reader.content, facts)
     if store is not None:
         public = frozenset(name for name, table in policy.tables.items() if table.public)
@@ -56,7 +56,7 @@ def read_by_spark(policy: Policy, reader: DuckReader, folder: Path, entity: str,
 
 
 def check_in_spark(policy: Policy, catalog: Catalog, stored: Mapping[str, object] | None = None) -> None:
-    """Raises OperationalError where rows that only Spark can see belong to several entities each, or were prepared for another
+    """Raises OperationalError if rows that only Spark can see belong to several entities each, or were prepared for another
     policy. `stored` are the tables of the store, where they are to be read."""
     for name in sorted(private_in_spark(policy) & catalog.tables.keys()):
         table = catalog.tables[name]

@@ -52,7 +52,7 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
     def due(self, records: Mapping[str, Promised]) -> dict[str, tuple[str, bool]]:
-        """What is to be recorded, as `Ledger.rely_on` wants it. Raises PolicyError where a difference is not accepted."""
+        """What is to be recorded, as `Ledger.rely_on` wants it. Raises PolicyError if a difference is not accepted."""
         self.notes.clear()
         found = self.differences(records)
         accepted = {(one.budget, one.change) for one in self.accepted}
@@ -101,7 +101,7 @@ class Comparison:
         return PolicyError(
             f"{'.'.join(path)}: {'; '.join(in_words(refused))}", code="promise-changed", subject=".".join(path),
             text=self.policy.text, source=self.policy.path, span=locate(self.policy.text, path),
-            try_=f"the policy as it was; or, if you mean it, dpsql budget --budget {self.budget.name} --accept-change")
+            try_=f"the earlier policy; or, if the change is intended, dpsql budget --budget {self.budget.name} --accept-change")
 
 
 def check_promise(policy: Policy, budget: Budget, ledger: ReportingLedger) -> None:
@@ -147,7 +147,7 @@ def not_accepted(policy: Policy, budget: Budget, ledger: ReportingLedger) -> lis
 
 
 def accept(policy: Policy, budget: Budget, ledger: ReportingLedger, shown: Sequence[Difference]) -> None:
-    """Record that the owner accepts the differences that were shown. Raises PolicyError where there are others by now."""
+    """Record that the owner accepts the differences that were shown. Raises PolicyError if there are others by now."""
     ledger.rely_on(budget.name, Comparison(policy=policy, budget=budget, ledger=ledger, accepted=shown).due)
 
 
@@ -193,7 +193,7 @@ def compared_with(policy: Policy, budget: Budget, promise: str) -> str:
 
 
 def read(kept: Promised) -> Promise:
-    """A promise as it is recorded. Raises LedgerError where a later version has other records."""
+    """A promise as it is recorded. Raises LedgerError if a later version has other records."""
     try:
         return Promise.from_values(json.loads(kept.text)["promise"])
     except (AttributeError, LookupError, TypeError, ValueError):

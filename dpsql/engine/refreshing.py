@@ -36,9 +36,9 @@ from dpsql.progress import tell
 def refresh(*, policy: str | Path | None = None, ledger: str | Path | None = None) -> list[str]:
     """Take a new snapshot of all tables in other databases and in files of other programs, and replace the previous one.
 
-    Returns the names of these tables; none where all are public, and have the rows that they had: then the snapshot before stays.
+    Returns the names of these tables; none if all are public, and have the rows that they had: then the snapshot before stays.
     A connection that is open refuses further statements, uncharged. Raises PolicyError, or
-    OperationalError or IntegrityError, located in the policy, where a database or a file cannot be read as it says, or rows share
+    OperationalError or IntegrityError, located in the policy, if a database or a file cannot be read as it says, or rows share
     a declared key; then the previous snapshot is still used.
     """
     declared = read_policy(find_policy(None, policy))

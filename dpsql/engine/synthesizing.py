@@ -112,7 +112,7 @@ def _without(places: Collection[int], question: Question, forms: Sequence[Form])
 
 def terms_and_price(options: Sequence[Option], session: Session, span: Span | None) -> tuple[
         SynthesisTerms, list[Cost]]:
-    """The choices of a statement, and what it may spend in each account, that of rho last. Raises a located error where an option
+    """The choices of a statement, and what it may spend in each account, that of rho last. Raises a located error if an option
     is wrong, or where the policy allows no synthetic rows."""
     terms = read_terms(options, default=session.price, methods=tuple(METHODS))
     price = priced(terms.options.price, session.budget, terms.options.span)
@@ -124,7 +124,7 @@ def terms_and_price(options: Sequence[Option], session: Session, span: Span | No
 
 
 def check_method(method: Method, tasks: Sequence[SynthesisTask], options: Sequence[Option], span: Span | None) -> None:
-    """Raises Unsupported, located, where the method cannot do a task, or a column has too many values for any."""
+    """Raises Unsupported, located, if the method cannot do a task, or a column has too many values for any."""
     for column in (column for task in tasks for column in task.table.columns):
         if len(column.values) > most_numbers():
             raise Unsupported(f"{column.name} has {len(column.values):,} values, and at most {most_numbers():,} are possible",
@@ -153,7 +153,7 @@ def coded_question(query: Query, session: Session, bins: int | None, parameters:
 
 def question_by(query: Query, forms: Sequence[Form], items: Sequence[exp.Expr], session: Session,
                 values: Mapping[str, ParameterValue]) -> Question:
-    """The query's rows, with each column in its form as a key. Raises Unsupported, located at its item, where the values of one
+    """The query's rows, with each column in its form as a key. Raises Unsupported, located at its item, if the values of one
     are not known."""
     rows = exp.to_identifier(ROWS, quoted=True)
     read = [exp.column(exp.to_identifier(form.name, quoted=True), table=rows.copy()) for form in forms]
@@ -183,7 +183,7 @@ def limited_rows(question: Question, session: Session, options: Options, span: S
 
 
 def check_owner(known: Stability, span: Span | None) -> None:
-    """Raises Unsupported, located, where rows are public, or belong to several entities each."""
+    """Raises Unsupported, located, if rows are public, or belong to several entities each."""
     if known.public:
         raise Unsupported("these rows are public, so they need no synthetic table", code="synthesis", span=span,
                           try_="the table itself")
@@ -256,7 +256,7 @@ class SynthesisStatement(Charged[SyntheticTable]):
 
 
 def check_name(name: str, made: Charged[Any], span: Span | None, part: Callable[[str], str] = str) -> None:
-    """Raises SqlError where a table or an online model has this name, unless it was made by this very statement, of whose stored
+    """Raises SqlError if a table or an online model has this name, unless it was made by this very statement, of whose stored
     form the table is a `part`."""
     session, whole = made.session, made.stored_form
     stored = None if whole is None else part(whole)
@@ -296,7 +296,7 @@ def _held(name: str, stored: str, session: Session) -> Table:
 
 
 def made_before(name: str, session: Session) -> SyntheticTable:
-    """A synthetic table of the account, by its name. Raises ProgrammingError where none has it."""
+    """A synthetic table of the account, by its name. Raises ProgrammingError if none has it."""
     stored = standing(session).get(name.lower())
     if stored is None:
         raise ProgrammingError(f"there is no synthetic table {name}", code="unknown-table", subject=name,

@@ -128,7 +128,7 @@ def _views(tables: LinkedTables, session: Session) -> Iterator[AskedView]:
 
 def _measured(tables: LinkedTables, asked: AskedView, terms: SynthesisTerms, price: Cost, session: Session) -> tuple[
         Question, LinkedView]:
-    """Raises a located error where a view has no bound."""
+    """Raises a located error if a view has no bound."""
     place, options = span_of(asked.table.query.tree), terms.options
     forms = tables.forms(asked.tree)
     items = [asked.table.query.tree] * len(forms)

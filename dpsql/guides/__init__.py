@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def page(topic: str) -> str:
-    """The Markdown of a topic. Raises OptionError, located in the command, where there is no such topic."""
+    """The Markdown of a topic. Raises OptionError, located in the command, if there is no such topic."""
     name = topic.lower()
     if name not in TOPICS:
         close = difflib.get_close_matches(name, TOPICS, n=1)

@@ -1,4 +1,4 @@
-"""What a ledger tells the owner, analysts and statements beside its answers: lists, sums, failures and prices.
+"""The ledger's reports to the owner, analysts and statements: lists, sums, failures and prices.
 
 Nothing here writes events, and nothing that is charged depends on it.
 """
@@ -20,7 +20,7 @@ from dpsql.trusted.kernel.ledger import Ledger, Promised
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One statement that was charged. `body` is its stored answer; None where it failed after the charge, or is running."""
+    """One statement that was charged. `body` is its stored answer; None if it failed after the charge, or is running."""
 
     seq: int
     at: str
@@ -72,7 +72,7 @@ class ReportingLedger(Ledger):
             return chain.sums.reported.last.get(account.named)
 
     def now(self, account: Account, late: int) -> tuple[Charge, Charge, Charge | None, int]:
-        """What was `spent` in all and by an account, its `last` charge and its `first_step`, as of one moment."""
+        """The amounts `spent` in total and by an account, its `last` charge and its `first_step`, at one moment."""
         with self._reading() as chain:
             return (chain.spent(account.budget), chain.spent(account.budget, account.analyst),
                     chain.sums.reported.last.get(account.named), chain.first_step(account, late))
@@ -131,7 +131,7 @@ class ReportingLedger(Ledger):
                             digest)
 
     def promised_before(self, promise: Promised) -> Promised | None:
-        """What was promised of a budget before, if anything."""
+        """The earlier promise of a budget, if any."""
         return self._promise(self._events, promise.before) if promise.before else None
 
     def naming(self, account: Account, name: str, seconds: float = math.inf) -> contextlib.AbstractContextManager[None]:

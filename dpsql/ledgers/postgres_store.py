@@ -78,7 +78,7 @@ class PostgresStore:
     """See `event_store.EventStore`. Names of analysts are in their normal form, as all are that `Ledger` writes."""
 
     def __init__(self, uri: str) -> None:
-        """`uri` holds no password. Raises LedgerError where it is none of libpq."""
+        """`uri` holds no password. Raises LedgerError if it is none of libpq."""
         self._uri, self.running = uri, SessionLocks(self)
         self._connection: psycopg.Connection[Row] | None = None
         self._is_open = self._warned = False
@@ -117,7 +117,7 @@ class PostgresStore:
         return bool(self._connection.closed)
 
     def open(self) -> None:
-        """Raises LedgerError where there is no ledger, or none that can be relied on."""
+        """Raises LedgerError if there is no ledger, or none that can be relied on."""
         self._is_open = True
         self._connect()
         there, whole, public, served = self.rows(
@@ -159,7 +159,7 @@ class PostgresStore:
         return True  # each turn looks
 
     def exists(self) -> bool:
-        """Whether there is a ledger. Raises LedgerError where the database cannot be reached."""
+        """Whether there is a ledger. Raises LedgerError if the database cannot be reached."""
         self._connect()
         found = self.rows("SELECT to_regclass('meta') IS NOT NULL OR to_regclass('events') IS NOT NULL")[0][0]
         self.close()
@@ -326,7 +326,7 @@ class PostgresStore:
             raise StoreFault(refused=state == "42501", hindered=state.startswith(HINDRANCES), lost=self.is_lost)
 
     def _require_direct(self, served: int) -> None:
-        """Raises LedgerError where another process serves us than the one that answered our login."""
+        """Raises LedgerError if another process serves us than the one that answered our login."""
         if served != self._opened.info.backend_pid:
             raise LedgerError(f"the ledger {self.place} is reached through a connection pooler, which loses locks",
                               code="ledger-access", try_="host and port of the database itself")
@@ -371,7 +371,7 @@ class SessionLocks:
     abandon = end
 
     def check(self, seq: int) -> None:
-        """Raises StoreFault where the lock of a statement is not held, all the time since it began: it was never taken again."""
+        """Raises StoreFault if the lock of a statement is not held, all the time since it began: it was never taken again."""
         if seq not in self._mine or not self._found(seq, f"AND pid = pg_backend_pid() AND pid = {self._store.backend}"):
             raise StoreFault(lost=True)
 

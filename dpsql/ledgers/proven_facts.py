@@ -1,4 +1,4 @@
-"""What was found to hold of private files, remembered beside the ledger: a sensitivity may rest on it.
+"""Facts about private files that were verified and are stored beside the ledger: a sensitivity may rest on them.
 
 A file with one line for each fact, which only who knows the ledger's secret can write: a line is a code of the fact (HMAC-SHA256,
 RFC 2104) with a key derived from the ledger's salt. A fact may be the answer to a question about the rows, which is private: it
@@ -49,7 +49,7 @@ class FactsBesideLedger:
                 os.close(handle)
 
     def recall(self, question: str) -> str | None:
-        """The answer that was kept to a question; None where none was."""
+        """The answer that was kept to a question; None if none was."""
         asked = self._code(f"asked {question}")
         with contextlib.suppress(OSError, ValueError):
             for line in self._path.read_bytes().split(b"\n"):
@@ -67,7 +67,7 @@ class FactsBesideLedger:
             self._write(b" ".join([self._code(f"asked {question}"), self._code(f"{answer} answers {question}"), hidden]))
 
     def _padded(self, question: str, answer: bytes) -> bytes:
-        """An answer as it is written, and one that was written as it was."""
+        """Encode an answer, and decode a stored one."""
         pad = hashlib.shake_256(self._key + question.encode()).digest(LONGEST)
         return bytes(one ^ other for one, other in zip(answer, pad, strict=True))
 

@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 def begun(steps: Generator[Request, Any, Made]) -> Generator[Request, Any, Made]:
     """Make the first request of a script now, and return the script that begins with it. Raises what goes wrong up to there, and
-    InvalidPlan where a plan of that request is none."""
+    InvalidPlan if a plan of that request is none."""
     try:
         first = next(steps)
     except StopIteration as over:

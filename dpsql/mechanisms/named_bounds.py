@@ -29,7 +29,7 @@ class Bound:
     degrees    whether it is for the degrees of a graph: the number of rows for one of the two entities that own each row
     each       whether it bounds one number per row, so that COUNT, SUM and AVG are computed from parts of one component
     about      whether the errors reported for its sums are approximate, so that intervals may cover less often than stated
-    mechanism  the mechanism that answers its sums, which are tasks of type `Shared`; None where rows or totals are limited
+    mechanism  the mechanism that answers its sums, which are tasks of type `Shared`; None if rows or totals are limited
                beforehand, so that any mechanism can answer
     """
 

@@ -96,7 +96,7 @@ class Proposal:
     """A table that a solver returns, (cells,), and the multipliers of the bounds on answers, (queries,).
 
     A multiplier is the increase of the objective for each unit by which a binding bound is moved up: positive at a lower bound,
-    negative at an upper one, of either sign for a given answer, and zero where no bound binds.
+    negative at an upper one, of either sign for a given answer, and zero if no bound binds.
     """
 
     cells: Array

@@ -28,7 +28,7 @@ def of_conditionals(domain: TableDomain, total: float, nodes: Sequence[tuple[str
                     counts: Sequence[Array]) -> MarkovNetwork:
     """The model of nodes, each a column and its parents, in an order in which parents come first.
 
-    `counts` has for each node an axis for each parent, and the last one for the column. Raises ValueError where a parent does not
+    `counts` has for each node an axis for each parent, and the last one for the column. Raises ValueError if a parent does not
     come before its child, where a column stands twice or not at all, or where an array does not have its shape; and Unsupported
     where a clique would be too large.
     """

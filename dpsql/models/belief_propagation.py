@@ -95,7 +95,7 @@ class Propagation:
     def marginals(self, potentials: Array) -> tuple[Array, list[Array]]:
         """The probabilities of all factors as a vector, and those of each clique as an array.
 
-        Raises ValueError where everything is impossible.
+        Raises ValueError if everything is impossible.
         """
         values = potentials.copy()
         messages: list[Array] = [np.ones(1)] * len(self._steps)

@@ -46,7 +46,7 @@ NOTHING_MORE: Mapping[str, Allowed] = {}
 def grouped(domain: TableDomain, rows: int, given: Mapping[str, Places], allowed: Mapping[str, Allowed]) -> tuple[Places, Places]:
     """The rows that stand for each group of rows with the same values and patterns, and the group of each row.
 
-    Raises ValueError where a column is unknown, has another number of rows or values that are not of the domain, or where all
+    Raises ValueError if a column is unknown, has another number of rows or values that are not of the domain, or where all
     values of a row are forbidden.
     """
     for column, places in given.items():

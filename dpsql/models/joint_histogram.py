@@ -53,17 +53,17 @@ class JointHistogram:
     def marginal(self, columns: Columns) -> Array:
         """The expected counts of all combinations of values of these columns: one axis for each, in this order.
 
-        Raises ValueError where a column stands twice.
+        Raises ValueError if a column stands twice.
         """
         if len(set(columns)) != len(columns):
-            raise ValueError("no column stands twice in a marginal")
+            raise ValueError("a marginal cannot contain a column twice")
         others = tuple(i for i, column in enumerate(self.domain.columns) if column not in columns)
         kept = self.domain.ordered(columns)
         return np.transpose(self.counts.sum(axis=others), [kept.index(column) for column in columns])
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
         """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Each
-        cell has its expected number of rows, rounded down or up. Raises ValueError where the number of rows is negative."""
+        cell has its expected number of rows, rounded down or up. Raises ValueError if the number of rows is negative."""
         if rows < 0:
             raise ValueError("the number of rows is not negative")
         cells = conditional(self.counts.reshape(1, -1), np.zeros(rows, dtype=np.int64), generator)

@@ -38,12 +38,12 @@ class MarkovNetwork:
     def marginal(self, columns: Columns) -> Array:
         """The expected counts of all combinations of values of these columns: one axis for each, in this order.
 
-        Raises ValueError where a column stands twice, KeyError where it is not in the table, and Unsupported where there are too
+        Raises ValueError if a column stands twice, KeyError where it is not in the table, and Unsupported where there are too
         many combinations.
         """
         room("a marginal of the model", *self.domain.shape(columns))
         if len(set(columns)) != len(columns):
-            raise ValueError("no column stands twice in a marginal")
+            raise ValueError("a marginal cannot contain a column twice")
         holding = self.tree.holding(columns)
         if not holding:
             return self.total * self._along_tree(columns, {})
@@ -57,7 +57,7 @@ class MarkovNetwork:
         """The expected sum over rows of a product of weights: for each column named here, the weight of the value that the row
         has in it. With weights 0 and 1 it counts the rows whose values are all among the chosen ones.
 
-        Raises ValueError where there are more or fewer weights than values.
+        Raises ValueError if there are more or fewer weights than values.
         """
         for column, weight in weights.items():
             if np.shape(weight) != self.domain.shape([column]):
@@ -66,7 +66,7 @@ class MarkovNetwork:
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
         """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
-        values are 0, ..., size - 1. Raises ValueError where the number of rows is negative.
+        values are 0, ..., size - 1. Raises ValueError if the number of rows is negative.
 
         Columns are drawn one after the other, see `sampling`: cliques from the root of the junction tree down, and within a
         clique small columns first.
@@ -94,7 +94,7 @@ class MarkovNetwork:
         given    for each of these columns the value of each row
         allowed  for some of the others the values that each row may have
 
-        Raises ValueError where what is given or allowed is not of the domain, or nothing is allowed.
+        Raises ValueError if what is given or allowed is not of the domain, or nothing is allowed.
         """
         conditionals = CliqueConditionals(domain=self.domain, tree=self.tree, tables=self.conditionals)
         return conditionals.draw(rows, given, generator, allowed)

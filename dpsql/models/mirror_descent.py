@@ -54,7 +54,7 @@ def fit(domain: TableDomain, measurements: Iterable[MarginalMeasurement], *, tot
     `total` is the number of rows; without it, it is estimated from the marginals. `cliques` are further groups of columns that
     are to be within cliques of the model. The descent begins at `start`, an earlier fit to some of the same marginals.
     `impossible` has marginals that are 1 for combinations of values which no row can have, and 0 elsewhere. With `to_optimum`
-    the loss is minimised. Raises ValueError where nothing is measured and no total is given, where an array does not have the
+    the loss is minimised. Raises ValueError if nothing is measured and no total is given, where an array does not have the
     shape of its marginal, or where no combination of values is possible; and Unsupported where a clique would be too large.
     """
     measured = combined(domain, measurements)

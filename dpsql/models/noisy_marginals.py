@@ -31,7 +31,7 @@ class MarginalMeasurement:
 def combined(domain: TableDomain, measurements: Iterable[MarginalMeasurement]) -> list[MarginalMeasurement]:
     """At most one measurement for each set of columns: the mean of those given, weighted by their inverse variances.
 
-    Columns come in the order of the table. Raises ValueError where an array does not have the shape of its marginal.
+    Columns come in the order of the table. Raises ValueError if an array does not have the shape of its marginal.
     """
     weights: dict[Columns, float] = {}
     sums: dict[Columns, Array] = {}
@@ -50,7 +50,7 @@ def combined(domain: TableDomain, measurements: Iterable[MarginalMeasurement]) -
 def estimated_total(measurements: Sequence[MarginalMeasurement]) -> float:
     """The number of rows: the mean of the totals of the marginals, weighted by their inverse variances; at least `LEAST_TOTAL`.
 
-    The noise of the total of n cells has n times the variance of a cell. Raises ValueError where nothing was measured.
+    The noise of the total of n cells has n times the variance of a cell. Raises ValueError if nothing was measured.
     """
     if not measurements:
         raise ValueError("nothing was measured, so the number of rows has to be given")

@@ -35,7 +35,7 @@ class TableDomain:
         return dict(zip(self.columns, self.sizes, strict=True))
 
     def shape(self, columns: Iterable[str]) -> tuple[int, ...]:
-        """The shape of a marginal over these columns. Raises KeyError where one is not in the table."""
+        """The shape of a marginal over these columns. Raises KeyError if one is not in the table."""
         return tuple(map(self._size_of.__getitem__, columns))
 
     def cells(self, columns: Iterable[str]) -> int:

@@ -25,13 +25,13 @@ class TableModel(Protocol):
     def marginal(self, columns: Columns) -> Array:
         """The expected counts of all combinations of values of these columns: one axis for each, in this order.
 
-        Raises Unsupported where there are too many combinations.
+        Raises Unsupported if there are too many combinations.
         """
         ...
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
         """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Its
-        values are 0, ..., size - 1. Raises ValueError where the number of rows is negative."""
+        values are 0, ..., size - 1. Raises ValueError if the number of rows is negative."""
         ...
 
     def draw_given(self, rows: int, given: Mapping[str, Places], generator: UniformDraws,
@@ -41,6 +41,6 @@ class TableModel(Protocol):
         given    for each of these columns the value of each row
         allowed  for some of the others the values that each row may have
 
-        Raises ValueError where what is given or allowed is not of the domain, or nothing is allowed.
+        Raises ValueError if what is given or allowed is not of the domain, or nothing is allowed.
         """
         ...

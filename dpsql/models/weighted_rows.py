@@ -41,7 +41,7 @@ class WeightedRows:
     def marginal(self, columns: Columns) -> Array:
         """The expected counts of all combinations of values of these columns: one axis for each, in this order.
 
-        Raises ValueError where a column stands twice, and Unsupported where there are too many combinations.
+        Raises ValueError if a column stands twice, and Unsupported where there are too many combinations.
         """
         room("a marginal of the model", *self.domain.shape(columns))
         counts = np.bincount(self._at(columns), weights=self.weights, minlength=self.domain.cells(columns))
@@ -53,7 +53,7 @@ class WeightedRows:
 
     def draw(self, rows: int, generator: UniformDraws) -> Places:
         """A table of so many rows, in random order: an array with one row for each, and one column for each of the domain. Each
-        row has its expected number, rounded down or up. Raises ValueError where the number of rows is negative."""
+        row has its expected number, rounded down or up. Raises ValueError if the number of rows is negative."""
         if rows < 0:
             raise ValueError("the number of rows is not negative")
         return self.places[conditional(self.weights.reshape(1, -1), np.zeros(rows, dtype=np.int64), generator)]
@@ -90,7 +90,7 @@ class WeightedRows:
         """The cell of each row in a marginal."""
         if columns not in self._cells:
             if len(set(columns)) != len(columns):
-                raise ValueError("no column stands twice in a marginal")
+                raise ValueError("a marginal cannot contain a column twice")
             found = np.zeros(len(self.places), dtype=np.int64)
             for column, size in zip(columns, self.domain.shape(columns), strict=True):
                 found = found * size + self.places[:, self.domain.columns.index(column)]

@@ -29,7 +29,7 @@ FREQUENCY = "OPTIONS (bound = 'frequency', max_frequency = 10) where no value ha
 def limited_view(question: Question, options: Options, public: PublicFacts, span: Span | None) -> tuple[Node, Stability]:
     """The rows a statement asks about, with every limit enforced, and their stability. A limit still to be learned is 1 here.
 
-    Raises Unsupported, located at `span` or at the operator responsible, where there is no bound, and OptionError where an
+    Raises Unsupported, located at `span` or at the operator responsible, if there is no bound, and OptionError where an
     option asks for a limit that cannot be enforced.
     """
     pruned = prune_columns(question.view)
@@ -63,7 +63,7 @@ def limited_view(question: Question, options: Options, public: PublicFacts, span
 def _told_by_degrees(question: Question, view: Node, here: Stability, options: Options, public: PublicFacts) -> bool:
     """Whether the rows are the degrees of a graph, which can be counted although their stability is unbounded.
 
-    Raises Unsupported where the query is close to that form but not of it, and OptionError where another bound is asked for.
+    Raises Unsupported if the query is close to that form but not of it, and OptionError where another bound is asked for.
     """
     if here.owners or here.rows is not None or options.bound == "frequency":
         return False
@@ -123,8 +123,8 @@ def _lost(view: Node, known: dict[int, Stability], span: Span | None) -> Unsuppo
     """The refusal where rows of several entities each are turned into rows that depend on other rows."""
     node, _ = first_unbounded(view, known)
     shared = sorted({scan.table.name for scan in _scans(node) if len(known[id(scan)].owners) > 1})
-    what = {Join: "a row that this join keeps or repeats", Lookup: "the result of this test for a row",
-            GroupBy: "a group", Window: "the value of these windows for a row"}.get(type(node), "a row here")
+    what = {Join: "a row that this join keeps or duplicates", Lookup: "the result of this test for a row",
+            GroupBy: "a group", Window: "the value of these windows in a row"}.get(type(node), "a row here")
     table = " and ".join(shared)
     return Unsupported(f"a row of {table} belongs to several entities, and {what} depends on other rows, so one entity could "
                        "change it for many", code="several-owners", span=getattr(node, "span", None) or span,

@@ -187,7 +187,7 @@ def check_options(bound: Bound, options: Options, met: Sequence[str] = ()) -> No
                                                         if name not in met))
     for name, other in (("clip", "clip"), ("max_frequency", "frequency")):
         if getattr(options, name) is not None and name not in (*bound.needs, *bound.takes):
-            raise _fail(options, name, f"{name} means nothing to bound = '{bound.name}'", f"bound = '{other}'")
+            raise _fail(options, name, f"{name} has no effect with bound = '{bound.name}'", f"bound = '{other}'")
 
 
 def _check_aggregates(bound: Bound, calls: Sequence[AggregateCall], *, shared: bool) -> None:

@@ -103,8 +103,8 @@ def _is_matched(program: Program, call: AggregateCall) -> bool:
 
 def unmatched(program: Program) -> Iterator[str]:
     """Notes on numbers of distinct values that are sizes of matchings."""
-    far = ("entities vouch for them, each for one" if program.known.owner is None else
-           "entities vouch for them, each for at most a number chosen privately")
+    far = ("entities stand for them, each for one" if program.known.owner is None else
+           "entities stand for them, each for at most a number chosen privately")
     for call in program.question.aggregates:
         if call.function == "count_distinct" and _is_matched(program, call):
             yield f"{told(call)} counts values as far as {far}; there may be more"

@@ -106,7 +106,7 @@ class Explanation:
         lines = [f"price   {self.first_line}"] if self.first_line else []
         lines += [line for found in self.first for line in found.lines()]
         was_free = self.cost.startswith("nothing")
-        cost = f"nothing, as it was answered before; it was {self.cost}" if self.stored and not was_free else self.cost
+        cost = f"nothing, as it was answered before; it cost {self.cost}" if self.stored and not was_free else self.cost
         notes = [note for note in self.notes if not any(note in rewrite for rewrite in self.rewrites)]
         lines += [*self._lines(), *(f"note    {note}" for note in notes), f"cost    {cost}"]
         return "\n".join([*lines, *(f"left    {line}" for line in self.left)])
@@ -174,7 +174,7 @@ def explained_public(question: Question, view: Node, public: PublicFacts, *, ent
     return Explanation(
         entity=entity, steps=tuple(steps(view, stabilities(view, public), 0, entity)), rewrites=(), stages=(), measurements=(),
         expected=tuple(Expected(aggregate=call.text or call.function, error=0.0, named="") for call in question.aggregates),
-        groups="those that the public tables have" if question.keys else "one", left=(),
+        groups="the values in the public tables" if question.keys else "one", left=(),
         cost="nothing: only public tables are read")
 
 
@@ -190,7 +190,7 @@ def steps(node: Node, known: dict[int, Stability], depth: int, entity: str) -> l
 
 def _reading(split: SplitBy, entity: str) -> str:
     """What makes a statement take more time and memory than others: not to be read bucket by bucket where there is a store."""
-    return "" if split is SplitBy.ENTITIES else f"all at once, as rows that belong to more than one {entity} are put together"
+    return "" if split is SplitBy.ENTITIES else f"all at once, as rows that belong to more than one {entity} are combined"
 
 
 def _owned(here: Stability, entity: str) -> str:
@@ -272,7 +272,7 @@ def _what(program: Program, i: int) -> str:
         case Matchings(column=column):
             if column is None:
                 return "entities, as far as each has a row of its own"
-            far = ", as far as entities vouch for them, each for one" if program.known.owner is None else ""
+            far = ", as far as entities stand for them, each for one" if program.known.owner is None else ""
             return f"distinct values of {names[column]}{far}"
 
 
@@ -288,7 +288,7 @@ def _measurements(program: Program, choices: Sequence[Choice | None]) -> list[Me
         assert choice is not None
         i, noise = choice.task.at, choice.yes.noise
         if program.learn is not None:
-            noise = f"{noise}, times the limit that is learned"
+            noise = f"{noise}, times the learned limit"
         against = {name: (f"larger error ({verdict.error:.4g})" if math.isfinite(verdict.error) else "only by its name")
                    if isinstance(verdict, Yes) else verdict.because
                    for name, verdict in choice.verdicts.items() if name != choice.mechanism.name}
@@ -319,7 +319,7 @@ def _expected(program: Program, choices: Sequence[Choice | None]) -> list[Expect
             part = program.decomposition.parts[program.decomposition.uses[call.id][0]]
             named = "distinct entities" if isinstance(part, Distincts) and part.entities else "distinct values of all entities"
             if isinstance(part, Matchings) and program.known.owner is None:
-                named = "distinct values for which entities vouch"
+                named = "distinct values that entities stand for"
         found.append(Expected(aggregate=call.text or call.function, error=error, named=named))
     return found
 
@@ -350,8 +350,8 @@ def _cells(program: Program) -> str:
         return "one"
     declared = cells_declared(program.question)
     if program.degrees is not None:
-        most = str(program.degrees.most) if program.degrees.given else "the limit that is learned"
-        return f"those of the degrees from 1 to {most}"
+        most = str(program.degrees.most) if program.degrees.given else "the learned limit"
+        return f"the degrees from 1 to {most}"
     if program.rule is None:
         return f"{declared}, all that the policy declares; those without rows are shown too"
     names = ", ".join(key.name for key in program.hidden)

@@ -93,7 +93,7 @@ def ownerless(views: Sequence[Node], catalog: Catalog) -> Iterator[str]:
     if one := [table.name for table in lacking if table.owner is not None]:
         yield f"rows of {' and '.join(one)} that belong to no {catalog.entity.name} are not read"
     for table in (table for table in lacking if table.owner is None):
-        yield f"rows of {table.name} that lack one of their {len(table.owners)} owners are not read"
+        yield f"rows of {table.name} with a missing owner are not read"
 
 
 def _may_end(table: Table, way: OwnerPath, catalog: Catalog) -> bool:
@@ -183,7 +183,7 @@ def uncounted(asked: Sequence[Program]) -> Iterator[str]:
         if isinstance(part, Distincts) and part.values is not None and are_listed(part, one.known, one.question, one.options)
         and not _complete(one.question, _Origins(one.question.view), part.column, part.values, part.values.values))
     if names:
-        yield f"other values of {' or '.join(names)} than the declared ones are not counted"
+        yield f"undeclared values of {' or '.join(names)} are not counted"
 
 
 def _lacking(question: Question) -> Iterator[Key]:

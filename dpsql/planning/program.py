@@ -431,7 +431,7 @@ def check_values(question: Question) -> None:
     for key in question.keys:
         if key.domain is not None and not key.values:
             raise Unsupported(f"no value of {key.name} is left, so there are no groups", code="no-groups", span=key.span,
-                              subject=key.name, try_="conditions that some of its declared values fulfil")
+                              subject=key.name, try_="conditions that some of its declared values satisfy")
 
 
 def priced(price: Price | None, budget: Budget, span: Mapping[str, Span] = MappingProxyType({})) -> Price:
@@ -617,7 +617,7 @@ def _check_mechanisms(program: Program) -> None:
     if unused:
         name, reason = next(iter(unused.items()))
         raise OptionError(f"{name} cannot answer this statement: {reason}", code="mechanism", subject=name,
-                          span=program.options.span.get("mechanism"), try_="the statement without it: the best one is chosen")
+                          span=program.options.span.get("mechanism"), try_="the statement without it: the best method is chosen")
 
 
 def _check_choices(choices: Sequence[Sequence[Choice | None]], program: Program, public: PublicFacts) -> None:

@@ -163,15 +163,15 @@ def _too_fine(parts: Decomposition, view: Node) -> Iterator[str]:
     """
     fine = dict.fromkeys(part.column for part in parts.parts if isinstance(part, Quantiles) and part.grid.most > MANY_PLACES)
     for column in fine:
-        yield (f"intervals of quantiles of {view.names[column]} hold where values differ; where many rows share one, as with "
-               "round numbers, they may be too narrow (decimals or power_of_two in the policy, as coarse as the values, help)")
+        yield (f"intervals of quantiles of {view.names[column]} may be too narrow where many rows share a value, as with round "
+               "numbers; decimals or power_of_two in the policy, as coarse as the values, help")
 
 
 def _not_told(program: Program, aggregates: Mapping[str, Estimate]) -> Iterator[str]:
     """Notes on statistics of two columns that are NULL in some cell."""
     for call in program.question.aggregates:
         if call.function in regression.DEGREES and np.isnan(aggregates[call.id].values).any():
-            yield f"{told_of(call)} is NULL where, by the noisy sums, there are too few rows or a column does not vary"
+            yield f"{told_of(call)} is NULL for groups with too few rows or with a column that does not vary, by the noisy sums"
 
 
 def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[int, Estimates]) -> Iterator[str]:
@@ -183,8 +183,8 @@ def _chosen_values(program: Program, parts: Decomposition, estimates: Mapping[in
             assert isinstance(found, Modes)
             rows = modes.shortfall(estimates[part][0], len(found.values), confidence)
             kept = "of the rows that are kept, " if cuts_off(program) else ""
-            yield (f"{told_of(call)}: {kept}in each group, with a confidence of {100 * confidence:g} %, no declared value has "
-                   f"over {math.ceil(rows):,} more rows than the one that is shown")
+            yield (f"{told_of(call)}: {kept}with {100 * confidence:g} % confidence, no declared value has over "
+                   f"{math.ceil(rows):,} rows more than the one shown, in each group")
 
 
 def _with_values(part: Part, setting: Setting) -> Setting:
@@ -302,10 +302,10 @@ def _cells(program: Program, view: Node, public: PublicFacts,
     choice = rules[0] if rules else program.rule
     assert choice is not None
     found = yield from found_keys(view, owner, hidden, program.groups, choice.rule)
-    counts = ", chosen by the noisy counts beside them" if program.counted else ""
-    notes.append(f"only groups with about {choice.half} entities or more are shown{counts}; an entity counts in at most "
-                 f"{program.groups} of them" if owner is not None else
-                 f"only groups with about {choice.half} rows or more are shown{counts}")
+    counts = ", chosen by their noisy counts" if program.counted else ""
+    notes.append(f"only groups with roughly {choice.half} entities or more are shown{counts}; each entity counts in at "
+                 f"most {program.groups} of them" if owner is not None else
+                 f"only groups with roughly {choice.half} rows or more are shown{counts}")
     declared = list(combined(axes_of(program.question, [i for i, key in enumerate(keys) if key.domain is not None])))
     cells = []
     for values in found.keys:
@@ -364,11 +364,12 @@ def _totals(program: Program, parts: Decomposition, view: Node, cells: int,
         rows, program = (yield from drawn(sizes, program.owner, program.reserve)), replace(program, drawn=True)
         rows = min(rows, program.known.rows or rows)
         limits |= {summand: rows * summand.l1 for summand in different if summand not in limits}
+    whole_rows = "" if program.known.rows is None else "; bound = 'rows' uses all rows that the policy allows instead"
     for summand, limit in limits.items():
         size = limit * (float(summand.grid.step) if isinstance(summand, GridSum) else 1)
         added = summand_label(summand, dict(view.names))
-        notes.append(f"each entity's contribution to {added} was scaled down to {size:.6g}, a limit "
-                     f"that was learned privately{uncovered(program)}")
+        notes.append(f"each entity's contribution to {added} was scaled down to at most {size:.6g}, a limit "
+                     f"that was learned privately{uncovered(program)}{whole_rows}")
     return program, {i: min(MOST, limits[measured[i]] * base_of(summand)) for i, summand in sums.items()}, {
         i: found[summand] for i, summand in measured.items()} if len(found) == len(different) else {}
 

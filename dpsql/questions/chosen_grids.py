@@ -16,7 +16,7 @@ def quantizer(known: Facts, *, bounds: Interval | None = None, from_low: bool,
               most_steps: int = DEFAULT_STEPS) -> Quantizer | None:
     """The grid of an expression: the declared step if there is one, made coarser until `most_steps` suffice.
 
-    None where the range is not finite, or so wide or so narrow that squares of floats would not hold it.
+    None if the range is not finite, or so wide or so narrow that squares of floats would not hold it.
     """
     ends = bounds if bounds is not None else known.declared
     if not ends.finite or ends.largest > MOST_SIZE:

@@ -197,7 +197,7 @@ def _(node: Window) -> str:
 
 
 def summand_label(summand: Summand, names: Mapping[str, str]) -> str:
-    """What is added up, for people."""
+    """A label for the number that is added up."""
     match summand:
         case Count():
             return ("rows" if summand.column is None else f"rows with {names[summand.column]}") + _where(summand, names)

@@ -13,7 +13,7 @@ from dpsql.types import Span, Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key of the outermost GROUP BY: a column of the view. `domain` is None where its values are private.
+    """A key of the outermost GROUP BY: a column of the view. `domain` is None if its values are private.
 
     `nullable` says that NULL is one of the groups.
     """
@@ -86,7 +86,7 @@ class Question:
     """What a statement asks. HAVING, ORDER BY, LIMIT and OFFSET act on the noisy rows.
 
     `sets` are the grouping sets, as positions of keys; None: one of all keys. `scalars` are released first, in this order; they
-    have none of their own. `minimum` says which groups are withheld; None where none is. `combinations` says which values of
+    have none of their own. `minimum` says which groups are withheld; None if none is. `combinations` says which values of
     keys there can be together.
     """
 

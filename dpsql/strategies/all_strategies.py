@@ -88,7 +88,7 @@ LAPLACE: dict[str, Plan] = {
 
 BY_NAME = frozenset({"square-root", "haar", "hierarchy", "matrix-mechanism", "independent", "input-perturbation",
                      "convex-by-targets", "convex-by-squared-targets", "fitness-for-use-refined", "fitness-for-use-hybrid"})
-BY_ITS_NAME = "only taken by its name"
+BY_ITS_NAME = "used only by name"
 NO_TIME = "not tried, as the time for planning was over"
 SHARE = 0.8  # of the time that is left, for one search
 TARGETED = frozenset({"fitness-for-use"})  # of these, the ones tried only if there are targets
@@ -152,4 +152,4 @@ def attempted(search: Callable[[], Strategy | Refusal], admit: Admit | None = No
     except NotMeasured as fault:
         return Refusal(str(fault))
     except MemoryError:
-        return Refusal("there is not the memory for it")
+        return Refusal("there is not enough memory for it")

@@ -180,7 +180,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(file) as packed:
             members = packed.infolist()
             if len(members) > MOST_ARRAYS or sum(member.file_size for member in members) > LARGEST:
-                raise ValueError("it holds more than it may")
+                raise ValueError("it is too large")
             return {member.filename.removesuffix(".npy"): _array(packed.read(member)) for member in members}
 
 
@@ -223,10 +223,10 @@ def _checked(found: LeastSquares, told: Any, workload: Workload, targets: Array 
     """The strategy with its value. Raises ValueError if it does not fit the workload or does not measure it well."""
     check_blocks(found.measured, found.domain.shape)
     if not even(found.measured[0].factors):
-        raise ValueError("its errors could not be told to many digits")
+        raise ValueError("its errors could not be computed precisely")
     variances = found.variances(workload)  # raises where a query is no combination of what is measured
     if told is None or not np.isfinite(variances).all() or not (variances > 0).all():
-        raise ValueError("nothing is known of its errors")
+        raise ValueError("its errors are unknown")
     objective, _, bound, covers = told
     value = float(variances.sum() if objective == TOTAL else (variances if targets is None else variances / targets).max())
     return replace(found, certificate=OptimalityBound(objective=str(objective), value=value, bound=min(float(bound), value),

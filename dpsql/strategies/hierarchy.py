@@ -76,7 +76,7 @@ def fits(workload: Workload, targets: Array | None) -> Refusal | None:
         return Refusal(f"it is for 4 to {LONGEST} values")
     simple = all(isinstance(part.factors[0], Identity | Intervals | Total) for part in workload.parts)
     if workload.domain.size > DENSE and not simple:
-        return Refusal(f"queries that are no ranges are written out for up to {DENSE} values")
+        return Refusal(f"queries other than ranges are supported for up to {DENSE} values")
     if any(isinstance(part.factors[0], AllRange) for part in workload.parts) and workload.domain.size > DENSE:
         return Refusal(f"all ranges are answered one by one for up to {DENSE} values")
     return None

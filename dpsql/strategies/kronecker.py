@@ -49,7 +49,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def factors_of(workload: Workload) -> Sequence[Factor] | None:
-    """One strategy for each attribute, in integers; nothing where one has too many values."""
+    """One strategy for each attribute, in integers; nothing if one has too many values."""
     columns = list(zip(*(part.factors for part in workload.parts), strict=True))
     simple = [column[0] if trivial(column[0]) and len(set(column)) == 1 else None for column in columns]
     bits = bits_of(simple.count(None))

@@ -61,7 +61,7 @@ def plan(workload: Workload, targets: Array | None = None) -> Strategy | Refusal
 
 
 def measured(gram: Array, bits: int) -> Factor | None:
-    """The strategy of one attribute in integers; None where it has too many values."""
+    """The strategy of one attribute in integers; None if it has too many values."""
     one = Gram(gram)
     if len(gram) > ENDED or (len(gram) > LONG and one.ends is None):
         return None

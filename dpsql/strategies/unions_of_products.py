@@ -200,7 +200,7 @@ def planned(workload: Workload, members: Sequence[int]) -> ProductGroup | None:
 
 
 def _widened(factor: Factor, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Factor | None:
-    """The factor over all values; None where all are summed up."""
+    """The factor over all values; None if all are summed up."""
     if factor.shape == (1, 1) and (numbers == 0).all():
         return None
     if np.array_equal(numbers, np.arange(factor.n)):

@@ -122,7 +122,7 @@ Form: TypeAlias = ListedColumn | BinnedColumn
 def form_of(name: str, known: Facts, bins: int | None, span: Span | None, cuts: Sequence[float] | None = None) -> Form:
     """The form of a column about which this is known, in so many bins; or between the cut points that the policy declares.
 
-    Raises Unsupported, located, where its values cannot be listed.
+    Raises Unsupported, located, if its values cannot be listed.
     """
     ends = known.declared.within(known.returned)
     listed = len(known.domain.values) if known.domain is not None else 0

@@ -17,7 +17,7 @@ class CountedValues:
     """The entries of a column's axis in a marginal.
 
     listed  values, or numbers of bins, in the order of the axis; NULL is among them if rows may have it
-    edges   the first number of each bin, and the end of the last one, in days since year 1 for dates and times; none where
+    edges   the first number of each bin, and the end of the last one, in days since year 1 for dates and times; none if
             values are counted one by one
     """
 
@@ -30,7 +30,7 @@ class CountedValues:
         return len(self.listed)
 
     def places(self, values: Sequence[Value]) -> NDArray[np.int64]:
-        """The entry that each value counts in. Raises KeyError where one counts in none."""
+        """The entry that each value counts in. Raises KeyError if one counts in none."""
         place = {value: at for at, value in enumerate(self.listed)}
         if not self.edges:
             return np.array([place[value] for value in values], dtype=np.int64)

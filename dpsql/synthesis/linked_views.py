@@ -34,7 +34,7 @@ class LinkedTable:
     at     its place in the statement
     base   the private table that its rows are of
     names  all columns, and `own` those that are drawn, with their `forms`
-    key    the column that names its rows, which are numbered anew; None where it is not among the columns
+    key    the column that names its rows, which are numbered anew; None if it is not among the columns
     """
 
     at: int
@@ -58,7 +58,7 @@ class LowerTable(LinkedTable):
     parent     the place of the parent in the statement
     link       the column that names the parent's row, by the parent's column `reference`
     order      the columns of its private table in whose order rows of one parent follow each other; none: that of `own`
-    step       the one of `own` that tells rows of one parent apart; None where several columns do, or none
+    step       the one of `own` that tells rows of one parent apart; None if several columns do, or none
     most       how many rows of one parent there are at most
     nullable   those of `own` that may be NULL
     """

@@ -89,7 +89,7 @@ class SynthesisTask:
     workload  the marginals that the synthetic table should be good at, each as much as the others
     known     marginals of the same rows that the same account was given before, which cost nothing
     given     columns that are given where rows are drawn: not measured by themselves, only together with others
-    public    rows of a public table like the private one, as places in the lists of values; None where none is named
+    public    rows of a public table like the private one, as places in the lists of values; None if none is named
     single    whether a round of MWEM measures one count, and not a whole marginal
     """
 
@@ -126,11 +126,11 @@ class Method(Protocol):
     name: ClassVar[str]
 
     def refusal(self, task: SynthesisTask) -> Impossible | None:
-        """Why the method cannot do this, from public facts only; None where it can."""
+        """Why the method cannot do this, from public facts only; None if it can."""
         return None
 
     def parts(self, task: SynthesisTask) -> int | None:
-        """About how many equal parts of the price are for a measurement each; None where that is not known, or very many."""
+        """About how many equal parts of the price are for a measurement each; None if that is not known, or very many."""
         return None
 
     def measure(self, task: SynthesisTask) -> Measuring:

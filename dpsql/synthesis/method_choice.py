@@ -14,11 +14,11 @@ from dpsql.synthesis.methods.mst import SpanningTree, pairs
 from dpsql.trusted.accounting.cost import Cost
 
 MANY_COLUMNS = 100  # AIM looks at all pairs and triples of columns in every round
-ALONE = "the workload asks nothing of columns together, and all of the price is for single columns"
-BLIND = "it tells nothing of how columns depend on each other; where the price is too low for more, aim does the same"
-FEWER = "it measures one tree of pairs, and aim what its model describes worst, which is nearer on most tables"
+ALONE = "the workload uses no columns together, so the whole price is spent on single columns"
+BLIND = "it shows nothing about how columns depend on each other; if the price allows no more, aim does the same"
+FEWER = "it measures one tree of pairs; aim measures what its model describes worst, which is more accurate for most tables"
 SLOW = f"more than {MANY_COLUMNS} columns take it minutes"
-BY_NAME = "only by its name: no public fact says that it is nearer here"
+BY_NAME = "only by name: no public fact suggests that it is more accurate here"
 
 
 def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost]) -> SynthesisTask:
@@ -32,7 +32,7 @@ def in_best_account(task: SynthesisTask, method: Method, accounts: Sequence[Cost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodChoice:
-    """The method, and the reasons against the others by name; none where it was named."""
+    """The method, and the reasons against the others by name; none if it was named."""
 
     method: Method
     against: Mapping[str, str] = field(default_factory=dict)

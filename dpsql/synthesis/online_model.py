@@ -114,7 +114,7 @@ class OnlineModel:
                            "columns": [packed(column) for column in self.columns]})
 
     def __str__(self) -> str:
-        cost = f"nothing, as it was opened before; it was {self.price}" if self.stored else self.price
+        cost = f"nothing, as it was opened before; it cost {self.price}" if self.stored else self.price
         heading = (f"{self.name}: an online model of {len(self.columns)} columns of about {self.total:,.0f} rows; "
                    f"cost {cost}")
         if not self.updates:

@@ -42,7 +42,7 @@ class ReleasedDatabase:
         return tuple(dict.fromkeys(note for table in self.tables for note in table.notes))
 
     def table(self, name: str) -> SyntheticTable:
-        """A table by its name. Raises KeyError where there is none."""
+        """A table by its name. Raises KeyError if there is none."""
         found = {table.name.lower(): table for table in self.tables}
         return found[name.lower()]
 

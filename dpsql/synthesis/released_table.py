@@ -22,7 +22,7 @@ from dpsql.types import Type
 class SyntheticColumn:
     """A column and its values, row by row.
 
-    counted  what its counts are of; None where it was never counted
+    counted  what its counts are of; None if it was never counted
     """
 
     name: str

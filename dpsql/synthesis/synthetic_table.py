@@ -43,7 +43,7 @@ class SyntheticTable(KeptTable):
     def write(self, target: str | Path) -> None:
         """Write the rows to a CSV or Parquet file, by its suffix; an empty cell of a CSV file is NULL.
 
-        Raises OperationalError where the file exists, or cannot be written.
+        Raises OperationalError if the file exists, or cannot be written.
         """
         import duckdb
 
@@ -59,7 +59,7 @@ class SyntheticTable(KeptTable):
 
     def report(self, target: str | Path) -> None:
         """Write a page for people to a new HTML file: what the table can be trusted for, and what was drawn beside what was
-        measured. It holds public values only. Raises OperationalError where the file exists, or cannot be written."""
+        measured. It holds public values only. Raises OperationalError if the file exists, or cannot be written."""
         from dpsql.synthesis.table_report import page
 
         save(page(self), target)
@@ -94,7 +94,7 @@ class SyntheticTable(KeptTable):
         from dpsql.synthesis.table_comparison import TableComparison
         from dpsql.synthesis.table_trust import trust
 
-        cost = f"nothing, as it was made before; it was {self.price}" if self.stored else self.price
+        cost = f"nothing, as it was made before; it cost {self.price}" if self.stored else self.price
         lines = [f"{self.name}: {self.rows:,} rows of {len(self.columns)} columns, drawn from a model by {self.method}",
                  f"the private rows number about {self.total:,.0f}; cost {cost}", *self.notes]
         if self.marginals:

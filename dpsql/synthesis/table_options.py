@@ -26,9 +26,9 @@ class SynthesisTerms:
     method   the name of a method, or 'auto'
     score    how PrivBayes measures what parents tell of a column, or 'auto'
     fit      what PrivBayes makes of the counts, or 'auto'
-    workload  what the table should be good at, as `named_workload` reads it; None where nothing is said
+    workload  what the table should be good at, as `named_workload` reads it; None if nothing is said
     single   whether a round of MWEM measures one count, and not a whole marginal
-    public   the name of a public table for MWEM+PUB; None where none is named
+    public   the name of a public table for MWEM+PUB; None if none is named
     rows     how many rows are drawn; None: as many as the private rows seem to be
     bins     into how many parts the range of a column of numbers is cut; None: into the declared ones
     """

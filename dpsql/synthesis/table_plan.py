@@ -65,7 +65,7 @@ class TablePlan:
         table, price, many = self.task.table, self.task.price, len(self.task.workload)
         alone = math.sqrt(noise_for(table, price.part(Fraction(1, many))).variance)
         return (
-            Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="which, and how well: told with the table"),
+            Expected(aggregate="COUNT(*) by a measured marginal", error=None, named="reported with the table"),
             Expected(aggregate="COUNT(*) by any other", error=None, named="how columns depend on each other is not known yet"),
             Expected(aggregate="for comparison, noise alone", error=alone,
                      named=f"all {many:,} marginals of the workload by themselves, each for an equal share of the price"))
@@ -74,7 +74,7 @@ class TablePlan:
     def used(self) -> tuple[str, ...]:
         """What earlier statements told, which costs nothing now."""
         known = "; ".join(f"{', '.join(each.columns)} (± {math.sqrt(each.variance):,.4g})" for each in self.task.known)
-        return (f"counts that earlier statements measured are used for nothing: {known}",) if known else ()
+        return (f"counts from earlier statements are reused at no cost: {known}",) if known else ()
 
     def steps(self, identity: str) -> Generator[Request, Any, SyntheticTable]:
         """Measures marginals, fits a model to them, and draws the table. The draws, which are public, follow from the identity of

@@ -77,7 +77,7 @@ def _parts(table: KeptTable) -> Iterator[str]:
 def _facts(table: KeptTable) -> Iterator[str]:
     columns = "one column" if len(table.columns) == 1 else f"{len(table.columns)} columns"
     yield paragraph(f"{table.rows:,} rows of {columns}, drawn from a model that was fitted to noisy counts of the private rows. "
-                    "No row is a person's; where one is like a person's, it is by chance.")
+                    "No row belongs to a person; if a row resembles a person's, that is by chance.")
     yield facts([("private rows, estimated", f"{table.total:,.0f}"), ("method", table.method), ("cost", table.price),
                  ("statement", table.statement)])
     yield from (paragraph(note, "dim") for note in table.notes)

@@ -16,7 +16,7 @@ def trust(compared: TableComparison) -> Iterator[tuple[str, str]]:
     """Sentences, each with a word or two about what it is of."""
     table, columns = compared.table, compared.columns
     if not table.marginals:
-        yield "Nothing measured", "no counts were released, so nothing here says how near the table is to the private rows."
+        yield "Nothing measured", "no counts were released, so it is unknown how close the table is to the private rows."
     if columns:
         worst = max(columns.values(), key=lambda each: each.distance)
         which = "each column" if len(columns) == len(table.columns) else f"{len(columns)} of {len(table.columns)} columns"

@@ -63,12 +63,12 @@ class Reader(Protocol):
 
     @property
     def content(self) -> str:
-        """Identifies the very files that are open, as far as can be told without reading them, and how they are read; empty where
+        """Identifies the very files that are open, as far as can be told without reading them, and how they are read; empty if
         there are none."""
         ...
 
     def check(self) -> None:
-        """Raises OperationalError where the files of the database are not those that were opened."""
+        """Raises OperationalError if the files of the database are not those that were opened."""
         ...
 
     def schema(self) -> Mapping[str, TableSchema]:
@@ -101,7 +101,7 @@ class Reader(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """From another thread: stop the queries that run now, which fail then; does nothing where none runs."""
+        """From another thread: stop the queries that run now, which fail then; does nothing if none runs."""
         ...
 
     def close(self) -> None: ...

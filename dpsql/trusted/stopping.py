@@ -30,7 +30,7 @@ def stopped_by(event: Event) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Raises OperationalError if the statement is to stop; does nothing where nobody can ask for that."""
+    """Raises OperationalError if the statement is to stop; does nothing if nobody can ask for that."""
     if (event := _wanted.get()) is not None and event.is_set():
         raise stopped()
 

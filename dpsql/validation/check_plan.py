@@ -45,7 +45,7 @@ class CheckPlan:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Identifies this validation: by what is asked, within which intervals, of whom, and on which terms."""
+        """Identifies this validation: depending on the query, within which intervals, of whom, and on which terms."""
         return ("validate", list(self.together.cases), [decider.name for decider in self.together.deciders], self.suite,
                 self.allotted, self.terms.alpha, self.terms.failures)
 
@@ -110,7 +110,7 @@ class CheckPlan:
 
 
 def planned(checks: Sequence[PreparedCheck], terms: ValidationTerms, budget: Budget, public: PublicFacts) -> CheckPlan:
-    """Plan the checks. Raises a located OptionError or Unsupported where the price is not possible or a decider cannot do a
+    """Plan the checks. Raises a located OptionError or Unsupported if the price is not possible or a decider cannot do a
     check."""
     price = priced(terms.options.price, budget, terms.options.span)
     suite = "independent" if terms.suite == "auto" else terms.suite

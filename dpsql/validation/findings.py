@@ -29,7 +29,7 @@ class Finding:
     low, high  the open intervals in which the private answers should lie, by group
     decision   yes, no, inconclusive or not tested
     decider    which decided
-    p_outside  the chance of a result as good if an answer lay outside; None where the decider tells none
+    p_outside  the chance of a result as good if an answer lay outside; None if the decider tells none
     p_inside   the chance of a result as bad if all lay within
     slack      the noisy number of entities that would have to come or go until the truth changes; 1 or more means within
     spread     the standard deviation of its noise
@@ -65,7 +65,7 @@ class Finding:
     @property
     def truth(self) -> tuple[float, float] | None:
         """An interval that covers the private answer (97.5 %): as far inside the tolerance, or at most as far outside, as the
-        least likely slack says. None where groups are decided together, or a slack has no meaning in units of the answer."""
+        least likely slack says. None if groups are decided together, or a slack has no meaning in units of the answer."""
         if self.slack is None or self.margin is None or self.unit is None or len(self.low) != 1:
             return None
         least = self.slack - self.margin

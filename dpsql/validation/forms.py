@@ -47,7 +47,7 @@ AVERAGE_STEPS = 2**30
 class CheckedAggregate:
     """One aggregate over the cells of a view, and the interval of each cell.
 
-    rows    the most rows that an entity moves; None where that is not limited
+    rows    the most rows that an entity moves; None if that is not limited
     owners  the columns that name the entities of a row
     clip    the most that one entity adds, in the unit of the aggregate, where rows are not limited; None: it is learned
     """
@@ -96,7 +96,7 @@ def _counted(asked: CheckedAggregate, rows: Node, summand: Summand) -> Within:
 
 
 def shares_of(asked: CheckedAggregate) -> OwnerSets:
-    """The rows of a held sum, by the entities that they name. Raises Unsupported, located, where it is not held."""
+    """The rows of a held sum, by the entities that they name. Raises Unsupported, located, if it is not held."""
     call, limit = asked.call, "OPTIONS (max_rows = 10), or rows_per_entity in the policy"
     name = call.text or call.function.upper()
     if call.function not in ("count", "sum"):
@@ -159,7 +159,7 @@ def column_of(asked: CheckedAggregate) -> Field:
 
 
 def bounded(column: Field, call: AggregateCall) -> Quantizer:
-    """The grid of a summed column. Raises Unsupported where no bounds are declared."""
+    """The grid of a summed column. Raises Unsupported if no bounds are declared."""
     grid = quantizer(column.facts, from_low=False) if column.facts.type.numeric else None
     if grid is None or not grid.largest:
         raise Unsupported(f"{column.name} has no declared bounds, so one row could change the answer without limit",
@@ -235,7 +235,7 @@ def greatest_inside(column: Field, end: Fraction, *, strict: bool) -> Literal:
 
 
 def _step(asked: CheckedAggregate, column: Field, ends: Sequence[Literal], inside: int, outside: int) -> Expr:
-    """`inside` where a value is at most the end, `outside` where it is greater, NULL where it is missing or NaN."""
+    """`inside` where a value is at most the end, `outside` where it is greater, NULL if it is missing or NaN."""
     value: Expr = column.ref
     if column.facts.type is Type.DOUBLE:
         value = Case(branches=((predicate("isnan", column.ref), Literal(value=None, type=Type.DOUBLE)),), otherwise=column.ref,

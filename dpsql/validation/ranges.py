@@ -34,7 +34,7 @@ class Range:
 def tolerance(value: Fraction, width: Width) -> Fraction:
     """How far the private answer may be from `value`: the larger of the absolute tolerance and the percentage of |value|.
 
-    Raises OptionError, located at the width, where that is 0: no answer is nearer than 0.
+    Raises OptionError, located at the width, if that is 0: no answer is nearer than 0.
     """
     found = max(width.absolute or Fraction(0), (width.percent or Fraction(0)) / 100 * abs(value))
     if found <= 0:

@@ -123,7 +123,7 @@ def _distance(found: Finding) -> str:
     if found.decision == UNTESTED:
         return "not tested"
     if found.slack is None:
-        return "no distance is told by this method"
+        return "this method gives no distance"
     side = "inside" if found.slack >= 1 else "outside"
     within = "" if found.margin is None else f" ± {found.margin:,.0f}"
     return f"{abs(found.slack):,}{within} {side}"
@@ -159,9 +159,9 @@ def _statistics(found: Finding) -> str:
         told.append(("distance", f"{found.slack:,}, with noise of standard deviation {found.spread:,.4g}"))
     if found.p_outside is not None:
         told.append(("if the private answer were outside",
-                     f"a result that is as good would have a chance of {found.p_outside:.3g}"))
+                     f"a result at least this good has probability {found.p_outside:.3g}"))
     if found.p_inside is not None:
-        told.append(("if it were inside", f"a result that is as bad would have a chance of {found.p_inside:.3g}"))
+        told.append(("if it were inside", f"a result at least this bad has probability {found.p_inside:.3g}"))
     return facts(told) + _groups(found)
 
 
@@ -187,5 +187,5 @@ def _mistakes(made: Validation) -> Iterator[str]:
     for curve, checks in curves.items():
         if len(curves) > 1:
             yield f"<h3>Check{'s' if len(checks) > 1 else ''} {', '.join(map(str, checks))}</h3>"
-        yield figures(("distance", "chance of a wrong decision, at most"), ((f"{distance:,}", f"{chance:.2g}")
+        yield figures(("distance", "probability of a wrong decision, at most"), ((f"{distance:,}", f"{chance:.2g}")
                                                                            for distance, chance in curve), texts=())

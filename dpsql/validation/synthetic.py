@@ -69,7 +69,7 @@ def brought(sources: Mapping[str | None, Any], queries: Sequence[Query], catalog
             uploads: Uploads) -> Substitution:
     """Files (paths of uploads) or frames stand for private tables, by the names of these; None for the only one.
 
-    Raises OptionError or OperationalError where one cannot be read as that table.
+    Raises OptionError or OperationalError if one cannot be read as that table.
     """
     private = private_tables(queries, catalog)
     named: dict[str, Path | Any] = {}
@@ -153,7 +153,7 @@ def _rows(table: Table, public: PublicTables) -> list[tuple[Any, ...]]:
 
 
 def _check_values(tables: Mapping[str, Table], catalog: Catalog, made: Substitution) -> None:
-    """Raises OptionError where a synthetic table has values that are not among those declared: no group would hold them. The
+    """Raises OptionError if a synthetic table has values that are not among those declared: no group would hold them. The
     values are not shown, as a file may contain something it should not."""
     for name, table in tables.items():
         for column in table.columns.values():

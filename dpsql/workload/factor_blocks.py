@@ -52,7 +52,7 @@ class Block:
 
 
 def integer_blocks(blocks: Iterable[Block]) -> tuple[IntegerBlock, ...]:
-    """Build the integer matrices of blocks, one for each factor. Raises ValueError where entries are not integers, or a block
+    """Build the integer matrices of blocks, one for each factor. Raises ValueError if entries are not integers, or a block
     has no noise."""
     known: dict[int, tuple[Factor, Matrix]] = {}  # by identity; the factor is kept, so that no other gets its number
     return tuple(_integers(block, known) for block in blocks)
@@ -98,7 +98,7 @@ def factor_of(matrix: Matrix) -> Factor:
 
 
 def check_blocks(blocks: Iterable[Block], sizes: Sequence[int]) -> None:
-    """Raises ValueError where blocks cannot be measured over cells of these sizes."""
+    """Raises ValueError if blocks cannot be measured over cells of these sizes."""
     for block in blocks:
         if type(block.axes) is not tuple or any(type(axis) is not int or axis < 0 for axis in block.axes):
             raise ValueError("a block does not fit the cells")

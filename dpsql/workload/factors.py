@@ -78,7 +78,7 @@ class Factor(ABC):
 
     @abstractmethod
     def transposed(self, array: Exact, axis: int = 0) -> Exact:
-        """The same with the transposed matrix, along an axis of m answers."""
+        """The same with the transposed matrix, along an axis with m answers."""
 
     def gram(self, weights: Array | None = None) -> Array:
         """W' diag(weights) W, for each row of weights."""
@@ -109,7 +109,7 @@ class Factor(ABC):
         return written(self.dense())
 
     def column_powers(self, power: int) -> tuple[int, ...]:
-        """Of a matrix of integers: the sum of |entry|^power in each column, exact."""
+        """For a matrix of integers, the exact sum of |entry|^power in each column."""
         return self.matrix_of().powers(power)
 
     def classes(self) -> NDArray[np.int64]:

@@ -24,11 +24,11 @@ class PIdentity(Factor):
     def __post_init__(self) -> None:
         own, others = np.array(self.own), np.array(self.others)
         if own.ndim != 1 or others.ndim != 2 or others.shape[1] != len(own) or not len(own):
-            raise ValueError("every value has a number, and so many columns")
+            raise ValueError("every value must have a number below the number of columns")
         for name, numbers in (("own", np.frombuffer(words(own), dtype=np.int64)), ("others", written(others).array)):
             object.__setattr__(self, name, numbers)
         if (self.own <= 0).any():
-            raise ValueError("every value is measured, and counts for something")
+            raise ValueError("every value must be measured with a positive weight")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -109,7 +109,7 @@ class Workload:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Where the answers of each part lie."""
+        """The positions of the answers of each part."""
         ends = np.cumsum([0, *(part.rows for part in self.parts)]).tolist()
         return tuple(slice(begin, end) for begin, end in pairwise(ends))
 

@@ -125,7 +125,7 @@ def test_rows_that_suit_the_policy_are_counted_and_nothing_is_suspected(files: s
 PLANTED: list[tuple[str, str, list[str]]] = [
     # of the rows
     ("", "UPDATE visits SET person = NULL WHERE visit < 50", [
-        "visits(person) is NULL in 50 rows (10 %), which belong to nobody by it", "50 rows (10 %) of visits have no owner, and are not read",
+        "visits(person) is NULL in 50 rows (10 %), which therefore belong to no entity", "50 rows (10 %) of visits have no owner, and are not read",
         "50 rows (10 %) of bills have no owner, and are not read"]),
     ("", "UPDATE visits SET person = 1000 WHERE visit = 7", ["visits(person) references no row of people in 1 row (0.2 %)"]),
     ("", "UPDATE bills SET visit = 1000 WHERE visit < 10", [
@@ -178,12 +178,12 @@ DECLARED = [
         "rows_per_entity = 4 of visits leaves out 476 rows (95.2 %); 99 % of entities have 85 at most",
         "rows_per_entity = 8 of bills leaves out 452 rows (90.4 %); 99 % of entities have 85 at most",
         "people.site, the key of person, is not one row per entity: 200 rows have 6 values, and all rows of one are one person",
-        "people.site, the key of person, has 6 values: nobody is hidden among so few"]),
+        "people.site, the key of person, has 6 values: too few to protect anybody"]),
     ([('[entities.person]\ntable = "people"\nkey = "id"', '[entities.person]\ntable = "people"\nkey = "health"')], [
         "rows_per_entity = 4 of visits leaves out 488 rows (97.6 %); 99 % of entities have 168 at most",
         "rows_per_entity = 8 of bills leaves out 476 rows (95.2 %); 99 % of entities have 168 at most",
         "people.health, the key of person, is not one row per entity: 200 rows have 3 values, and all rows of one are one person",
-        "people.health, the key of person, has 3 values: nobody is hidden among so few"]),
+        "people.health, the key of person, has 3 values: too few to protect anybody"]),
     ([("rows_per_entity = 4", "rows_per_entity = 1")], [
         "rows_per_entity = 1 of visits leaves out 300 rows (60 %); 99 % of entities have 3 at most"]),
     ([("rows_per_entity = 4", "rows_per_entity = 40")], [

@@ -48,7 +48,7 @@ def test_rows_with_an_owner_are_counted_in_a_store(tmp_path: Path) -> None:
 
 def test_a_cluster_tells_no_time() -> None:
     made = TablesRead(tables=(TableRead(table="visits", rows=5, buckets=16, seconds=None),), memory="1 GiB")
-    assert made.seconds is None and "the cluster decides" in str(made)
+    assert made.seconds is None and "the time depends on the cluster" in str(made)
 
 
 def test_the_shell_shows_it_to_the_owner_who_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -507,9 +507,9 @@ def test_a_column_that_the_file_lacks_is_told() -> None:
     ("t.feather", 'id = { type = "BIGINT" }', "", "only columns of CSV files"),
     ("t.sav", 'id = { type = "BIGINT" }', 'sheet = "a"', "only workbooks have sheets"),
     ("t.csv", 'id = { type = "BIGINT" }', 'sheet = "a"', "only workbooks have sheets"),
-    ("t.sav", 'id = { type = "BIGINT" }', "csv = { skip = 1 }", "this file says itself how it is written"),
-    ("t.xlsx", 'id = { type = "BIGINT" }', 'csv = { delimiter = ";" }', "this file says itself how it is written"),
-    ("t.feather", "id = {}", 'csv = { encoding = "cp1252" }', "this file says itself how it is written"),
+    ("t.sav", 'id = { type = "BIGINT" }', "csv = { skip = 1 }", "the format of this file cannot be declared"),
+    ("t.xlsx", 'id = { type = "BIGINT" }', 'csv = { delimiter = ";" }', "the format of this file cannot be declared"),
+    ("t.feather", "id = {}", 'csv = { encoding = "cp1252" }', "the format of this file cannot be declared"),
     ("t.sav", 'id = { type = "BIGINT" }', 'filter = "x"', "filter is for tables of databases")])
 def test_a_policy_says_of_a_file_what_can_be_said(source: str, columns: str, table: str, reason: str) -> None:
     with pytest.raises(PolicyError, match=reason):

@@ -63,7 +63,7 @@ def test_what_noise_makes_negative_is_raised(noisy: Connection) -> None:
     """Noise of scale 50 and more on cells of 20."""
     assert min(row[2] for row in noisy.execute(CUBE.format("consistency = 'none'")).fetchall()) < 0
     cursor = noisy.execute(CUBE.format("consistency = 'sequential'"))
-    assert min(row[2] for row in cursor.fetchall()) >= 0 and any("none is below zero" in note for note in cursor.notes)
+    assert min(row[2] for row in cursor.fetchall()) >= 0 and any("none is negative" in note for note in cursor.notes)
 
 
 def test_a_public_total_is_kept(noisy: Connection) -> None:
@@ -102,7 +102,7 @@ def test_a_fit_that_fails_returns_what_was_paid_for(failure: Exception, noisy: C
     monkeypatch.setattr(consistency, "fit", failing)
     cursor = noisy.execute(CUBE.format("consistency = 'nnls'"))
     assert min(row[2] for row in cursor.fetchall()) < 0 and len(noisy.session.ledger.entries("person")) == 1
-    assert any("no table was found by nnls: the numbers are as they were measured" in note for note in cursor.notes)
+    assert any("nnls found no table, so the numbers are shown as measured" in note for note in cursor.notes)
 
 
 WRONG = [

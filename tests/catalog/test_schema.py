@@ -209,7 +209,7 @@ MISFITS = {
         "a PRIMARY KEY on people(household_id)", "parent-not-unique"),
     "circle": Misfit('[tables.households]\nkey = "household_id"\n', '[tables.households]\nkey = "household_id"\n'
                      'foreign_keys = [{ columns = "household_id", references = "visits(visit_id)" }]\n', "foreign_keys",
-                     "foreign keys form a cycle", "leaving one of them out"),
+                     "foreign keys form a cycle", "leave one of them out"),
     "circle-through-the-entity": Misfit('[tables.people]\nkey = "person_id"\nforeign_keys = [',
                                         '[tables.people]\nkey = "person_id"\n'
                                         'foreign_keys = [{ columns = "age", references = "people(person_id)" }, ', "foreign_keys",
@@ -407,9 +407,9 @@ CREATE TABLE visits (code VARCHAR, person INTEGER AS (CAST(code AS INTEGER)));
 
 
 @pytest.mark.parametrize(("more", "fault"), [
-    ("", None), ("born = {}", "worked out whenever it is read"), ("BORN = {}", "worked out"), ("r = {}", "worked out"),
-    ('[tables.visits]\nforeign_keys = [{ columns = "person", references = "people(id)" }]\n[tables.visits.columns]\nperson = {}', "worked out"),
-    ('[tables.t]\npublic = true\n[tables.t.columns]\nx = {}', "worked out")])
+    ("", None), ("born = {}", "computed whenever it is read"), ("BORN = {}", "computed"), ("r = {}", "computed"),
+    ('[tables.visits]\nforeign_keys = [{ columns = "person", references = "people(id)" }]\n[tables.visits.columns]\nperson = {}', "computed"),
+    ('[tables.t]\npublic = true\n[tables.t.columns]\nx = {}', "computed")])
 def test_columns_that_are_worked_out_when_they_are_read_are_refused(more: str, fault: str | None) -> None:
     """What raises for a row tells of it, and what differs from time to time has no place in a proof."""
     connection = duckdb.connect(":memory:")

@@ -174,7 +174,7 @@ def test_both_directions_are_seen_as_one_edge(session: Session) -> None:
     assert scales[0] == scales[1] < scales[2] == scales[3]
     assert scales[2] / scales[0] == pytest.approx(15 / 8, rel=0.01)
     learned = explain(parse(QUESTIONS[0]), session)  # type: ignore[arg-type]
-    assert learned.groups == "those of the degrees from 1 to the limit that is learned"
+    assert learned.groups == "the degrees from 1 to the learned limit"
     assert "drawn according to how many entities are above it" in learned.stages[0]
 
 

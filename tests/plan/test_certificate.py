@@ -148,7 +148,7 @@ KEPT = Join(left=T, right=V, keep_left=True, condition=equal(ref(T, "t_town"), r
 
 @pytest.mark.parametrize(("plan", "lost", "because"), [
     (LOST, LOST, "each row belongs to the entities of both sides"),
-    (Distinct(input=Filter(input=LOST, condition=TRUE)), None, "a value leaves only with the last row that has it"),
+    (Distinct(input=Filter(input=LOST, condition=TRUE)), None, "a value disappears only with the last row that has it"),
     (MIXED, MIXED, "a group mixes the rows of many entities"),
     (Filter(input=MIXED, condition=TRUE), MIXED, "a group mixes the rows of many entities"),
     (KEPT, KEPT, "each row meets at most one public row, and public rows are kept, which belong to no entity"),

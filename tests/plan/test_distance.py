@@ -141,7 +141,7 @@ def test_bounds_of_neighbours_are_near_each_other(entity: str, name: str, text: 
                     assert abs(math.log(asked.smooth(residual, beta) / size)) <= beta + 1e-11
 
 
-# -- planted faults are found by what is asked above
+# -- planted faults are found depending on the query above
 
 
 def no_two_sides_at_once(patch: pytest.MonkeyPatch) -> None:

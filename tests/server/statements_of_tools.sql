@@ -53,7 +53,7 @@ FROM public.people
 WHERE born >= TO_DATE('2018-06-01', 'YYYY-MM-DD') GROUP BY DATE_TRUNC('year', born)
  LIMIT 10000
 
--- # Superset: a series by half an hour | an INTERVAL stands after + or - alone
+-- # Superset: a series by half an hour | an INTERVAL is allowed only after + or -
 SELECT DATE_TRUNC('hour', seen) + INTERVAL '30 minutes' * FLOOR(EXTRACT(MINUTE FROM seen) / 30) AS seen, COUNT(*) AS count
 FROM public.visits GROUP BY DATE_TRUNC('hour', seen) + INTERVAL '30 minutes' * FLOOR(EXTRACT(MINUTE FROM seen) / 30)
  LIMIT 10000

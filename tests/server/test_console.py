@@ -87,7 +87,7 @@ def test_who_signs_in_wrongly_is_told_in_words_and_who_signs_out_is_out(place: t
     chromium, address, _ = place
     made = opened(chromium, address)
     made.sign_in(password="wrong")
-    made.page.get_by_role("alert").get_by_text("The name or the password is not right.").wait_for()
+    made.page.get_by_role("alert").get_by_text("The name or the password is wrong.").wait_for()
     made.sign_in()
     made.page.locator("#console").wait_for()
     assert made.page.locator("#who").inner_text() == f"ada · {BUDGET}"
@@ -431,7 +431,7 @@ def test_whoever_is_out_sees_nothing_of_what_was_there(console: ConsolePage) -> 
     console.run(BY_HEALTH)
     console.page.context.clear_cookies()
     console.write("SELECT COUNT(*) FROM plans")
-    console.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+    console.page.get_by_role("alert").get_by_text("The session has ended.").wait_for()
     assert not console.page.locator("#console").is_visible() and "excellent" not in console.page.locator("#console").inner_html()
     assert console.page.locator(".cm-content").count() == 0
     console.sign_in()
@@ -454,7 +454,7 @@ def test_an_answer_that_comes_after_its_session_is_shown_to_nobody(place: tuple[
     made.page.wait_for_timeout(500)
     made.page.context.clear_cookies()
     made.page.get_by_role("button", name="Cancel").click()
-    made.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+    made.page.get_by_role("alert").get_by_text("The session has ended.").wait_for()
     assert "of_ada" not in made.page.content()
     made.sign_in(name="bea")
     made.page.locator(".cm-content").wait_for()
@@ -481,9 +481,9 @@ def test_pages_beside_one_whose_session_is_over_keep_what_was_typed(noticed: boo
     made.page.context.clear_cookies()
     if noticed:
         other.write("SELECT 2 AS typed_elsewhere")
-        other.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+        other.page.get_by_role("alert").get_by_text("The session has ended.").wait_for()
     made.go("Budget")
-    made.page.get_by_role("alert").get_by_text("The session is over.").wait_for()
+    made.page.get_by_role("alert").get_by_text("The session has ended.").wait_for()
     made.sign_in()
     made.page.locator("#console").wait_for()
     other.page.locator(".cm-line", has_text="typed_elsewhere").wait_for()

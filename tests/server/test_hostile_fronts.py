@@ -422,7 +422,7 @@ def test_classes_that_are_no_part_of_a_request_cannot_be_said(eve: Session) -> N
     json.dumps([[["tuple"], *(["tuple", [at]] for at in range(2000))], [2000]]).encode(),
     b"[[], 1" + b"0" * 2000 + b"]"])
 def test_what_is_no_message_is_refused_in_one_way(data: bytes) -> None:
-    with pytest.raises(UnreadableMessage, match="no message of a front"):
+    with pytest.raises(UnreadableMessage, match="this message is unknown"):
         decoded(data, no_table)
 
 

@@ -101,7 +101,7 @@ def test_keys_may_wait_for_a_value(a_bench: Bench) -> None:
 
 
 def test_a_question_is_one_with_its_subqueries(a_bench: Bench) -> None:
-    """Statements are told apart by what is asked in subqueries, and not by blanks, places and names of columns."""
+    """Statements are told apart depending on the query in subqueries, and not by blanks, places and names of columns."""
     def identity(text: str) -> str:
         return digest(a_bench.bind(text))
 

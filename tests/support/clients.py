@@ -842,16 +842,13 @@ def node(servers: Servers) -> Iterator[str]:
     yield from told(["node", script, str(servers.scripted), str(servers.real), PASSWORD, COUNTED, ENDS], env=environment)
 
 
-def tables(versions: Mapping[str, str]) -> str:
-    """The tables of the guide, each with half of the features: clients with their versions, and a mark where a test holds."""
-    names, lines = [*FEATURES], list[str]()
-    for part in (names[:7], names[7:]):
-        lines += ["| client | " + " | ".join(FEATURES[feature] for feature in part) + " |", "|---" * (len(part) + 1) + "|"]
-        for each in CLIENTS.values():
-            marks = " | ".join("yes" if feature in each.works else "" for feature in part)
-            lines.append(f"| {each.name} {versions.get(each.name, '')} | {marks} |".replace("  |", " |"))
-        lines.append("")
-    return "\n".join(lines).strip()
+def table(versions: Mapping[str, str]) -> str:
+    """The table of the guide: clients with their versions, and the features that no test of theirs covers."""
+    lines = ["| client | except |", "|---|---|"]
+    for each in CLIENTS.values():
+        missing = ", ".join(words for feature, words in FEATURES.items() if feature not in each.works)
+        lines.append(f"| {each.name} {versions.get(each.name, '')} | {missing or 'nothing'} |".replace("  |", " |"))
+    return "\n".join(lines)
 
 
 def versions() -> dict[str, str]:
@@ -864,4 +861,4 @@ def versions() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print(tables(versions()))
+    print(table(versions()))

@@ -59,7 +59,7 @@ def test_counts_of_the_same_rows_are_known(text: str, tmp_path: Path) -> None:
             assert found.values[i, j] == pytest.approx(counts[sex, active])
     assert 0 < found.variance < 50
     told = str(connection.explain(MADE))
-    assert f"used for nothing: sex, active (± {math.sqrt(found.variance):.4g})" in told or text == "a synthetic table"
+    assert f"reused at no cost: sex, active (± {math.sqrt(found.variance):.4g})" in told or text == "a synthetic table"
 
 
 def test_sums_of_what_a_workload_measured_are_known(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_it_is_used_and_not_measured_again(tmp_path: Path) -> None:
     assert table is not None and table.known == 2
     new, before = table.marginals[:-2], table.marginals[-2:]
     assert {each.columns for each in before} == {("sex",), ("active",)} and not {("sex",), ("active",)} & {each.columns for each in new}
-    assert "measured by earlier statements" in str(table) and "used for nothing" in table.notes[-1]
+    assert "measured by earlier statements" in str(table) and "reused at no cost" in table.notes[-1]
     for each in before:
         assert each.error < 0.1 and each.off < 1
     left = connection.budget().accounts[0].left_exactly()

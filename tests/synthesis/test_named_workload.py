@@ -122,7 +122,7 @@ def test_only_what_the_workload_names_is_measured_together(name: str) -> None:
 def test_the_method_is_chosen_by_public_facts_and_why() -> None:
     table, named = data("all 1-way")
     choice = chosen(table.task(concentrated(Fraction(1)), **named), "auto", METHODS)
-    assert choice.method.name == "independent" and "asks nothing of columns together" in choice.against["aim"]
+    assert choice.method.name == "independent" and "uses no columns together" in choice.against["aim"]
     choice = chosen(table.task(concentrated(Fraction(1))), "auto", METHODS)
     assert isinstance(choice.method, AdaptiveMarginals) and set(choice.against) == set(METHODS) - {"aim"}
     wide = data("all 2-way", MANY_COLUMNS + 1)

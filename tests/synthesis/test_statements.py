@@ -209,7 +209,7 @@ MISTAKES = {
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilom = 1)": "a synthetic table has no option epsilom",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (rows = 0)": "rows must be a whole number",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (epsilon = 9)": "left",
-    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub')": "weighs the rows of a public table",
+    "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub')": "weights the rows of a public table",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'nowhere')": "there is no table nowhere",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 3)": "public is the name of a public table",
     "CREATE SYNTHETIC TABLE made AS SELECT health FROM people OPTIONS (method = 'mwem_pub', public = 'people')": "people is private",
@@ -378,7 +378,7 @@ def test_explaining_costs_nothing(connection: dpsql.Connection) -> None:
                  "all 4 marginals of the workload"):
         assert said in told
     told = str(connection.explain(MAKE.replace("0.5", "0.5, workload = 'all 1-way'")))
-    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "asks nothing of columns together" in told
+    assert "independent at ε = 0.5" in told and "not aim, mst" in told and "uses no columns together" in told
 
 
 def test_in_python(connection: dpsql.Connection) -> None:

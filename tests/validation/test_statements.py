@@ -158,7 +158,7 @@ def test_a_page_shows_what_was_told_and_nothing_else(connection: Connection) -> 
     for part in ("private answer between", "cost ε = 9", "groups", "asked by", "protects each person", "UTC", "given in Python",
                  "chance of a wrong decision"):
         assert part in told, part
-    assert told.count("chance of a wrong decision, at most") == len({found.mistakes for found in made.findings})
+    assert told.count("probability of a wrong decision, at most") == len({found.mistakes for found in made.findings})
     for path in re.findall(r"<path d='M([\d.]+) 10H([\d.]+)", text):
         assert all(0 <= float(end) <= 100 for end in path)
 

@@ -1,7 +1,7 @@
 """Quantiles over rows of several entities each: a noisy binary search that compares the rows on both sides of each place.
 
 For a place x between two values let B be the number of rows below it and A that of rows above, both truncated at a level of rows
-per entity (Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers. Then g(x) is below zero where x lies below the
+per entity (Lipschitz extensions), and g(x) = (1 - q) B - q A, in whole numbers. Then g(x) is below zero if x lies below the
 quantile q of the rows kept, and g is non-decreasing. B and A are the sums of the positive and of the negative weights of one
 signed sum, so each comparison is one `balanced_levels.Balance` with one level, which has the proof; the costs of all comparisons
 add up. Rows are read nowhere else, and the places are chosen from released numbers.

@@ -54,7 +54,7 @@ def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interv
     centres   the numbers that columns are measured from where `several` and squares are needed; by default the midpoints of
               their ranges
 
-    Raises Unsupported, located, where a column has no bounds, or where an aggregate has no such parts.
+    Raises Unsupported, located, if a column has no bounds, or where an aggregate has no such parts.
     """
     decomposer = (_SeveralDecomposer if several else _EachDecomposer if each else _LearnedDecomposer if learned else
                   _ApartDecomposer if apart else _CountedDecomposer if counted else _Decomposer)
@@ -63,7 +63,7 @@ def decompose(question: Question, *, owner: str | None, bounds: dict[str, Interv
 
 @dataclass
 class _Column:
-    """What is needed of one column under one condition: moments up to `degree` (-1: none), a count, quantiles."""
+    """The statistics needed of one column under one condition: moments up to `degree` (-1: none), a count, quantiles."""
 
     degree: int = -1
     counted: bool = False

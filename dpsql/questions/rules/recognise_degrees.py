@@ -80,7 +80,7 @@ def _put(node: Node, needed: frozenset[str], numbers: Node) -> Node:
 def degrees_of(view: Node, read: frozenset[str], public: PublicFacts) -> Graph | None:
     """The graph whose degrees a view shows, if a question reads only these columns of it; None if it is about something else.
 
-    Raises NearlyDegrees where a view of rows that belong to two entities each has groups that are not degrees.
+    Raises NearlyDegrees if a view of rows that belong to two entities each has groups that are not degrees.
     """
     groups = _groups(view)
     if groups is None or not groups.keys:

@@ -124,7 +124,7 @@ class _Pair:
         return made.where(rows.values > (1 if sample else 0))
 
     def _over_spread(self, above: Estimate) -> Estimate:
-        """A quotient by U, the spread of x; NULL where this is not positive."""
+        """A quotient by U, the spread of x; NULL if this is not positive."""
         spread = self._spread(self.x)
         made = self._told(above / spread, lambda confidence: fieller(above, spread, confidence), -math.inf, math.inf)
         return made.where((spread.values > 0) & (self._rows.values > 1))

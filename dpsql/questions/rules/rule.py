@@ -1,4 +1,4 @@
-"""What a rewrite rule is: a function from a plan to one with the same columns, whose rows are found, kept or limited differently.
+"""A rewrite rule: a function from a plan to one with the same columns, whose rows are found, kept or limited differently.
 
 Rules are not trusted: whatever they make of a plan, stability is derived from the plan that is executed, by the operators and
 a second time by the kernel's checker. The check here keeps a mistake in a rule from silently spoiling an answer.

@@ -101,7 +101,7 @@ def _held(known: Field) -> Expr:
 
 
 def _where_present(columns: Sequence[Field], value: Expr) -> Expr:
-    """A value, and NULL where a column has none: GREATEST and LEAST would turn NULL and NaN into numbers."""
+    """A value, and NULL if a column has none: GREATEST and LEAST would turn NULL and NaN into numbers."""
     for known in columns:
         if known.facts.nullable:
             nothing = Literal(value=None, type=Type.DOUBLE)

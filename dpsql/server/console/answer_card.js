@@ -5,6 +5,7 @@ import {inTurn, post} from "./api.js";
 import {asCsv} from "./answer_csv.js";
 import {chartPanel} from "./chart_panel.js";
 import {element, show} from "./elements.js";
+import {noteList} from "./notes.js";
 import {end} from "./numbers.js";
 import {planOf} from "./plan_tree.js";
 import {refusal} from "./price.js";
@@ -46,7 +47,7 @@ export function answerCard(sql, given, answer, edit) {
       [copied, copy],
     ),
     element("p", {class: "legend"}, meaningOf(answer)),
-    answer.notes.length > 0 ? element("ul", {class: "notes"}, ...answer.notes.map((note) => element("li", {}, note))) : "",
+    noteList(answer.notes) ?? "",
   );
   return card;
 }
@@ -75,7 +76,7 @@ function cardOf(sql, {words}, edit) {
 }
 
 function spentOf({cost, stored}) {
-  const what = stored ? "Answered before: no cost" : cost ? `Cost ${cost}` : "No cost: nothing private was asked";
+  const what = stored ? "Answered before: no cost" : cost ? `Cost ${cost}` : "No cost: only public tables were read";
   return [element("strong", {}, what)];
 }
 
@@ -87,10 +88,10 @@ function meaningOf({columns, rows, errors, confidence}) {
   const approximate = columns.filter((column) => column.approximate).map((column) => column.name);
   const percent = Number((confidence * 100).toPrecision(6));
   return [
-    `Tinted columns hold noise. ± is the ${percent} % interval, or its two ends: it holds the exact number with this chance.`,
+    `Tinted columns are noisy. ± is the ${percent} % interval, or its two ends: it contains the exact number with this probability.`,
     open ? "≥ is a lower bound." : "",
     approximate.length > 0 ? `It is approximate for ${approximate.join(", ")}.` : "",
-    rows.some((row) => row.includes(null)) ? "NULL is no value." : "",
+    rows.some((row) => row.includes(null)) ? "NULL does not count as a value." : "",
   ]
     .filter(Boolean)
     .join(" ");
@@ -110,6 +111,6 @@ async function copyText(text, told) {
     await navigator.clipboard.writeText(text);
     told.textContent = "Copied";
   } catch {
-    told.textContent = "This browser did not let it be copied";
+    told.textContent = "This browser did not allow copying";
   }
 }

@@ -14,7 +14,7 @@ export async function showBudget(place) {
       element("p", {class: "quiet measure"}, words),
       element("div", {class: "accounts"}, ...accounts.map(accountOf)),
       element("h2", {}, "What it was spent on"),
-      history.length === 0 ? element("p", {class: "quiet"}, "Nothing was asked yet.") : historyOf(history),
+      history.length === 0 ? element("p", {class: "quiet"}, "No statements yet.") : historyOf(history),
     ];
   });
 }

@@ -10,7 +10,7 @@ import {refusal} from "./price.js";
  */
 export async function fill(place, made) {
   if (place.childElementCount === 0) {
-    show(place, element("p", {class: "quiet"}, "Loading. While a statement runs, this waits for it."));
+    show(place, element("p", {class: "quiet"}, "Loading. If a statement is running, this waits until it ends."));
   }
   try {
     show(place, ...(await inTurn(made)));

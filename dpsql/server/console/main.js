@@ -12,7 +12,7 @@ import {showTables} from "./tables.js";
 const KNOWN = "dpsql.signed-in"; // so that the server is not asked in vain who this is
 const ENTERED = "dpsql.entered"; // when somebody was let in last, so that pages which wait for it go on
 const DRAFT = "dpsql.draft"; // what was in the editor when a session ended, for whoever wrote it
-const OVER = "The session is over. Sign in again; what you were answered is kept.";
+const OVER = "The session has ended. Sign in again; your answers are kept.";
 const PAGES = ["ask", "budget", "releases", "tables"];
 
 let ask = null;

@@ -23,7 +23,7 @@ function listOf(branches) {
         element(
           "details",
           {},
-          element("summary", {}, "What was not taken, and why"),
+          element("summary", {}, "Methods that were not chosen, and why"),
           element("ul", {}, ...left.map(itemOf)),
         ),
       ),

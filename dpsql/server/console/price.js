@@ -2,6 +2,7 @@
 
 import {element} from "./elements.js";
 import {percent} from "./left.js";
+import {noteList} from "./notes.js";
 
 /** Before anything is written. */
 export function unpriced() {
@@ -21,7 +22,7 @@ export function awaited() {
   return fragment(
     element("h2", {}, "Price"),
     element("p", {class: "cost"}, "Not known yet"),
-    element("p", {class: "quiet"}, "It is shown when each parameter below the statement has a value."),
+    element("p", {class: "quiet"}, "The price is shown once every parameter below the statement has a value."),
   );
 }
 
@@ -40,7 +41,7 @@ export function priced(told) {
     !told.affordable ? element("p", {class: "fault"}, "The budget has no room for it.") : null,
     told.errors.length > 0 ? errorsOf(told.errors) : null,
     told.accounts.length > 0 ? leftOf(told) : null,
-    told.notes.length > 0 ? element("ul", {class: "notes"}, ...told.notes.map((note) => element("li", {}, note))) : null,
+    noteList(told.notes),
   );
 }
 
@@ -49,7 +50,7 @@ export function refusedPrice(refused) {
   if (refused.code === "explain") {
     return fragment(element("h2", {}, "Price"), element("p", {class: "quiet"}, "Only queries are priced before they run."));
   }
-  return fragment(element("h2", {}, "Not answered as it is"), ...refusal(refused));
+  return fragment(element("h2", {}, "This statement is not answered"), ...refusal(refused));
 }
 
 /** The words of a refusal, and what to write instead. @param {import("./api.js").Refused} refused */

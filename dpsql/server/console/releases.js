@@ -12,7 +12,7 @@ export async function showReleases(place, again) {
     return [
       element("h2", {}, "Answers"),
       answers.length === 0
-        ? element("p", {class: "quiet"}, "Nothing was answered yet.")
+        ? element("p", {class: "quiet"}, "No answers yet.")
         : element("ul", {class: "releases"}, ...answers.toReversed().map((answer) => answerOf(answer, again))),
       element("h2", {}, "Tables of your own"),
       tables.length === 0

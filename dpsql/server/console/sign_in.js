@@ -31,5 +31,5 @@ export function signIn(reason, signedIn) {
 
 const inWords = (refused) =>
   refused.status === 401
-    ? "The name or the password is not right. Names are as the owner of the data gave them out."
+    ? "The name or the password is wrong. The owner of the data has set both."
     : [refused.message, refused.remedy].filter(Boolean).join("; ");

@@ -3,6 +3,7 @@
 import {get} from "./api.js";
 import {element} from "./elements.js";
 import {fill} from "./filling.js";
+import {noteList} from "./notes.js";
 
 /** @param {HTMLElement} place @param {(sql: string, how: {run: boolean}) => void} again */
 export async function showTables(place, again) {
@@ -33,7 +34,7 @@ function policyOf({unit, confidence, policy, budget, price, notes = []}) {
       {class: "policy"},
       ...facts.filter(([, told]) => told).flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]),
     ),
-    notes.length > 0 && element("ul", {class: "notes"}, ...notes.map((note) => element("li", {}, note))),
+    noteList(notes),
   );
 }
 
@@ -54,8 +55,8 @@ const promise = () =>
       {class: "links"},
       ...Object.entries({
         promise: "What is promised, why to believe it, and what is not promised",
-        accuracy: "How to ask for an accuracy in place of a price",
-        sql: "What SQL may be asked",
+        accuracy: "How to state an accuracy instead of a price",
+        sql: "Which SQL is answered",
       }).map(([name, title]) => element("li", {}, element("a", {href: `/guides/${name}`, target: "_blank"}, title))),
     ),
   );
@@ -82,7 +83,7 @@ function tableOf({name, public: isPublic, columns, notes = []}, again, open) {
       " ",
       element("span", {class: "quiet"}, `${columns.length} columns`),
     ),
-    notes.length > 0 && element("ul", {class: "notes"}, ...notes.map((note) => element("li", {}, note))),
+    noteList(notes),
     element(
       "div",
       {class: "scroll", tabindex: 0, role: "region", "aria-label": `Columns of ${name}`},

@@ -31,7 +31,7 @@ class Control:
         self._vault, self._turn = vault, threading.Lock()
 
     def channel(self) -> VaultChannel:
-        """A new channel, which waits for a login. Raises OperationalError where there are too many."""
+        """A new channel, which waits for a login. Raises OperationalError if there are too many."""
         with self._turn:
             self._vault.send(json.dumps({"channel": None}).encode())
             answer, handles, _, _ = socket.recv_fds(self._vault, MOST_ASKED, 1)

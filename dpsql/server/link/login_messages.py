@@ -45,11 +45,11 @@ class FirstProof:
         match json.loads(data):
             case [str(mechanism), str(message), bool(bound)]:
                 return cls(mechanism=mechanism, message=base64.b64decode(message, validate=True), bound=bound)
-        raise ValueError("this is no first message")
+        raise ValueError("this is not a first message")
 
 
 def library() -> Any:
-    """The module scramp. Raises InterfaceError where it is not installed."""
+    """The module scramp. Raises InterfaceError if it is not installed."""
     return extra("scramp", "server")
 
 

@@ -56,7 +56,7 @@ class UnreadableMessage(ValueError):
     """Bytes that are no message. The text is constant."""
 
     def __init__(self) -> None:
-        super().__init__("this is no message of a front")
+        super().__init__("this message is unknown")
 
 
 # -- to bytes

@@ -82,7 +82,7 @@ class Spent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """What is told when the answer of a statement is stored: the version of the content that it is about, and what is spent;
-    None where that cannot be told, as the answer is paid for."""
+    None if that cannot be told, as the answer is paid for."""
 
     version: str
     spent: Spent | None
@@ -104,7 +104,7 @@ class ReleasedStep:
 
 @dataclass(frozen=True, slots=True)
 class LoginMessage:
-    """A message of the one who checks a login; the client's answer is awaited."""
+    """A message of the one who checks a login; the client has not answered yet."""
 
     message: bytes
 
@@ -258,7 +258,7 @@ class Frames:
         self.socket.sendall(LENGTH.pack(len(data)) + data)
 
     def receive(self, most: int | None = None) -> bytes | None:
-        """The next frame; None where the other side has gone, or announces more than `most` bytes."""
+        """The next frame; None if the other side has gone, or announces more than `most` bytes."""
         head = self._taken(LENGTH.size)
         if head is None:
             return None
@@ -266,7 +266,7 @@ class Frames:
         return self._taken(size) if most is None or size <= most else None
 
     def _taken(self, size: int) -> bytes | None:
-        """So many bytes; None where the other side goes before."""
+        """So many bytes; None if the other side goes before."""
         found = bytearray(self._ahead)
         while len(found) < size:
             piece = self.socket.recv(max(AHEAD, min(PIECE, size - len(found))))
@@ -283,7 +283,7 @@ def send_answer(to: Frames, answer: Made | ReleasedStep | LoginMessage | Fault) 
 
 
 def receive_answer(vault: Frames) -> Made | ReleasedStep | LoginMessage | Fault:
-    """In the front alone. Raises OperationalError where the vault has gone."""
+    """In the front alone. Raises OperationalError if the vault has gone."""
     try:
         data = vault.receive()
     except OSError:

@@ -186,7 +186,7 @@ def _check_ledger(declared: Policy) -> None:
 
 def _has_begun(front: subprocess.Popen[bytes], accepts: threading.Event, user: tuple[int, int] | None,
                log: threading.Thread) -> bool:
-    """Whether the front accepts clients; it was asked to end otherwise. Raises OperationalError where it ends by itself, and
+    """Whether the front accepts clients; it was asked to end otherwise. Raises OperationalError if it ends by itself, and
     where it takes too long."""
     end = time.monotonic() + BEGINNING
     while not accepts.wait(0.02):

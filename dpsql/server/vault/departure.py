@@ -53,7 +53,7 @@ class Clock:
 
 
 class Leaving(Leave):
-    """The departure of the outcome of one call, which comes now. `pace` is in seconds; None where outcomes leave at once.
+    """The departure of the outcome of one call, which comes now. `pace` is in seconds; None if outcomes leave at once.
     `asked` is when its analyst wants it at the earliest, in seconds after it is charged. `charged` is called when it is."""
 
     asked = 0.0

@@ -60,7 +60,7 @@ class Verifier:
 
     @classmethod
     def of_text(cls, text: str) -> Verifier:
-        """Raises ValueError where this is no verifier."""
+        """Raises ValueError if this is no verifier."""
         found = _VERIFIER.fullmatch(text)
         if found is None:
             raise ValueError("no verifier of SCRAM-SHA-256")
@@ -125,7 +125,7 @@ def users_file(policy: str | Path) -> Path:
 
 
 def read_users(path: Path) -> Users:
-    """Raises OperationalError where the file is missing, damaged, or open to others than its owner."""
+    """Raises OperationalError if the file is missing, damaged, or open to others than its owner."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def _user_of(name: str, entry: Mapping[str, Any]) -> User:
 
 
 def add_user(path: Path, user: User) -> None:
-    """Raises OptionError where the name is taken, OperationalError where the file cannot be used."""
+    """Raises OptionError if the name is taken, OperationalError where the file cannot be used."""
     with _changed(path, new=True) as users:
         if user.name in users:
             raise OptionError(f"{user.name} is a user already", code="user", subject=user.name,
@@ -177,20 +177,20 @@ def add_user(path: Path, user: User) -> None:
 
 
 def remove_user(path: Path, name: str) -> None:
-    """Raises OptionError where there is no such user."""
+    """Raises OptionError if there is no such user."""
     with _changed(path) as users:
         del users[_named(name, users)]
 
 
 def set_password(path: Path, name: str, new: Verifier) -> None:
-    """Raises OptionError where there is no such user."""
+    """Raises OptionError if there is no such user."""
     with _changed(path) as users:
         found = _named(name, users)
         users[found] = replace(users[found], verifier=new)
 
 
 def account_name(name: str) -> str:
-    """The normal form of a name. Raises OptionError where it can be nobody's."""
+    """The normal form of a name. Raises OptionError if it can be nobody's."""
     normal = names.normal(name)
     if (fault := name_faults.fault_of(normal)) is not None:
         raise OptionError(f"the name of a user {fault}", code="user", subject="name", try_="letters, digits and . _ @ -")
@@ -242,7 +242,7 @@ class WatchedUsers:
         self._users = read_users(path)
 
     def now(self) -> Users:
-        """Raises OperationalError where the file cannot be used any more."""
+        """Raises OperationalError if the file cannot be used any more."""
         try:
             state = os.stat(self.path)
         except OSError:

@@ -192,7 +192,7 @@ class Channel:
         name, data = _received(self._frames, MOST_PROOF)
         said = decoded(data, _no_table)
         if name != "say" or type(said) is not bytes:
-            raise ValueError("the client's answer is awaited")
+            raise ValueError("the client has not answered yet")
         return said
 
 
@@ -230,7 +230,7 @@ class ServedAccount:
             version=session.kernel.version)
 
     def serve(self) -> None:
-        """Answer one call after the other. Raises _Gone or OSError where the front has gone."""
+        """Answer one call after the other. Raises _Gone or OSError if the front has gone."""
         while True:
             name, data = _received(self._front)
             with CORES.one() if name == RUN.name else contextlib.nullcontext():
@@ -281,7 +281,7 @@ class ServedAccount:
         try:
             call = CALLS.get(name)
             if call is None:
-                raise ValueError("this is no call of a front")
+                raise ValueError("this call is unknown")
             if not may_call(self._role(), call):
                 raise OperationalError("the role of this user does not allow that", code="role",
                                        try_="asking the owner of the data for the role: dpsql user add NAME --role ROLE")
@@ -327,7 +327,7 @@ class ServedAccount:
         held, own = self._held.get(name), self._session.catalog.tables.get(name)
         known = held.table if held is not None else own
         if known is None or known.public is not True:
-            raise ValueError("only public tables are read in another way")
+            raise ValueError("only public tables can be read this way")
         there = {column.lower() for column in known.columns}
         return Table(name=name, public=True, columns={column.name: column for column in columns if column.name.lower() in there})
 
@@ -494,7 +494,7 @@ class ServedAccount:
         """Wait until nobody else gives something of this account a name: not for ever, as two connections may each wait for a
         name that the other one has. Raises OperationalError."""
         if name.lower() in self._naming or len(self._naming) >= MOST_NAMED:
-            raise ValueError("a name is given once at a time")
+            raise ValueError("a name can be created only once at a time")
         inside = contextlib.ExitStack()
         try:
             inside.enter_context(self._session.ledger.naming(self._session.account, name, NAMING))
@@ -523,7 +523,7 @@ class HeldTable:
             if not is_short(column) or type(values) is not tuple or len(values) != len(columns[0][2]):
                 raise ValueError("this is no column")
             if not all(value is None or _fits(value, Type(kind)) for value in values):
-                raise ValueError("these are no values of this type")
+                raise ValueError("these values do not have this type")
             made[column] = declared_column(SyntheticColumn(name=column, type=Type(kind), values=values))
         if len({column.lower() for column in made}) != len(columns):
             raise ValueError("this is no table")
@@ -560,5 +560,5 @@ def _no_table(name: str, columns: Sequence[Column] | None) -> Table:
 def _written(answer: Any) -> str:
     """The text that is stored for an answer of the front, which wrote it."""
     if type(answer) is not str:
-        raise TypeError("an answer is a text")
+        raise TypeError("an answer must be text")
     return answer

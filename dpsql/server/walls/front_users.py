@@ -22,7 +22,7 @@ NUMBERS = range(61184, 65520)
 def user_of_front(name: str | None) -> tuple[int, int] | None:
     """The numbers of a user and a group; None to keep those of the server, which root has to ask for by the name `root`.
 
-    Raises OperationalError where the front cannot run as the user that is named.
+    Raises OperationalError if the front cannot run as the user that is named.
     """
     if os.geteuid() != 0:
         if name is not None:

@@ -54,7 +54,7 @@ def be_unreadable() -> None:
 
 def shut_in(readable: list[str], listed: list[str], writable: str, calls: list[Any] | None) -> None:
     """Of `listed` folders, and those in them, the names of files can be read, and no file. Paths that are missing are left out.
-    `calls` is the filter; None if there is none for this machine. Raises OSError where the system refuses what it offers."""
+    `calls` is the filter; None if there is none for this machine. Raises OSError if the system refuses what it offers."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     version = landlock_version()
     for wall, stands in (("Landlock", version), ("a filter of system calls", calls)):

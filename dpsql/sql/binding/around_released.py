@@ -117,7 +117,7 @@ class Binding:
 
 def bind_around(query: Query, catalog: Catalog, public: PublicTables, scratch: Scratch,
                 parameters: Mapping[str, ParameterValue]) -> AroundReleased | None:
-    """A statement as SQL over released parts; None where it does not have that form. Raises SqlError or Unsupported, located."""
+    """A statement as SQL over released parts; None if it does not have that form. Raises SqlError or Unsupported, located."""
     try:
         border.check(query.tree, query.text)
         context = BindingContext(catalog=catalog, public=GuardedPublicTables(public), scratch=scratch, parameters=parameters,

@@ -73,7 +73,7 @@ class Names:
     ctes: Mapping[str, tuple[exp.CTE, Names]] = field(default_factory=dict)
 
     def with_(self, clause: exp.Expr | None) -> Names:
-        """With the CTEs of a WITH clause. Raises SqlError where two have one name."""
+        """With the CTEs of a WITH clause. Raises SqlError if two have one name."""
         names, seen = self, set[str]()
         for cte in clause.expressions if clause is not None else ():
             alias = str(cte.args["alias"].this.this).lower()

@@ -14,7 +14,7 @@ from dpsql.types import Span, Type
 
 
 def cast(expr: Expr, target: str, span: Span | None) -> Expr:
-    """An expression as another SQL type. Raises SqlError where no value could be converted."""
+    """An expression as another SQL type. Raises SqlError if no value could be converted."""
     carrier = Type.DOUBLE if target.startswith("DECIMAL") or target == "FLOAT" else (
         Type.BIGINT if "INT" in target else Type[target])
     if typing.is_null(expr):

@@ -61,7 +61,7 @@ def total(host: SelectHost, select: exp.Select, names: Names, span: Span | None)
 
 
 def found(host: SelectHost, select: exp.Select, names: Names, span: Span | None) -> AddedColumns | None:
-    """The value in the one matching row; None where the subquery is not correlated."""
+    """The value in the one matching row; None if the subquery is not correlated."""
     inner, context = host.inside(select, names), host.context
     links = _links(host, inner, select, span)
     value = inner.bind(inner_of(select.expressions[0]))

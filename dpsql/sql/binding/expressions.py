@@ -110,7 +110,7 @@ class Binder(abc.ABC):
         if type(node) in SIMPLE:
             name, keys = SIMPLE[type(node)]
             return self._call(name, [node.args[key] for key in keys if node.args.get(key) is not None], span)
-        reason, try_ = ("an INTERVAL stands after + or - alone", "time_bucket(INTERVAL 30 MINUTE, x)") if isinstance(
+        reason, try_ = ("an INTERVAL is allowed only after + or -", "time_bucket(INTERVAL 30 MINUTE, x)") if isinstance(
             node, exp.Interval) else ("this is not answered here", "")
         raise Unsupported(reason, code="not-accepted", span=span, subject=type(node).__name__, try_=try_)
 
@@ -276,7 +276,7 @@ class Binder(abc.ABC):
         return self._apply(name, [self.bind(node.this), self._compiled(pattern, span)], span)
 
     def _compiled(self, pattern: Expr, span: Span | None) -> Expr:
-        """A regular expression. Raises SqlError, located, where it is not valid."""
+        """A regular expression. Raises SqlError, located, if it is not valid."""
         if isinstance(pattern, Literal) and isinstance(pattern.value, str) and not self.compiles(pattern.value):
             raise SqlError("this is not a regular expression", code="pattern", span=pattern.span or span, try_="'^[a-z]+$'")
         return pattern

@@ -116,7 +116,7 @@ class Grouping(Binder):
         return Ref(column=found.id, type=Type.BIGINT, span=span_of(node))
 
     def _key_of(self, node: exp.Expr) -> tuple[str, Type]:
-        """The column and type of the key that an expression equals. Raises SqlError where there is no such key."""
+        """The column and type of the key that an expression equals. Raises SqlError if there is no such key."""
         expr = self._host.bind(node)
         found = next((key for key in self.keys if key.expr == expr), None)
         if found is None:
@@ -226,7 +226,7 @@ class Grouping(Binder):
     # -- expressions over groups
 
     def output(self, expr: Expr, span: Span | None) -> Expr:
-        """An expression with its keys replaced by their columns. Raises SqlError where a column is neither key nor aggregated."""
+        """An expression with its keys replaced by their columns. Raises SqlError if a column is neither key nor aggregated."""
         known = {key.id for key in self.keys} | {found.id for found in self.aggregates} | {
             level.id for level in self.levels} | self._around
         ids = {key.expr: key.id for key in self.keys if not isinstance(key.expr, Literal)}

@@ -99,7 +99,7 @@ def _fold(found: Aggregated, carried: list[tuple[str, str, Expr]], host: SelectH
 
 
 def exact_argument(found: Aggregated, env: Mapping[str, Facts]) -> tuple[Expr | None, Quantizer | None]:
-    """The argument of an exact aggregate, NULL where its FILTER is not true; and the grid that its values are rounded to."""
+    """The argument of an exact aggregate, NULL if its FILTER is not true; and the grid that its values are rounded to."""
     if found.function not in FUNCTIONS:
         raise Unsupported(f"{found.function} inside a query is not answered", code="inner-aggregate", span=found.span,
                           try_="COUNT, SUM, AVG, MIN or MAX inside, and the statistic outside")

@@ -33,7 +33,7 @@ def is_lateral(tree: exp.Expr) -> bool:
 def added_columns(left: Scope, join: exp.Expr, context: BindingContext, names: Names) -> BoundRelation:
     """The rows on the left with the columns of a lateral subquery.
 
-    Raises Unsupported, located, where it may have more or fewer rows than one.
+    Raises Unsupported, located, if it may have more or fewer rows than one.
     """
     select = _one_row(join.this)
     if not _joins_all(join) or select is None:

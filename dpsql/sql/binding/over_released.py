@@ -32,7 +32,7 @@ _INNER = ("distinct", "order", "limit", "offset", "qualify", "windows")
 
 def released_inside(select: exp.Select, names: Names) -> tuple[exp.Select, Names, list[exp.Expr]] | None:
     """The released query that a SELECT reads, the CTEs visible to it, and its aliases from the inside out (a CTE and its use may
-    both name columns); None where a SELECT does not have this form."""
+    both name columns); None if a SELECT does not have this form."""
     clause = select.args.get("from_")
     if clause is None or any(select.args.get(key) for key in _ALONE) or any(map(has_aggregate, select.expressions)):
         return None

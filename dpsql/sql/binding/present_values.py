@@ -11,7 +11,7 @@ from dpsql.types import Span, Type
 
 
 def present(expr: Expr, env: typing.Env, span: Span | None) -> Expr | None:
-    """The test that an expression has a value, neither NULL nor NaN; None where it always has one."""
+    """The test that an expression has a value, neither NULL nor NaN; None if it always has one."""
     if not facts(expr, env).nullable:
         return None
     if expr.type is Type.DOUBLE:

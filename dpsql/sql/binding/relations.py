@@ -194,7 +194,7 @@ def bind_set_operation(tree: exp.SetOperation, context: BindingContext, names: N
 
 def _by_name(left: BoundRelation, right: BoundRelation, context: BindingContext,
              span: Span | None) -> tuple[BoundRelation, BoundRelation]:
-    """Both sides, each with the columns of both in the order of the left one; NULL where a side lacks a column."""
+    """Both sides, each with the columns of both in the order of the left one; NULL if a side lacks a column."""
     found = [{name.lower(): column for name, column in relation.columns} for relation in (left, right)]
     for relation, known in zip((left, right), found, strict=True):
         if len(known) < len(relation.columns):

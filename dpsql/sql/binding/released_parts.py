@@ -41,7 +41,7 @@ class ReleasedPart:
 
 
 def cut(tree: exp.Expr, context: BindingContext) -> tuple[exp.Expr, tuple[ReleasedPart, ...]]:
-    """The statement with tables in place of its released parts. Raises NotAround where it is one such part as a whole, or
+    """The statement with tables in place of its released parts. Raises NotAround if it is one such part as a whole, or
     reads private rows beside them."""
     cutting = _Cutting(context)
     around, kind = cutting.query(tree.copy(), Names(), shown=True)
@@ -205,7 +205,7 @@ def _parts(value: object) -> list[exp.Expr]:
 
 
 def _together(kinds: list[str]) -> str:
-    """The kind of rows that are made from rows of these kinds. Raises NotAround where private rows meet released ones."""
+    """The kind of rows that are made from rows of these kinds. Raises NotAround if private rows meet released ones."""
     if PRIVATE in kinds and RELEASED in kinds:
         raise NotAround
     return next((kind for kind in (PRIVATE, RELEASED) if kind in kinds), PUBLIC)

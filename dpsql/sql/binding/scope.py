@@ -57,7 +57,7 @@ class NamedSource:
 class Scope:
     """All sources of one FROM.
 
-    merged  columns that USING merged with another: the identifier of the column shown instead, None where that one is already
+    merged  columns that USING merged with another: the identifier of the column shown instead, None if that one is already
             shown. Qualified by their table, their names still refer to themselves.
     outer   the scope around a subquery of an expression
     """
@@ -84,7 +84,7 @@ class Scope:
                     yield source.alias, name, self.node.field(shown)
 
     def find(self, name: str, table: str | None) -> list[Field]:
-        """The columns that a name may stand for; none where it is unknown, several where it is ambiguous."""
+        """The columns that a name may stand for; none if it is unknown, several where it is ambiguous."""
         wanted = name.lower()
         if table is None:
             return [self.node.field(shown) for source in self.sources for column, found in source.columns
@@ -93,7 +93,7 @@ class Scope:
                 for column, found in source.columns if column.lower() == wanted]
 
     def resolve(self, name: str, table: str | None, span: Span | None) -> Field:
-        """The column a name stands for. Raises SqlError where it is unknown or ambiguous."""
+        """The column a name stands for. Raises SqlError if it is unknown or ambiguous."""
         matches = self.find(name, table)
         if len(matches) == 1:
             return matches[0]

@@ -63,7 +63,7 @@ def _bind_source(tree: exp.Expr, context: BindingContext, names: Names) -> Scope
                                   try_="(SELECT ... FROM a JOIN b ...) AS name")
         case exp.Lateral():
             raise Unsupported("LATERAL needs a table before it", code="lateral", span=span_of(tree),
-                              try_="the subquery without the word")
+                              try_="the subquery without this word")
         case exp.Subquery() | exp.Values():
             scope = _named(context.relation(tree, names), alias, "(subquery)")
         case _:
@@ -198,7 +198,7 @@ def _joined(left: Scope, right: Scope, condition: Expr, side: str, pairs: Sequen
 
 
 def _beside(left: Scope, tree: exp.Expr, context: BindingContext, names: Names) -> Scope:
-    """A further source of FROM. Raises Unsupported where it names an earlier one, which only LATERAL would allow."""
+    """A further source of FROM. Raises Unsupported if it names an earlier one, which only LATERAL would allow."""
     try:
         return _bind_source(tree, context, names)
     except SqlError as fault:

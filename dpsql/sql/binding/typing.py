@@ -22,7 +22,7 @@ MOST_WEIGHT = 20_000  # most parts of an expression once it is printed
 def call(name: str, args: Sequence[Expr], env: Env, span: Span | None) -> Expr:
     """A function or operator applied to expressions, converted to an overload that is total.
 
-    Raises SqlError where no overload fits.
+    Raises SqlError if no overload fits.
     """
     agreed = _agree(name, list(args), span)
     if name in COMPARISONS:
@@ -175,7 +175,7 @@ def common(parts: Sequence[Expr], span: Span | None) -> list[Expr]:
 
 
 def to(expr: Expr, wanted: Type, span: Span | None) -> Expr:
-    """The expression as another type. Raises SqlError where only an explicit CAST converts it."""
+    """The expression as another type. Raises SqlError if only an explicit CAST converts it."""
     converted = convert(expr, wanted)
     if converted is None:
         raise _mismatch(expr, wanted, span)

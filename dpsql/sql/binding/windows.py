@@ -127,7 +127,7 @@ class Windows:
         return WindowFunction(id=new, name=name, function=name, column=self._column(value), number=number, otherwise=otherwise)
 
     def _column(self, expr: Expr) -> str:
-        """The column of an expression. Raises SqlError where the expression uses a window function."""
+        """The column of an expression. Raises SqlError if the expression uses a window function."""
         if not columns(expr).isdisjoint(self._known):
             raise SqlError("a window function inside a window function is not answered", code="window-here", span=expr.span,
                            try_="a subquery that computes the inner one")
@@ -225,7 +225,7 @@ class Windows:
 
 
 def read_qualify(select: exp.Expr, host: SelectHost) -> Expr | None:
-    """The condition of QUALIFY. Raises SqlError where the SELECT has no window function."""
+    """The condition of QUALIFY. Raises SqlError if the SELECT has no window function."""
     clause = select.args.get("qualify")
     if clause is None:
         return None

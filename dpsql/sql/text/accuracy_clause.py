@@ -46,7 +46,7 @@ def take_goals(tokens: list[Token]) -> tuple[list[Token], tuple[Goal, ...]]:
     rest += tokens[at:]
     for i, goal in enumerate(goals):
         if any(goal.column == other.column for other in goals[:i]):
-            raise SqlError("a column has one accuracy" if goal.column is not None else "a statement has one accuracy",
+            raise SqlError("a column can have only one accuracy" if goal.column is not None else "a statement has one accuracy",
                            code="accuracy", span=goal.span, try_="one clause after each column, or one at the end for all")
     return rest, tuple(goals)
 

@@ -82,7 +82,7 @@ def _inequality(node: exp.Expr) -> exp.Expr | None:
 
 
 def _among(subject: exp.Expr, quantified: exp.Expr, kind: type[exp.Expr], word: str) -> exp.Expr | None:
-    """subject IN what stands after ANY or ALL; None where that is neither a list nor a subquery nor a parameter."""
+    """subject IN what stands after ANY or ALL; None if that is neither a list nor a subquery nor a parameter."""
     inner: exp.Expr | None = quantified.this if isinstance(quantified, kind) else None
     if isinstance(quantified, exp.Anonymous) and str(quantified.this).upper() == word and len(quantified.expressions) == 1:
         inner = quantified.expressions[0]
@@ -148,7 +148,7 @@ def _first_of_each(node: exp.Expr) -> exp.Expr | None:
 
 
 def _item_meant(term: exp.Expr, select: exp.Expr) -> exp.Expr | None:
-    """What a term of ORDER BY means: an item of the SELECT list by its number or alias, or itself; None where it is unclear."""
+    """What a term of ORDER BY means: an item of the SELECT list by its number or alias, or itself; None if it is unclear."""
     named: dict[str, exp.Expr] = {str(item.args["alias"].this).lower(): item.this
                                   for item in select.expressions if isinstance(item, exp.Alias)}
     if isinstance(term, exp.Literal) and not term.args.get("is_string"):

@@ -54,7 +54,7 @@ def constant(value: Value | Decimal | np.generic, span: Span | None = None) -> L
             if value != value:  # pandas' NaT
                 return constant(None, span)
             if value.tzinfo is not None:
-                raise DataError("a parameter has a time zone, and columns have none", span=span,
+                raise DataError("a parameter has a time zone, but columns have none", span=span,
                                 try_="moment.astimezone(zone).replace(tzinfo=None)")
             return Literal(value=dt.datetime.combine(value.date(), value.time()), type=Type.TIMESTAMP, span=span)
         case dt.date():
@@ -78,7 +78,7 @@ def whole_number(text: str) -> int | None:
 
 
 def read_text(text: str, wanted: Type) -> Value:
-    """A text constant read as another type, as in born >= '2020-01-01'; None where it is not one."""
+    """A text constant read as another type, as in born >= '2020-01-01'; None if it is not one."""
     text = text.strip()
     try:
         match wanted:

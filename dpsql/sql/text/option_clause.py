@@ -41,7 +41,7 @@ def take_options(tokens: list[Token]) -> tuple[list[Token], tuple[Option, ...]]:
 
 
 def take_errors(options: Sequence[Option]) -> tuple[tuple[Option, ...], Option | None]:
-    """Cut errors = true or false out of the options. Raises SqlError, located, for another value, or where it is given twice."""
+    """Cut errors = true or false out of the options. Raises SqlError, located, for another value, or if it is given twice."""
     given = [option for option in options if option.name == "errors"]
     fault = given[1:] or [option for option in given if not isinstance(option.value, bool)]
     if fault:

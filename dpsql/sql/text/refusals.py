@@ -6,25 +6,25 @@ from sqlglot import exp
 
 _SOME_ROW = ("a value of some row is not answered", "MIN or MAX; or, of one entity's rows, those that a subquery keeps by "
              "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1")
-_NOW = ("the time now is not a part of the question", "a constant, such as DATE '2020-12-31', or a parameter")
+_NOW = ("the current time is not available in a query", "a constant, such as DATE '2020-12-31', or a parameter")
 _CHANCE = ("random numbers are not answered", "nothing: the noise of the answer is drawn elsewhere")
 _CHANGE = ("a statement cannot change data", "a SELECT")
 _LISTS = ("lists, structs and maps are not answered", "one column for each value")
 _JSON = ("JSON is not answered", "a column that the owner takes out of it")
 _MAKES_ROWS = ("functions in FROM are not answered", "a table that the policy declares")
 _SAMPLE = ("samples are not answered", "the whole table: noise already hides who is in it")
-_DURATION = ("intervals are a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
+_DURATION = ("an interval is a whole number of seconds, minutes, hours, days, weeks, months or years", "INTERVAL 3 DAY")
 _SHAPE = ("skewness and kurtosis are not answered", "QUANTILE_CONT(x, 0.1), MEDIAN(x), QUANTILE_CONT(x, 0.9)")
 _SPREAD = ("sums of squared distances are not answered", "VAR_POP(x) * COUNT(x), over the rows where both have values")
 RELEASED_RANK = "x <= (SELECT QUANTILE_CONT(x, 0.25) FROM t)"
 _RELATIVE = ("relative ranks are not answered", RELEASED_RANK)
-LATERAL = ("LATERAL is answered for expressions, or for aggregates of all rows that are linked to the one beside it",
+LATERAL = ("LATERAL is answered only for expressions, or for aggregates over the rows linked to the outer row",
            "the subquery as a value: SELECT ... FROM (SELECT *, (SELECT COUNT(*) FROM t WHERE t.key = p.key) AS n FROM p) AS s")
 _TOP = ("lists of values are not answered", "a SELECT of x and COUNT(*) with GROUP BY x ORDER BY 2 DESC LIMIT 3")
 
 REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", "WHERE x IS NOT NULL in a subquery"),
-    exp.RespectNulls: ("RESPECT NULLS need not be said", "the function without it"),
+    exp.RespectNulls: ("RESPECT NULLS is the default", "the function without it"),
     exp.Collate: ("collations are not answered", "lower(x) = lower(y)"),
     exp.Any: ("ANY stands after = and before a list of constants, a parameter or a subquery",
               "EXISTS (SELECT 1 FROM t WHERE x > t.y)"),
@@ -45,7 +45,7 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Kwarg: _LISTS, exp.PropertyEQ: _LISTS, exp.JSONExtract: _JSON, exp.JSONExtractScalar: _JSON,
     exp.Xor: ("XOR is not answered", "xor(a, b) of whole numbers, or a <> b of conditions"),
     exp.RegexpILike: ("this form of a regular expression is not answered", "regexp_matches(lower(x), 'pattern')"),
-    exp.WidthBucket: ("width_bucket is none of DuckDB's functions", "floor(x / 10), or bin_floor(x) with declared bins"),
+    exp.WidthBucket: ("DuckDB has no function width_bucket", "floor(x / 10), or bin_floor(x) with declared bins"),
     exp.Pivot: ("PIVOT is not answered", "SUM(...) FILTER (WHERE ...)"),
     exp.TableSample: _SAMPLE, exp.Lock: ("FOR UPDATE is not answered", "the query without it"),
     exp.Into: ("a query cannot make a table", "the query without INTO"),
@@ -55,14 +55,14 @@ REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.ByteString: ("texts with escapes are not answered", "the letters themselves"),
     exp.CurrentDate: _NOW, exp.CurrentTime: _NOW, exp.CurrentTimestamp: _NOW, exp.CurrentDatetime: _NOW, exp.Localtime: _NOW,
     exp.Localtimestamp: _NOW, exp.Rand: _CHANCE, exp.Randn: _CHANCE, exp.Uuid: _CHANCE,
-    exp.CurrentUser: ("who asks is not a part of the question", "a constant or a parameter"),
+    exp.CurrentUser: ("the user is not available in a query", "a constant or a parameter"),
     exp.AtTimeZone: ("time zones are not answered", "moments in one zone"),
     exp.ToDays: _DURATION, exp.Insert: _CHANGE, exp.Update: _CHANGE, exp.Delete: _CHANGE, exp.Merge: _CHANGE, exp.Create: _CHANGE,
     exp.Drop: _CHANGE, exp.Command: _CHANGE, exp.Copy: _CHANGE,
     exp.Parameter: ("this is not a parameter", "?, $1, $name or :name"), exp.Placeholder: ("this is not a parameter",
                                                                                          "?, $1, $name or :name"),
     exp.Columns: ("COLUMNS(...) is not answered", "the names of the columns"),
-    exp.PositionalColumn: ("columns are called by their names", "the name of the column"),
+    exp.PositionalColumn: ("columns are referred to by name", "the name of the column"),
 }
 
 JOINS = {
@@ -75,16 +75,16 @@ OTHERS = "one of the functions listed in grammar/README.md"
 # The same for functions that sqlglot knows by name only.
 NAMES: dict[str, tuple[str, str]] = {
     "now": _NOW, "get_current_timestamp": _NOW, "random": _CHANCE, "setseed": _CHANCE, "gen_random_uuid": _CHANCE,
-    "getenv": ("what surrounds the engine is not a part of the question", "a constant or a parameter"),
-    "current_setting": ("what surrounds the engine is not a part of the question", "a constant or a parameter"),
-    "error": ("a function that fails would tell that a row is there", "a condition in WHERE"),
+    "getenv": ("the engine's environment is not available in a query", "a constant or a parameter"),
+    "current_setting": ("the engine's environment is not available in a query", "a constant or a parameter"),
+    "error": ("a function that fails would reveal that a row exists", "a condition in WHERE"),
     "mad": ("the median absolute deviation is not answered", "MEDIAN(abs(x - (SELECT MEDIAN(x) FROM t))), or STDDEV(x)"),
     "product": ("products of values are not answered", "exp(SUM(ln(x))), of values above 0"),
     "entropy": ("the entropy of values is not answered", "a SELECT of x and COUNT(*) with GROUP BY x"), "histogram": _TOP,
     "sem": ("the standard error of a mean is not answered", "STDDEV(x) / SQRT(COUNT(x))"),
     "weighted_avg": ("weighted means are not answered", "SUM(x * w) / SUM(w)"),
     "today": _NOW, "age": (
-        "an age is an interval, which is no value here, and depends on the time now if one time is given",
+        "age() gives an interval, which is not supported, and depends on the current time if it has one argument",
         "date_sub('year', born, DATE '2020-12-31'), which is in whole years"),
 }
 

@@ -70,7 +70,7 @@ def _letters(count: int) -> list[str]:
 
 
 def _keys(node: exp.Expr, count: int) -> tuple[str, ...] | None:
-    """The keys of the arguments in their order; None where the node holds anything else."""
+    """The keys of the arguments in their order; None if the node holds anything else."""
     held = {key: value for key, value in node.args.items() if value not in (None, False, [])}
     found = {value.name: key for key, value in held.items() if isinstance(value, exp.Column)}
     return tuple(found[name] for name in _letters(count)) if len(held) == len(found) == count else None

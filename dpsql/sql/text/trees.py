@@ -111,7 +111,7 @@ def is_star(node: exp.Expr) -> bool:
 
 
 def item_name(item: exp.Expr) -> str:
-    """The name of an item: its alias or the column's own name; empty where it has none."""
+    """The name of an item: its alias or the column's own name; empty if it has none."""
     if isinstance(item, exp.Alias):
         return str(item.args["alias"].this)
     if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier) and parameter_of(item) is None:
@@ -142,7 +142,7 @@ def _in_brackets(node: exp.Expr) -> exp.Expr:
 
 
 def plain_select(query: exp.Expr, span: Span | None) -> exp.Select:
-    """The SELECT of EXISTS. Raises Unsupported where it is more than SELECT, FROM and WHERE."""
+    """The SELECT of EXISTS. Raises Unsupported if it is more than SELECT, FROM and WHERE."""
     select = query
     while isinstance(select, exp.Subquery):
         select = select.this

@@ -33,7 +33,7 @@ EXCHANGED = 0.15
 MIXED = 0.1  # of the weight
 TIMES = 10  # as many rows with exchanged values as public ones
 MOST_MIXED = 100_000
-NEEDED = "it weighs the rows of a public table"
+NEEDED = "it weights the rows of a public table"
 
 
 class WeightedPublicRows(Method):

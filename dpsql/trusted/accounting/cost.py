@@ -1,6 +1,6 @@
 """The cost of a release, and how costs add up: exact fractions, and the integers of the ledger.
 
-A cost has two valid accounts of the same release side by side: a pure epsilon (None where the release has none), and rho
+A cost has two valid accounts of the same release side by side: a pure epsilon (None if the release has none), and rho
 of zero-concentrated DP, both up to a failure probability `delta`. An epsilon-DP release is (epsilon^2 / 2)-zCDP (Bun and
 Steinke 2016, Proposition 1.4); an (epsilon, delta)-DP release whose privacy loss exceeds epsilon only in an event of
 probability delta is so up to delta. Costs of adaptively chosen releases add up in each account.

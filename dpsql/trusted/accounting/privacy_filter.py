@@ -58,7 +58,7 @@ from dpsql.trusted.accounting.cost import Charge
 class Limit:
     """A budget in the ledger's integers, rounded down. `rho` is None for a pure budget, `epsilon` for one given in rho.
 
-    `renyi` holds the limits of the Renyi orders, if any; a limit is below zero where an order admits nothing.
+    `renyi` holds the limits of the Renyi orders, if any; a limit is below zero if an order admits nothing.
     """
 
     epsilon: int | None

@@ -38,7 +38,7 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """What a database says about a table without reading a row: (name, type) of its columns, and proven unique columns.
+    """A database's description of a table, without reading a row: (name, type) of its columns, and proven unique columns.
 
     `foreign_keys` are those that the database declares; they help to draft a policy, which alone decides what a deletion follows.
     `view` holds the tables that a view reads, in lower case; None for a table. `fixed` tells whether every read shows the same
@@ -72,8 +72,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidCombinations:
-    """The combinations of values that some columns of a public table have there, all different; or those that some columns of a
-    private table may have, as a public one lists them. NULL is one of the values."""
+    """The distinct combinations of values in some columns of a public table, or those that a public table allows in some columns
+    of a private one. NULL is one of the values."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Scalar | None, ...], ...] = field(hash=False, repr=False)
@@ -126,7 +126,7 @@ class Table:
 
     unique   sets of columns that the *database* guarantees to be unique
     owners   the paths to the entities that a row belongs to: one, or several, such as the two ends of a friendship
-    rows     the largest number of rows of one entity; None where the owner gave no limit
+    rows     the largest number of rows of one entity; None if the owner gave no limit
     rows_per_value  the largest number of rows of one value of a column, where rows of many entities are joined on it
     content  what tells released rows from others that have, or had, the same name and columns
     listings  the combinations of values that groups may have, if they are not too many
@@ -146,5 +146,5 @@ class Table:
 
     @property
     def owner(self) -> OwnerPath | None:
-        """The path to the entity where every row belongs to exactly one; None where rows belong to several, or to none."""
+        """The path to the entity where every row belongs to exactly one; None if rows belong to several, or to none."""
         return self.owners[0] if len(self.owners) == 1 else None

@@ -62,14 +62,14 @@ NO_SOLVERS = Solvers()
 
 
 def heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: object) -> T | None:
-    """The solver's answer to copies of the arguments, converted by `read`; None where either fails. None is asked any more where
+    """The solver's answer to copies of the arguments, converted by `read`; None if either fails. None is asked any more where
     the statement is to stop: see `stopping.go_on`."""
     go_on()
     return _unless_it_fails(lambda: read(solver(*deepcopy(given))))
 
 
 def each_heard(read: Callable[[Any], T], solver: Callable[..., Any], *given: object) -> Iterator[T]:
-    """The same for a solver that gives one answer after another, up to the first that fails."""
+    """The same for a solver that yields several answers, up to its first failure."""
     answers = heard(iter, solver, *given)
     for _ in range(MOST_ANSWERS if answers is not None else 0):
         go_on()

@@ -183,7 +183,7 @@ def fairest(whole: Network, most: int, solvers: Solvers = NO_SOLVERS) -> Integer
 def _largest(part: Network, limit: int, solvers: Solvers = NO_SOLVERS) -> Integers:
     """A maximum flow for this limit of left nodes, arc by arc.
 
-    It starts from a solver's flow, or from zero where that is not a valid flow, and is augmented along paths of the residual
+    It starts from a solver's flow, or from zero if that is not a valid flow, and is augmented along paths of the residual
     graph as long as there is one: so it is a maximum flow whatever the solver returned.
     """
     kept = heard(lambda found: _flow(part, limit, found), solvers.flows, part, limit)

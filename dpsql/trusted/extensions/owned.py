@@ -36,7 +36,7 @@ class Owned:
         return int(self.weights.sum())
 
     def capped(self, most: int) -> Owned:
-        """The same rows with weights of at most `most`."""
+        """The rows with weights limited to `most`."""
         return replace(self, weights=np.minimum(self.weights, most)) if self.weights.max(initial=0) > most else self
 
     def capacities(self, level: int) -> Integers:

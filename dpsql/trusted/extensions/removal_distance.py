@@ -69,7 +69,7 @@ class RemovalBound:
 
 
 def removal_bound(rows: Sets, totals: Integers, level: int, solvers: Solvers = NO_SOLVERS) -> RemovalBound:
-    """Q of a level. It returns for all rows, whatever solvers do.
+    """Q of a level. It always returns, for all rows and whatever solvers do.
 
     Proof. `enough` turns any answer of a solver into a solution, and `line` into a lower bound, both in integers and on all
     rows; Q is accepted where it is within NEAR of that bound. The last answer is always accepted: it is exact but for

@@ -55,12 +55,12 @@ class Anchor:
         self.failed = False  # whether a sync failed, so that nothing is known of what was written before
 
     def create(self, head: Head) -> None:
-        """A new anchor with its first record. Raises OSError where one exists, or none can be made."""
+        """A new anchor with its first record. Raises OSError if one exists, or none can be made."""
         self._append(head, os.O_CREAT | os.O_EXCL)
         self._sync()
 
     def heads(self, whole: bool = False) -> list[Head]:
-        """The newest heads that were recorded, or all of them. Raises OSError, or Unreadable where the file is damaged."""
+        """The newest heads that were recorded, or all of them. Raises OSError, or Unreadable if the file is damaged."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0 if whole else max(0, size - TAIL))
@@ -88,7 +88,7 @@ class Anchor:
         self._written = 0
 
     def check(self) -> None:
-        """Raises OSError where nothing can be recorded."""
+        """Raises OSError if nothing can be recorded."""
         if self.failed:
             raise OSError("the disk lost records of the anchor")
         os.close(os.open(self.path, os.O_WRONLY | os.O_APPEND))

@@ -1,4 +1,4 @@
-"""What was spent, what failed, and whether one more charge is allowed: the rules of the ledger, without its file.
+"""The rules of the ledger, without its file: what was spent, what failed, and whether one more charge is allowed.
 
 A `Chain` has the verified events and the sums that follow from them, and decides what the next event is. `ledger` keeps the
 events in a file, and guarantees:
@@ -139,7 +139,7 @@ class Busy(Exception):
 
 
 class Outdated(Exception):
-    """The promise of the budget was changed, and whoever asks relies on an earlier one."""
+    """The promise of the budget has changed, but the session relies on an earlier one."""
 
 
 class Broken(Exception):
@@ -190,7 +190,7 @@ class Chain:
         return sorted({*self.sums.failed.get(account.named, ()), *lost})
 
     def first_step(self, account: Account, late: int) -> int:
-        """The first step at which outcomes of an account leave now, of which so many may be late."""
+        """The first step at which outcomes of an account may leave now, if `late` of them may be late."""
         return min(max(0, self.number_late(account) - late), max(self.sums.late.get(account.named, ()), default=0))
 
     def number_late(self, account: Account) -> int:
@@ -206,7 +206,7 @@ class Chain:
     def charge(self, account: Account, charge: Charge, *, digest: str, data: str, sql: str, allows: Mapping[str | None, Limit],
                incidents: int | None, body: str | None, promise: int | None = None) -> Event:
         """The event of a charge, if it is allowed; `body` is what the kernel keeps with it, and `promise` the change of the
-        promise that whoever asks relies on. Raises Outdated where there is a newer one, Closed or Busy where too many charges of
+        promise that whoever asks relies on. Raises Outdated if there is a newer one, Closed or Busy where too many charges of
         its account failed or are running, Refused where a limit would be exceeded."""
         if promise is not None and promise != self.promised[account.budget][0]:
             raise Outdated
@@ -244,7 +244,7 @@ class Chain:
         return self._next("checkpoint", Account(budget="", analyst=""), body=json.dumps(told))
 
     def _waypoint(self) -> Waypoint:
-        """What a checkpoint states beside the sums, if it is the next event."""
+        """The statements of a checkpoint besides the sums, if it is the next event."""
         return Waypoint(number=self._checkpoints + 1, before=self.checkpoint, skips=self._skips,
                         between=self._between.hexdigest())
 
@@ -265,7 +265,7 @@ class Chain:
     # -- events that were written
 
     def accept(self, event: Event, link: str) -> None:
-        """Count an event that is in the file. Raises Broken if it is not the next one, exactly as it was made."""
+        """Count an event that is in the file. Raises Broken if it is not exactly the next event."""
         if event.seq != self.head[0] + 1 or event.link(self.head[1]) != link:
             raise Broken
         waypoint = self._agreed(event) if event.kind == "checkpoint" else None
@@ -278,7 +278,7 @@ class Chain:
             self._pass(waypoint)
 
     def _agreed(self, checkpoint: Event) -> Waypoint:
-        """What a checkpoint states beside the sums, in full. Raises Broken where it, or a sum, is not as it is here."""
+        """All statements of a checkpoint besides the sums. Raises Broken if it, or a sum, is not as it is here."""
         (told, sums), own = self._read(checkpoint), self._waypoint()
         same = told == own if told.between is not None else told.before == own.before
         if not same or not self.sums.agree(sums, checkpoint.seq):
@@ -298,7 +298,7 @@ class Chain:
         self._pass(waypoint)
 
     def _read(self, checkpoint: Event) -> tuple[Waypoint, ChainSums]:
-        """What a checkpoint states; where it is of an earlier version, with the reports from here, which it does not state.
+        """The statements of a checkpoint; one of an earlier version lacks the reports, which are taken from here.
         Raises Broken if it is one of another ledger, or none."""
         try:
             told = json.loads(checkpoint.body or "")

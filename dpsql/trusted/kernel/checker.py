@@ -97,7 +97,7 @@ class Checked:
 
 
 def check(plan: Any, meets: Meets, found: dict[int, Known] | None = None) -> Checked:
-    """Derive the sensitivity of a summary; `found` as `known` takes it. Raises Malformed where a plan is no summary of a known
+    """Derive the sensitivity of a summary; `found` as `known` takes it. Raises Malformed if a plan is no summary of a known
     kind.
 
     Proof, sums. Each row that moves adds a vector of a known l1 norm to one cell: rows * norm by the triangle inequality, in the

@@ -1,4 +1,4 @@
-"""What operators claim about a plan, compared with what the kernel derives on its own.
+"""Compares the claims of operators about a plan with the bounds that the kernel derives itself.
 
 Operators claim a stability, and the SQL they print relies on their claims about rows that agree; `checker` derives both again.
 The kernel uses a claim only if the derivation confirms it: a claim below the derived bound is a fault of dpsql, and the plan is
@@ -55,7 +55,7 @@ class Claims:
         self._found, self._confirmed = dict[int, Known](), set[int]()
 
     def size(self, plan: Node) -> None:
-        """Raises OperationalError where a plan is too large, before anything walks it as a tree."""
+        """Raises OperationalError if a plan is too large, before anything walks it as a tree."""
         self._plans.append(plan)
         with _refused():
             check_size(plan, self._sizes)
@@ -65,7 +65,7 @@ class Claims:
         return stabilities(plan, self._public, self._claimed)
 
     def relation(self, node: Node, rows: int | None = None) -> None:
-        """Raises Disagreement where a relation, or one below it, claims more than is derived, or where more than `rows` rows
+        """Raises Disagreement if a relation, or one below it, claims more than is derived, or where more than `rows` rows
         can move.
         """
         self.size(node)
@@ -75,7 +75,7 @@ class Claims:
             _none([] if rows is None else _stronger(Stability(rows=rows), derived))
 
     def summary(self, plan: Summary, claimed: Certificate) -> None:
-        """Raises Disagreement where a certificate, or a part of its plan, claims more than is derived."""
+        """Raises Disagreement if a certificate, or a part of its plan, claims more than is derived."""
         self.size(plan)
         with _refused():
             found = check(plan, self._meets, self._found)
@@ -87,7 +87,7 @@ class Claims:
 
     def split_parts(self, plan: Node) -> tuple[Node, ...]:
         """The largest relations in a plan that are split by entity: each over all entities is put together of those over
-        disjoint sets of them. Raises Disagreement where that is claimed of one and not derived."""
+        disjoint sets of them. Raises Disagreement if that is claimed of one and not derived."""
         relation = plan.input if isinstance(plan, Summary) else plan
         self._plans.append(plan)
         with _refused():
@@ -105,7 +105,7 @@ class Claims:
         return not isinstance(part, Placeholder)
 
     def forget(self) -> None:
-        """Count anew from now on, as a name stands for other public rows."""
+        """Forget earlier counts, as a name now refers to other public rows."""
         self._meets.forget()
         self.begin()
 
@@ -134,7 +134,7 @@ def _none(found: Iterable[str]) -> None:
 
 
 def _first(plan: Node, holds: Callable[[Node], bool]) -> Iterator[Node]:
-    """The nodes of which something holds and of no node above."""
+    """The topmost nodes that satisfy a condition."""
     if holds(plan):
         yield plan
         return

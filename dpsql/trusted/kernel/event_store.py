@@ -52,7 +52,7 @@ class EventStore(Protocol):
     mark             tells it from others that are open
     in_transaction   whether a transaction goes on, in which more can be written
     hang_up          ends the connection, as if it were lost
-    exists           whether there is something where a new ledger would be. Raises LedgerError where that cannot be known
+    exists           whether there is something where a new ledger would be. Raises LedgerError if that cannot be known
     creating         a context that makes a new ledger with some settings, and leaves nothing if its body fails
     is_sound         whether the pages of a file are; the events say nothing of them
     rows             of a query

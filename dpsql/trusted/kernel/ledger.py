@@ -73,7 +73,7 @@ UNWRITABLE = "permission to write to it, room on its disk, and no other program 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """What charges promise from a time on, as the ledger keeps it. `changed`: it did not only extend what was promised `before`,
+    """A recorded promise: what charges promise from some event on. `changed`: it did not only extend what was promised `before`,
     in the event of that number (0 for none)."""
 
     at: str
@@ -90,7 +90,7 @@ class Ledger:
         """Open the ledger in a file or, if one is given, in a `store`; its other files are beside `path` all the same.
 
         Open and verify: from the newest checkpoint on that the anchor vouches for or, with `whole`, from the beginning, every
-        page of the file and every record of the anchor. Raises LedgerError where the ledger is missing, damaged or older than its
+        page of the file and every record of the anchor. Raises LedgerError if the ledger is missing, damaged or older than its
         anchor."""
         self.path = Path(path)
         self.anchor = Path(anchor) if anchor is not None else anchor_beside(self.path)
@@ -103,7 +103,7 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str | Path, anchor: str | Path | None = None, store: EventStore | None = None) -> Self:
-        """A new, empty ledger: an explicit act of the owner. Raises LedgerError where one, or its anchor, exists."""
+        """A new, empty ledger: an explicit act of the owner. Raises LedgerError if one, or its anchor, exists."""
         path, anchor = Path(path), Path(anchor) if anchor is not None else anchor_beside(Path(path))
         store = store or SqliteStore(path)
         for place, exists in ((store.place, store.exists), (anchor, anchor.exists)):
@@ -127,7 +127,7 @@ class Ledger:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages: without a user."""
+        """The ledger's location for messages, without a user."""
         return self._store.place
 
     @property
@@ -137,7 +137,7 @@ class Ledger:
 
     @property
     def events(self) -> int:
-        """How many events were verified, or are vouched for by a checkpoint that was."""
+        """The number of events covered by verification or by a verified checkpoint."""
         with self._reading() as chain:
             return chain.head[0]
 
@@ -170,7 +170,7 @@ class Ledger:
     def rely_on(self, budget: str, decide: Callable[[Mapping[str, Promised]], Mapping[str, tuple[str, bool]]]) -> None:
         """Rely on the promise of a budget from here on, and record first what `decide` says: by budget, a text, and whether it
         changes the promise. It is given the newest promise of each budget, more than once: at last in the turn in which this is
-        recorded. What it raises is raised, and nothing is recorded."""
+        recorded. If it raises an exception, that is raised and nothing is recorded."""
         def step(leader: Ledger) -> int:
             for name, (text, changed) in decide(leader._promised(leader._verified)).items():
                 leader._store.make_room()
@@ -186,7 +186,7 @@ class Ledger:
         self._promises[budget] = relied_on
 
     def promised(self) -> dict[str, Promised]:
-        """By budget, what its charges promise, where that is recorded."""
+        """The recorded promise of each budget's charges."""
         self.refresh()
         return self._promised(self._events)
 
@@ -249,7 +249,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def alone(self, name: str, seconds: float = math.inf) -> Iterator[None]:
-        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError where that cannot be, and
+        """A context that one process, and one thread, is in at a time: others wait. Raises LedgerError if that cannot be, and
         TimeoutError where others are in it for more than some seconds.
 
         What is charged inside is committed by the session that keeps others out, or not at all: so it is there before another one
@@ -357,7 +357,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """A context in which the chain asks this ledger's store who runs. The lock of what is shared is held."""
+        """A context in which the chain asks this ledger's store who runs. Hold the lock on the shared state."""
         before, self._shared.asked.running = self._shared.asked.running, self._running
         try:
             yield
@@ -388,7 +388,7 @@ class Ledger:
 
     def _reconnect(self) -> None:
         """Go on over another connection, on which all that was accepted here, and all that the anchor has seen, is found again.
-        Raises LedgerError where it is not, or in the middle of something that rests on the connection that was lost."""
+        Raises LedgerError if it is not, or in the middle of something that rests on the connection that was lost."""
         if self._held:
             raise self._unreachable()
         try:
@@ -719,7 +719,7 @@ class AskedLocks:
 
 
 class OpenTogether:
-    """What all open ledgers of one file and anchor share in a process, each with a connection of its own.
+    """State shared by all open ledgers of one file and anchor in a process; each has its own connection.
 
     The lock is held by whoever reads or extends the chain, and throughout a turn; so nobody sees an event that is not on disk.
     Where a turn failed and its events could not be forgotten yet, `uncertain` is the head before it.

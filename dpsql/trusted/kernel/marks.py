@@ -1,4 +1,4 @@
-"""What the text of answers contains that are found again by it: the ledger has an index of the answers with each of these."""
+"""Marks in the text of stored answers by which they are looked up; the ledger has an index for each."""
 
 from __future__ import annotations
 

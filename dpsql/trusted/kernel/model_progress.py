@@ -1,5 +1,4 @@
-"""What was paid for an online model, and how much of it is left, as the events of the ledger tell; see
-`measurements.online_comparisons`.
+"""How much was paid for an online model and how much is left, according to the ledger; see `measurements.online_comparisons`.
 
 The charge of the statement that opened the model carries what it paid for, and the charge of each comparison how many updates
 were made before it and the secret noise that it uses. Both are written by the kernel alone, in a chain of events that cannot be
@@ -18,7 +17,7 @@ SERIES = "comparisons of "  # with which the names of all comparisons begin, and
 
 
 def paid_for(charged: tuple[int, str | None] | None) -> tuple[str, Opened]:
-    """The name of all comparisons of a model, and what was paid for them, from the charge that opened it. Raises ValueError where
+    """The name of all comparisons of a model, and what was paid for them, from the charge that opened it. Raises ValueError if
     that charge opened none."""
     if charged is not None and charged[1] is not None:
         with contextlib.suppress(TypeError):  # a comparison, which opened nothing
@@ -27,7 +26,7 @@ def paid_for(charged: tuple[int, str | None] | None) -> tuple[str, Opened]:
 
 
 def next_progress(newest: tuple[str | None, str | None], opened: Opened, source: Source) -> Progress | None:
-    """The progress for the next comparison, from the newest one and its answer; None where all updates were made.
+    """The progress for the next comparison, from the newest one and its answer; None if all updates were made.
 
     A comparison without an answer failed, and counts as an update: what its analyst learned from that is not known.
     """

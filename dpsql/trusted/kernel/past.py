@@ -24,7 +24,7 @@ from dpsql.trusted.kernel.waypoint import Head, Waypoint
 
 
 class Past:
-    """What is known of the events up to a checkpoint, which was verified."""
+    """The state after the events up to a verified checkpoint."""
 
     def __init__(self, checkpoint: Head, genesis: str) -> None:
         self._genesis = genesis
@@ -34,7 +34,7 @@ class Past:
         self._sound: set[int] = set()  # those before which the hashes, from the checkpoint before on, were verified
 
     def verify(self, store: EventStore, rows: Iterable[tuple[Event, str, str | None]]) -> None:
-        """Verify events, each with the hash up to it and the one before it, as far as they are of the past. Raises Broken where
+        """Verify events, each with the hash up to it and the one before it, as far as they are of the past. Raises Broken if
         one is not as it was written."""
         try:
             for event, link, previous in rows:
@@ -61,7 +61,7 @@ class Past:
         return head, waypoint
 
     def _at(self, store: EventStore, head: Head) -> Waypoint:
-        """What a checkpoint states, which is known by its number and hash."""
+        """The statements of a checkpoint, given its number and hash."""
         if head in self._waypoints:
             return self._waypoints[head]
         row = next(iter(store.rows(f"SELECT {LINKED} FROM events WHERE seq = $1", head[0])), None)

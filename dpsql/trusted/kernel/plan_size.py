@@ -122,7 +122,7 @@ def expressions(node: Node) -> Iterator[Expr]:
 
 
 def _size(expr: Expr, columns: Mapping[str, ExprSize], known: dict[int, ExprSize]) -> ExprSize:
-    """Raises OperationalError where it has too many parts."""
+    """Raises OperationalError if it has too many parts."""
     if isinstance(expr, Ref):
         return columns.get(expr.column, ONE)
     if id(expr) not in known:

@@ -30,7 +30,7 @@ def reads_public_tables(node: Node) -> bool:
 
 
 def check_form(node: Node, found: dict[int, Columns] | None = None) -> Columns:
-    """The columns of a relation; none of a summary. Raises Malformed where it, or one below, is not of a known form."""
+    """The columns of a relation; none of a summary. Raises Malformed if it, or one below, is not of a known form."""
     found = {} if found is None else found
     if id(node) not in found:
         below = [check_form(part, found) for part in inputs(node)]
@@ -48,7 +48,7 @@ class Publics:
     def public_rows(self, relation: Node) -> list[tuple[Any, ...]]:
         """The rows of a public relation, without those that hold a day outside the years 1 to 9999 (`expr.printing.readable`).
 
-        Raises ValueError where it is not public, OperationalError where it cannot be read.
+        Raises ValueError if it is not public, OperationalError where it cannot be read.
         """
         query = self._sql(relation)
         unread = all_readable((f"t.{quote(field.id)}", field.facts.type) for field in relation.fields)

@@ -1,4 +1,4 @@
-"""What reports tell of a chain of events beyond its sums: it decides nothing, and stays small however many charges there are."""
+"""Data for reports on a chain of events, beyond its sums. They decide nothing, and stay small for any number of charges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Reported:
     """How often each price was charged to a budget, what the last charge of each account was, and how many of its events lists
     show: charges and answers. So a list of events that were verified one by one is known to be whole.
 
-    A price is a pure epsilon in billionths, or None where a charge has none. Where there are too many different ones, all are
+    A price is a pure epsilon in billionths, or None if a charge has none. Where there are too many different ones, all are
     rounded up to numbers of fewer binary digits, so that what is computed from them stays a bound.
     """
 
@@ -68,6 +68,6 @@ def _coarser(paid: Counter[int | None]) -> Counter[int | None]:
 
 
 def _rounded_up(number: int, digits: int) -> int:
-    """The least number of so many binary digits, with zeros after them, that is not below this one."""
+    """The smallest number with this many significant binary digits that is not below the given one."""
     after = max(0, number.bit_length() - digits)
     return -(-number >> after) << after

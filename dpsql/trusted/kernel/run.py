@@ -5,7 +5,7 @@
 3. Trust no caller: a request is copied (`taken`), its certificate and cost are derived again from the plan in the copy, and
    the claims of that plan's operators are used only if `checker` confirms them.
 4. After the charge, every fault becomes the same `Incident`: its text, type and cause reveal nothing.
-5. Until it may leave, nothing tells that a statement is over: not even the ledger.
+5. Until then nothing reveals that a statement is over, not even the ledger.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ class AnsweredBefore(Exception):
 
 
 class Leave:
-    """When it may be told that a statement is over, and how it ended: here at once, for sessions in a process of their
+    """Decides when a statement's outcome may be published: here at once, for sessions in a process of their
     own, as whoever has the rows on their machine sees how busy it is in any case."""
 
     def begin(self, first: int) -> None:
         """The statement is charged now, and its outcome leaves at this step of a grid of times or later."""
 
     def hold(self) -> tuple[int, bool]:
-        """Wait, when it is over, until that may be told. Returns at which step it is told, 0 for the first one; and whether the
+        """Wait, after the end of a statement, until its outcome may be published. Returns at which step it is told, 0 for the
+        first one; and whether the
         statement was interrupted before: then it fails, whatever was found."""
         return 0, False
 
@@ -133,13 +134,13 @@ class Kernel:
 
     def compare(self, asked: Comparisons, *, model: str, account: Account, sql: str,
                 leaving: Leave = AT_ONCE) -> ComparisonResult | None:
-        """Compare counts with what an online model expects of them; None where all of its updates were made.
+        """Compare counts with what an online model expects of them; None if all of its updates were made.
 
         `model` identifies the statement that opened it, for this account and these data: what is made use of here was charged
         then (`measurements.online_comparisons`). Comparisons of a model are made one after the other, and each is recorded, as
         a charge of nothing, before rows are read.
 
-        Raises as `run` does, and ValueError where no such model was opened.
+        Raises as `run` does, and ValueError if no such model was opened.
         """
         self._claims.begin()
         asked = taken(asked)
@@ -288,7 +289,7 @@ class Kernel:
 
 
 def _check_paid(spent: Cost, cost: Cost) -> None:
-    """Raises ValueError where more is asked than is charged."""
+    """Raises ValueError if more is asked than is charged."""
     if not cost.covers(spent):
         raise ValueError("a script asks for more than was charged")
 

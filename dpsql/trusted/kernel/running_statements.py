@@ -28,7 +28,7 @@ class Running:
         """Take the lock of a statement. Called before its charge is committed, so that no charge is visible without its lock.
 
         Only the process whose turn it is to write the ledger calls this, so an existing file of this number was left by a
-        charge that was not committed. Raises OSError where no lock is possible.
+        charge that was not committed. Raises OSError if no lock is possible.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._file(seq).unlink(missing_ok=True)
@@ -54,10 +54,10 @@ class Running:
             os.close(handle)
 
     def check(self, seq: int) -> None:
-        """Raises StoreFault where a statement has lost its lock. The system takes none from a process that lives."""
+        """Raises StoreFault if a statement has lost its lock. The system takes none from a process that lives."""
 
     def is_running(self, seq: int) -> bool:
-        """Whether a statement is still running; True where that cannot be known."""
+        """Whether a statement is still running; True if that cannot be known."""
         if seq in self._mine:
             return True
         try:
@@ -77,7 +77,7 @@ class Running:
     @contextlib.contextmanager
     def alone(self, name: str, seconds: float) -> Iterator[None]:
         """A context that one process, and one thread, is in at a time; others wait, and raise TimeoutError after some seconds.
-        Raises OSError where no lock is possible."""
+        Raises OSError if no lock is possible."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -95,7 +95,7 @@ class Running:
             self.end(seq)
 
     def let_go_of_inherited(self) -> None:
-        """In a forked child: forget the statements that the parent runs. Their locks stay, as the parent holds them too."""
+        """In a forked child, forget the parent's running statements. Their locks stay, as the parent holds them too."""
         for handle in self._mine.values():
             os.close(handle)
         self._mine = {}
@@ -105,7 +105,7 @@ class Running:
 
 
 def _locked(handle: int) -> bool:
-    """Whether the lock of a file is taken now. Raises OSError where no lock is possible."""
+    """Whether the lock of a file is taken now. Raises OSError if no lock is possible."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -363,7 +363,7 @@ def ends_of(grid: Quantizer) -> tuple[int, int]:
 
 
 def check_summary(plan: Node, below: Columns) -> None:
-    """Raises Malformed where a summary reads a column that does not exist, or shows keys that a client could read as others."""
+    """Raises Malformed if a summary reads a column that does not exist, or shows keys that a client could read as others."""
     for name in plan.__dataclass_fields__:
         value = getattr(plan, name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -378,7 +378,7 @@ def check_summary(plan: Node, below: Columns) -> None:
 
 
 def check_statistics(plan: Statistics, below: Columns) -> Columns:
-    """No columns. Raises Malformed where exact aggregates are not of columns below, by functions that are known."""
+    """No columns. Raises Malformed if exact aggregates are not of columns below, by functions that are known."""
     read = [name for call in plan.calls for name in (*call.columns, *([] if call.when is None else [call.when]))]
     require({*plan.keys, *read} <= below.keys() and all(call.function in EXACT for call in plan.calls))
     require(all(call.fraction is None or type(call.fraction) is Fraction for call in plan.calls))

@@ -72,7 +72,7 @@ class SqliteStore:
         return self.connection is not None and self.connection.in_transaction
 
     def open(self) -> None:
-        """Raises LedgerError where there is no file."""
+        """Raises LedgerError if there is no file."""
         if not self.path.exists():
             raise LedgerError(f"there is no ledger at {self.path}", code="ledger-missing",
                               try_="dpsql budget --create, once, to start one")

@@ -4,7 +4,7 @@ A thread leaves a *step* (make an event from the newest state and write it, or r
 gets it takes all steps that were left by then, in the order in which they were left, and runs them one after the other in one
 transaction; each sees what those before it wrote. So steps mean the same as in transactions of their own, one right after
 the other: a limit is checked against every charge before it, and a step that raises writes nothing and does not concern the
-others. Nobody is told that a step is done before the transaction is on disk; if that fails, all of them failed.
+others. No step is reported as done before the transaction is on disk; if the transaction fails, all of its steps fail.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Turns:
     @contextlib.contextmanager
     def turn(self, mine: Waiting, *, alone: bool = False) -> Iterator[Sequence[Waiting]]:
         """The turn of a thread that leaves a step: everything that waits, for the body to run, and to give each an outcome, also
-        if it raises. There is nothing where somebody else has run the step by then.
+        if it raises. There is nothing if somebody else has run the step by then.
 
         `alone`: the thread runs its own step, and nobody else's.
 

@@ -17,7 +17,7 @@ RESUMABLE = '"between": '  # what the text of a checkpoint contains, outside of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waypoint:
-    """What a checkpoint states beside the sums. It is the `number`th one, from 1 on.
+    """The statements of a checkpoint besides the sums. It is the `number`th one, from 1 on.
 
     `skips` are for 2, 4, 8, ... as far as there are such. `between` is the SHA-256 hash, in hexadecimal digits, of the hashes of
     the events after `before` and before this one, each with the end of a line. Earlier versions stated only `before`: there

@@ -178,7 +178,7 @@ def _objects(numbers: Sequence[int]) -> Exact:
 
 
 def exact_column_powers(dense: Exact, power: int) -> tuple[int, ...]:
-    """Of a matrix of integers: the sum of |entry|^power in each column, in Python integers where 64 bits might not do."""
+    """For a matrix of integers, the sum of |entry|^power in each column, in Python integers if 64 bits may not suffice."""
     if dense.dtype.kind not in "iuO":
         raise ValueError("only integer matrices have exact norms")
     most = max((abs(int(entry)) for entry in (dense.max(initial=0), dense.min(initial=0))), default=0)
@@ -195,7 +195,7 @@ class Stacked:
     others: Written
 
     def assumptions(self) -> Assumptions:
-        yield len(self.own) == 8 * self.others.n, "every value has a number, and so many columns"
+        yield len(self.own) == 8 * self.others.n, "every value must have a number below the number of columns"
 
     @property
     def rows(self) -> int:

@@ -301,7 +301,7 @@ def overlap(tests: Sequence[Within]) -> int:
 
 
 def _conditions(test: Within) -> list[Known]:
-    """Conditions of which one or more are true of every row that adds to a test."""
+    """Conditions such that every row that contributes to a test satisfies at least one of them."""
     return [known(conjuncts(_meant(test.plan, when))) for when in {test.plan.summands[form.at].when for form in test.forms}]
 
 
@@ -325,7 +325,7 @@ def moved(test: Test, certificate: Certificate) -> int:
 
 
 def check_slacks(tests: Sequence[Test], certificates: Sequence[Certificate]) -> None:
-    """Raises ValueError where the proof of `NoisyFlipDistance` does not bound the slack of a test."""
+    """Raises ValueError if the proof of `NoisyFlipDistance` does not bound the slack of a test."""
     for test, certificate in zip(tests, certificates, strict=True):
         _ = are_bounded(test.plan, certificate) if isinstance(test, ExtensionWithin) else certificate.rows
 

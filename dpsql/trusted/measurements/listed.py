@@ -1,4 +1,4 @@
-"""What the proofs of measurements over listed values assume of their axes and summands."""
+"""Assumptions about axes and summands in the proofs of measurements over listed values."""
 
 from __future__ import annotations
 

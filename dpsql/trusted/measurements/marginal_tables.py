@@ -48,7 +48,7 @@ def are_places(places: Places, axes: Sequence[Axis]) -> bool:
 
 
 def are_candidates(axes: Sequence[Axis], marginals: Sequence[Places], expected: Sequence[Sequence[int]]) -> Assumptions:
-    """What choices among marginals assume of them."""
+    """Assumptions about marginals in the proofs of choices among them."""
     yield are_axes(axes), "axes must be different columns of the view"
     yield all(axis.size for axis in axes), "every axis needs a value"
     yield len(marginals) == len(expected) > 0, "every candidate needs expected counts"

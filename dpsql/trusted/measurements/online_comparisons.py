@@ -34,7 +34,7 @@ SIDES = (1, -1)  # a count is far above what is expected, or far below
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What opens a model: the price of all updates that it may ever make. Nothing is read.
+    """The request that opens a model and pays for all of its updates. Nothing is read.
 
     updates      how many counts may be found far from the model
     scale_limit  of the noise that the comparisons up to an update share
@@ -47,8 +47,8 @@ class Opening:
     If an entity only adds rows (or, when it leaves, only removes them), one side moves up and the other down: the z move by
     `moved` in total, and the noise of the yes by `moved`. Otherwise each side may move both ways by `moved`: twice that. So a run
     costs `moved` / scale_limit + `moved` / scale_query, or twice that; and its noisy count what `noise` costs for a sensitivity
-    of `moved`. There are at most `updates` runs: the kernel starts a new one only after a yes, and counts a comparison that
-    failed as one. Which counts are asked, and with what limits, may depend on all earlier releases (adaptive composition).
+    of `moved`. There are at most `updates` runs: the kernel starts a new one only after a yes, and counts a failed comparison as
+    a yes. Which counts are asked, and with what limits, may depend on all earlier releases (adaptive composition).
 
     Comparisons of a run may alternate with other statements, and with runs of other models. Whatever is asked, a run is
     epsilon-DP, so that it tells no more than one bit that randomised response draws when the run begins: all of its answers can
@@ -95,7 +95,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What was paid for a model, as the ledger keeps it.
+    """The payment for a model, as recorded in the ledger.
 
     moved     how many rows an entity may change; `adds`: and it only adds them, or only removes them
     limit     the scale of the noise that comparisons share; `query`: of the noise of each; `noise`: of an update's count
@@ -168,7 +168,7 @@ class Comparisons(OfCells):
         yield self.expected and max(self.groups, default=-1) < len(self.expected), "each group needs an expected count"
 
     def check(self, certificate: Certificate, opened: Opened) -> None:
-        """Raises ValueError where these counts are not those that were paid for."""
+        """Raises ValueError if these counts are not those that were paid for."""
         if certificate.l1 > opened.moved or (opened.adds and not certificate.below.owners):
             raise ValueError("these counts move farther than those that were paid for")
 

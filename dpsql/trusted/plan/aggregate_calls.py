@@ -45,7 +45,7 @@ class AggregateCall:
                for a geomean
     fraction   of a quantile
     discrete   a quantile is one of the values
-    values     of count_distinct and mode: all values that there can be, but for NULL; None where the policy does not tell
+    values     of count_distinct and mode: all values that there can be, but for NULL; None if the policy does not tell
     over       the groups that it is added up over; None: its own
     """
 

@@ -24,7 +24,7 @@ class Unbounded(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """Bounds on how far the sums of one summand, over all cells, move with one entity. l1 is None where only l2 is bounded."""
+    """Bounds on how far the sums of one summand, over all cells, move with one entity. l1 is None if only l2 is bounded."""
 
     l1: int | None
     l2: int
@@ -52,7 +52,7 @@ class Certificate:
 
     @property
     def l1(self) -> int:
-        """How far one entity moves the one sum, over all cells. Raises ValueError where that is not bounded."""
+        """How far one entity moves the one sum, over all cells. Raises ValueError if that is not bounded."""
         only, = self.summands
         if only.l1 is None:
             raise ValueError("what an entity adds is not bounded")
@@ -102,13 +102,13 @@ def splits(plan: Node, known: Mapping[int, Stability]) -> dict[int, SplitBy]:
 
 
 def _check(node: Node) -> None:
-    """Raises InvalidPlan where a node breaks an invariant."""
+    """Raises InvalidPlan if a node breaks an invariant."""
     if not node.well_named:
         raise InvalidPlan(f"{type(node).__name__} needs columns of different names, of letters and digits")
 
 
 def stability(plan: Node, public: PublicFacts) -> Stability:
-    """The stability of a relation. Raises InvalidPlan where the plan breaks an invariant."""
+    """The stability of a relation. Raises InvalidPlan if the plan breaks an invariant."""
     return stabilities(plan, public)[id(plan)]
 
 
@@ -124,7 +124,7 @@ def certify(plan: GroupedSums, public: PublicFacts, known: dict[int, Stability] 
     is an l2 bound too; but it can raise the l2 norm, so a bound of that one holds where the entity's rows fall into different
     cells. Saturation of totals is 1-Lipschitz.
 
-    Raises Unbounded where no bound is known, InvalidPlan where the plan breaks an invariant.
+    Raises Unbounded if no bound is known, InvalidPlan where the plan breaks an invariant.
     """
     known = stabilities(plan, public, known)
     below = known[id(plan.input)]

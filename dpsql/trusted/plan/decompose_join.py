@@ -130,7 +130,7 @@ def decompose_join(plan: Node, public: PublicFacts) -> JoinParts:
     """The join that a plan consists of, with filters, projections and lookups above, below and between. Any other operator is
     a relation by itself.
 
-    A lookup marks the rows of one relation by that row alone: so it can be moved below the joins. Raises NotDecomposable where
+    A lookup marks the rows of one relation by that row alone: so it can be moved below the joins. Raises NotDecomposable if
     one entity moves rows of a relation without a limit, or there are more than MOST_RELATIONS.
     """
     pieces = _Pieces()

@@ -51,9 +51,9 @@ class Stability:
     """How far one protected entity can move a relation, in every database.
 
     rows     the most rows that differ when one entity is added or removed (multiset symmetric difference);
-             0 for a public relation, None where no bound is known
+             0 for a public relation, None if no bound is known
     owners   the columns that name the entities each row belongs to: removing an entity removes exactly the rows in which
-             one of them names it, and changes no other. empty where rows have no owner
+             one of them names it, and changes no other. empty if rows have no owner
     norm     a bound on the vector an entity contributes, if the rows were clipped
     because  the reason, for people
     """
@@ -77,8 +77,8 @@ class SplitBy(enum.Enum):
     """How a relation over all entities follows from the same relation over disjoint sets of them, each set with its own rows of
     private tables and all rows of public ones."""
 
-    PUBLIC = "it is the same over each set"
-    ENTITIES = "its rows are those over each set, put together"
+    PUBLIC = "it is equal over each set"
+    ENTITIES = "its rows are the union of the rows over each set"
     WHOLE = "it is not known to follow"
 
 
@@ -96,7 +96,7 @@ class PublicFacts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printing:
-    """What printing needs beside the plan.
+    """The settings of printing, besides the plan.
 
     salt    the secret that orders rows for truncation
     reach   ranges of columns of the input over the present rows. They may shorten a text, and must not change its result
@@ -167,7 +167,7 @@ class Node:  # without ABCMeta, which makes `isinstance`, asked hundreds of time
         return tuple(columns for columns, rows in self.max_frequencies.items() if rows <= 1)
 
     def max_frequency(self, columns: Collection[str]) -> int | None:
-        """The most rows that agree on all of these columns, in every database; None where that is not known."""
+        """The most rows that agree on all of these columns, in every database; None if that is not known."""
         return min((rows for agreed, rows in self.max_frequencies.items() if agreed <= set(columns)), default=None)
 
     @cached_property
@@ -211,13 +211,13 @@ class Summary(Node):
 
     def merge_sql(self, parts: str) -> str | None:
         """The SELECT statement of this summary over all entities, where `parts` names a table with its rows over each of disjoint
-        sets of them, with sums that are not held yet (`Printing.hold`); None where it does not follow from these. Asked only
+        sets of them, with sums that are not held yet (`Printing.hold`); None if it does not follow from these. Asked only
         where the input is split by entity; the proof is in the class's docstring."""
         return None
 
     @property
     def merge_keys(self) -> tuple[str, ...]:
-        """The columns by which `merge_sql` groups its parts; none where it does not."""
+        """The columns by which `merge_sql` groups its parts; none if it does not."""
         return ()
 
     def combine_sql(self, parts: str) -> str:

@@ -17,7 +17,7 @@ class StoredTable:
     tells rows apart, its place among the rows of its owner.
 
     shape  what the table was prepared for; see `shape_of`
-    order  the columns of the key by which places go, in a keyed order (`operators.ranking`); none where rows have no places
+    order  the columns of the key by which places go, in a keyed order (`operators.ranking`); none if rows have no places
     rows   the number of rows
     most   the most rows of one owner
     ends   the least and the greatest value of each column of numbers; None where there is none, or one is not finite
@@ -48,6 +48,6 @@ def place_in_bucket(table: str, number: int) -> str:
 
 
 def shape_of(table: Table) -> str:
-    """What the rows of a table, their owners and their places are made from: a store of another shape holds another table."""
+    """The source of a table's rows, owners and positions: a store with another one contains another table."""
     columns = sorted((name, column.sql_type, column.nullable) for name, column in table.columns.items())
     return repr((table.name, columns, sorted(map(sorted, table.unique)), table.owners))

@@ -26,7 +26,7 @@ class Outcome:
     """What a decider found.
 
     within     its decision
-    p_outside  the probability of a result as good as this, or better, if the truth were "outside"; None where it tells none
+    p_outside  the probability of a result as good as this, or better, if the truth were "outside"; None if it tells none
     p_inside   the same for "within" and a result as bad
     slack      the noisy number of entities until the truth changes (1 or more: within), where the method tells one
     spread     the standard deviation of that noise
@@ -53,7 +53,7 @@ class Decider(Protocol):
     def name(self) -> str: ...
 
     def judge(self, case: Check) -> str | None:
-        """Why it cannot decide this case; None where it can."""
+        """Why it cannot decide this case; None if it can."""
         ...
 
     def decide(self, case: Check, allotted: Cost) -> Decision:
@@ -62,5 +62,5 @@ class Decider(Protocol):
 
     def wrong(self, case: Check, allotted: Cost, distance: int) -> float | None:
         """The greatest probability of a wrong decision where `distance` entities must come or go until the truth changes (1 or
-        more); None where it has no such bound."""
+        more); None if it has no such bound."""
         ...

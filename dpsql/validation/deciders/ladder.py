@@ -79,7 +79,7 @@ def _judge(case: Check) -> str | None:
     if case.asked.call.function != "sum" or case.asked.keys:
         return "it decides one SUM, without groups"
     if bounded(column_of(case.asked), case.asked.call).least < 0:
-        return "its levels hold sums only where values are not negative"
+        return "its levels limit sums only if values are not negative"
     return None
 
 

@@ -174,7 +174,7 @@ class CatalogDatabase:
 
 
 def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
-    """The rows of an answer, one by one. Raises Unsupported where they are too many or too long."""
+    """The rows of an answer, one by one. Raises Unsupported if they are too many or too long."""
     if len(cursor.description or ()) > MOST_COLUMNS:
         raise _unanswered()
     found: list[tuple[Any, ...]] = []
@@ -189,7 +189,7 @@ def _fetched(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
 
 
 def _unanswered() -> Unsupported:
-    return Unsupported("this question to the system catalogue is not answered", code="catalogue",
+    return Unsupported("this query of the system catalogue is not answered", code="catalogue",
                        try_="SHOW TABLES, or DESCRIBE and a table")
 
 

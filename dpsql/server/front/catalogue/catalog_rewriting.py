@@ -110,7 +110,7 @@ def _check(tree: exp.Expr) -> None:
 
 
 def _refused(what: str) -> Unsupported:
-    return Unsupported(f"{what} cannot be used in queries of the system catalogue", code="catalogue",
+    return Unsupported(f"{what} is not available in queries of the system catalogue", code="catalogue",
                        try_="SHOW TABLES, or DESCRIBE and a table")
 
 

@@ -45,7 +45,7 @@ WHOLE = 2**53 - 1  # the greatest whole number that JavaScript keeps as it is
 
 
 def account_of(connection: Connection, limits: ServerLimits, policy: str) -> dict[str, Any]:
-    """Who asks, and on which terms. Raises OperationalError where they are no user any more."""
+    """Who asks, and on which terms. Raises OperationalError if they are no user any more."""
     session = connection.session
     cast(RemoteKernel, session.kernel).check_now()
     return {"name": session.analyst, "budget": session.budget.name, "unit": unit_of(session.catalog),
@@ -60,7 +60,7 @@ def unit_of(catalog: Catalog) -> str:
     """Who is protected, in words."""
     entity = catalog.entity
     kinds = f" (one of {', '.join(entity.any_of)})" if entity.any_of else f" (one row of {entity.table})"
-    return f"each {entity.name}{kinds}, with all rows that hang on it"
+    return f"each {entity.name}{kinds}, with all rows that refer to it"
 
 
 def tables_of(connection: Connection) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _expected(item: Expected) -> dict[str, Any]:
 def answered_json(connection: Connection, sql: str, parameters: Any, name: str | None, most: int, *, pace: float,
                   charts: bool) -> bytes:
     """The answer of a statement, which is charged, and leaves after `pace` seconds or later; with its charts where they are asked
-    for. Raises OperationalError where that would have more than `most` bytes."""
+    for. Raises OperationalError if that would have more than `most` bytes."""
     leave_after(connection.session, pace)
     cursor = connection.execute(sql, parameters)
     rows, answer = cursor.fetchall(), cursor.answer
@@ -255,7 +255,7 @@ def answered_arrow(connection: Connection, sql: str, parameters: Any, *, pace: f
                    errors: bool) -> tuple[bytes, dict[str, Any]]:
     """The same as a stream of Arrow, and what is told about it, which its schema holds as well, as JSON under ``dpsql``. With
     `errors`, standard errors and the ends of intervals follow each noisy column. Raises InterfaceError, before anything is
-    charged, where the library is not installed."""
+    charged, if the library is not installed."""
     extra("pyarrow", "arrow")
     import pyarrow as pa
 

@@ -181,7 +181,7 @@ class ToldShape(BaseModel):
 
 
 class ExpectedError(BaseModel):
-    """The expected standard error of an aggregate; null where it depends on the data, as `words` say."""
+    """The expected standard error of an aggregate; null if it depends on the data, as `words` say."""
 
     column: str
     error: float | None
@@ -198,7 +198,7 @@ class PlanBranch(BaseModel):
 
 class PayingAccount(BaseModel):
     """An account that would pay: `whose` is an analyst, or all of them. What is left of it now, and after it, in words and as
-    parts of its limit; after it, null where it has no room for the statement."""
+    parts of its limit; after it, null if it has no room for the statement."""
 
     whose: str
     left: str
@@ -208,8 +208,8 @@ class PayingAccount(BaseModel):
 
 
 class ToldPrice(BaseModel):
-    """What EXPLAIN tells. `accounts` are those that would pay, none where it is free. `share` is the greatest part of what is
-    left of one that it would take; null where it is free, or one has no room. `costly` means that this is so much that a person
+    """What EXPLAIN tells. `accounts` are those that would pay, none if it is free. `share` is the greatest part of what is
+    left of one that it would take; null if it is free, or one has no room. `costly` means that this is so much that a person
     should be asked first. `plan` has the lines of the plan, and `tree` the same for programs."""
 
     cost: str
@@ -256,7 +256,7 @@ class ToldChart(BaseModel):
 
 
 class ToldAnswer(BaseModel):
-    """Rows, and beside each cell its error. `cost` is empty where nothing was charged; `left` says what is left, in words.
+    """Rows, and beside each cell its error. `cost` is empty if nothing was charged; `left` says what is left, in words.
     `charts`, where they were asked for, are of each column of numbers in one or several forms, the best first; `undrawn` says why
     there are none, or no more."""
 

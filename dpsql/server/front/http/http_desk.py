@@ -126,7 +126,7 @@ class HttpDesk:
 
     @contextlib.asynccontextmanager
     async def _turn(self, session: HttpSession) -> AsyncIterator[None]:
-        """A context in which nothing else runs on the connection. Raises HttpRefusal where others take too long."""
+        """A context in which nothing else runs on the connection. Raises HttpRefusal if others take too long."""
         busy = refused(409, "busy", "another statement of this session is running", try_="POST /api/cancel, or another session",
                        kind="OperationalError", sqlstate="55006")
         if session.waiting >= MOST_WAITING:
@@ -208,7 +208,7 @@ def _checked(client: object, last: bytes) -> bytes:
 
 
 def _unless_cancelled(session: HttpSession, work: Callable[[Connection], Made]) -> Made:
-    """Raises OperationalError where a statement was cancelled before a thread came to it."""
+    """Raises OperationalError if a statement was cancelled before a thread came to it."""
     if session.cancelled:
         raise OperationalError("the statement was interrupted before anything was charged", code="interrupted", try_="it again")
     return work(session.connection)

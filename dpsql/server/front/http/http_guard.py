@@ -109,7 +109,7 @@ class Guard:
         if sum(map(len, (scope["raw_path"], scope["query_string"], *chain(*headers.raw)))) > HEAD_BYTES:
             raise refused(431, "too-large", f"the head of a request has {HEAD_BYTES} bytes at most", headers=CLOSING)
         if "transfer-encoding" in headers and "content-length" in headers:  # a proxy in between may believe either
-            raise refused(400, "http", "a request states its length once", headers=CLOSING)
+            raise refused(400, "http", "a request must state its length once", headers=CLOSING)
         host = self._host(scope, headers)
         session, by_cookie = self._session(headers, cookie_of(scope))
         scope.setdefault("state", {})["session"] = session
@@ -168,9 +168,9 @@ def _check_origin(scope: Scope, headers: Headers, host: str, *, by_cookie: bool)
         raise foreign
     if by_cookie and scope["method"] not in READING:
         if origin is None:
-            raise refused(403, "origin", "with a cookie, a request tells its origin", try_="Authorization: Bearer TOKEN")
+            raise refused(403, "origin", "a request with a cookie must state its origin", try_="Authorization: Bearer TOKEN")
         if headers.get(MARK) != "1":
-            raise refused(403, "mark", "with a cookie, a request has the header X-Dpsql", try_="X-Dpsql: 1")
+            raise refused(403, "mark", "a request with a cookie must have the header X-Dpsql", try_="X-Dpsql: 1")
 
 
 def _parted(host: str) -> tuple[str, int | None]:
@@ -188,7 +188,7 @@ def _same(name: str, address: str) -> bool:
 
 
 async def _body(receive: Receive, headers: Headers, most: int) -> bytes:
-    """The whole body. Raises HttpRefusal where it is larger than `most` bytes."""
+    """The whole body. Raises HttpRefusal if it is larger than `most` bytes."""
     too_large = refused(413, "too-large", f"a request has {most} bytes at most", sqlstate="54000", headers=CLOSING)
     announced = headers.get("content-length", "0")
     if not announced.isdigit() or int(announced[:20]) > most:
@@ -210,12 +210,12 @@ def check_json(body: bytes) -> None:
     try:
         _check_value(json.loads(body.decode("utf-8"), parse_constant=_none_such, object_pairs_hook=_once), DEPTH)
     except (ValueError, RecursionError):
-        raise refused(400, "json", "the body is no JSON that is accepted here",
+        raise refused(400, "json", "the body is not JSON of an accepted form",
                       try_="UTF-8, numbers that are finite, each name once, little nesting, few values") from None
 
 
 def _none_such(name: str) -> Any:
-    raise ValueError("NaN and Infinity are no JSON")
+    raise ValueError("NaN and Infinity are not valid JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

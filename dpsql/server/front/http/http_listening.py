@@ -155,7 +155,7 @@ class TimedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is answered as other mistakes are; the library would say what it found."""
-        refusal = refused(400, "http", "this is no request of HTTP/1.1")
+        refusal = refused(400, "http", "this is not an HTTP/1.1 request")
         headers = {**protecting(self.scheme or ""), **CLOSING, "Cache-Control": "no-store", "Content-Type": "application/json"}
         head = h11.Response(status_code=refusal.status, reason=b"Bad Request",
                             headers=[(name.encode(), value.encode()) for name, value in headers.items()])

@@ -182,8 +182,8 @@ def _value(name: str, given: Any) -> Any:
     try:
         return bodies.value_of(given)
     except ValueError:
-        raise refused(400, "bad-value", f"the value of parameter {name} is none of its type", kind="DataError", sqlstate="22000",
-                      try_='{"type": "DATE", "value": "2020-01-31"}') from None
+        raise refused(400, "bad-value", f"the value of parameter {name} does not fit its type", kind="DataError",
+                      sqlstate="22000", try_='{"type": "DATE", "value": "2020-01-31"}') from None
 
 
 def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
@@ -231,7 +231,7 @@ def application(desk: HttpDesk, console: Mapping[str, ConsoleFile]) -> FastAPI:
     @app.exception_handler(HTTPException)
     async def other(request: Request, fault: HTTPException) -> Response:
         allowed = (fault.headers or {}).get("Allow", "")
-        refusal = refused(fault.status_code, "request", f"{request.method} is not for this path" if allowed else
+        refusal = refused(fault.status_code, "request", f"{request.method} is not allowed for this path" if allowed else
                           "the request is not accepted", try_=allowed)
         refusal = _not_found() if fault.status_code == 404 else refusal
         refusal.headers |= fault.headers or {}
@@ -246,8 +246,8 @@ def _malformed(fault: RequestValidationError) -> str:
     for each in fault.errors():
         field = str(each["loc"][1])[:100] if len(each["loc"]) > 1 else "the body"
         found[field] = {"missing": "is missing", "extra_forbidden": "is no field here"}.get(each["type"], "has not its form")
-    return "; ".join(f"{field} {what}" for field, what in [*found.items()][:5]) or "the request has not its form"
+    return "; ".join(f"{field} {what}" for field, what in [*found.items()][:5]) or "the request has the wrong form"
 
 
 def _not_found() -> HttpRefusal:
-    return refused(404, "not-found", "there is nothing of this name", try_="GET /openapi.json")
+    return refused(404, "not-found", "there is nothing with this name", try_="GET /openapi.json")

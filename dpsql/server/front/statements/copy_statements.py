@@ -59,7 +59,7 @@ def read_copy(text: str) -> CopyStatement | None:
         tokens_of(text)
     except Error as fault:
         raise told(fault, text) from None
-    raise RefusedOnWire("this is no COPY that can be read", sqlstate="42601")
+    raise RefusedOnWire("this COPY statement cannot be parsed", sqlstate="42601")
 
 
 class _CopyTokens:
@@ -157,7 +157,7 @@ class _CopyTokens:
         while True:
             name = self._word()
             if name not in _READ:
-                raise self._refused("this is no option of COPY TO", "42601", ", ".join(_READ))
+                raise self._refused("this is not an option of COPY TO", "42601", ", ".join(_READ))
             self._keep(given, name)
             if self._word() != ",":
                 break
@@ -181,7 +181,7 @@ class _CopyTokens:
                 self._tokens.pop(self._at + 1)
             self._keep(given, name.removesuffix("S"))
         else:
-            raise self._refused("this is no option of COPY TO", "42601", "CSV HEADER, or (FORMAT csv, HEADER)")
+            raise self._refused("this is not an option of COPY TO", "42601", "CSV HEADER, or (FORMAT csv, HEADER)")
 
     def _keep(self, given: dict[str, object], name: str) -> None:
         """Read the value after the word of an option."""
@@ -211,7 +211,7 @@ class _CopyTokens:
         if told == "MATCH":
             raise self._refused("cannot use \"match\" with HEADER in COPY TO", "0A000")
         if told not in _SWITCHES:
-            raise self._refused("this is true or false", "42601")
+            raise self._refused("true or false is expected here", "42601")
         self._at += bool(told)
         return _SWITCHES[told]
 
@@ -288,7 +288,7 @@ def _letter(given: Mapping[str, object], name: str, usual: str) -> str:
 
 
 def _check_letters(form: CopyForm) -> None:
-    """Raises RefusedOnWire where no reader could tell a value from NULL, or from two values."""
+    """Raises RefusedOnWire if no reader could tell a value from NULL, or from two values."""
     if form.kind == "binary":
         return
     if form.delimiter in "\r\n":

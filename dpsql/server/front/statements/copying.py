@@ -31,7 +31,7 @@ def copied_outcome(statement: CopyStatement, describe: Callable[[str], Described
 
 
 def _check_names(statement: CopyStatement, describe: Callable[[str], Described]) -> None:
-    """Raises RefusedOnWire, before anything is charged, where COPY names a column that there is not."""
+    """Raises RefusedOnWire, before anything is charged, if COPY names a column that there is not."""
     named = {*(statement.picked or ()), *(statement.form.quoted or ())}
     if not named:
         return

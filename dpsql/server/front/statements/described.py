@@ -109,8 +109,8 @@ def _tried(stated: str | None, likely: str | None) -> Iterator[tuple[str, object
 
 def _first_that_fits(asked: Unvalued, values: list[object], at: int,
                      tried: Iterator[tuple[str, object]]) -> tuple[str, object]:
-    """A kind and a value for one parameter, with which the statement is accepted beside the values of the others; NULL where
-    these are not known yet. Raises the error of the first one where none is, which is the statement's own."""
+    """A kind and a value for one parameter, with which the statement is accepted beside the values of the others; NULL if
+    these are not known yet. Raises the error of the first one if none is, which is the statement's own."""
     first: Error | None = None
     for kind, value in tried:
         try:
@@ -137,7 +137,7 @@ def is_of_statement(fault: Error) -> bool:
 
 
 def count_of(statement: Statement) -> int:
-    """The number of parameters that have none but numbers, or are marked by ?. Raises SqlError where one has a name."""
+    """The number of parameters that have none but numbers, or are marked by ?. Raises SqlError if one has a name."""
     names = names_of(statement)
     if any(not name.startswith("?") and not name.isdigit() for name in names):
         raise SqlError("parameters of a client's statement must be numbered", code="parameter", try_="$1, $2")

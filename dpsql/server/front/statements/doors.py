@@ -26,7 +26,7 @@ class Door(Protocol):
     """Runs in threads."""
 
     def enter(self, name: str, database: str, startup: Mapping[str, str], first: FirstProof, say: Say) -> Seat:
-        """The seat of a user who has proved to know the password. Raises NotProven, and RefusedOnWire where there is no seat for
+        """The seat of a user who has proved to know the password. Raises NotProven, and RefusedOnWire if there is no seat for
         them."""
 
 

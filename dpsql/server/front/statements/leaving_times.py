@@ -27,8 +27,7 @@ def waits_of(session: Session) -> Iterator[str]:
     with contextlib.suppress(Error):
         if isinstance(ledger, RemoteLedger) and (seconds := ledger.waits):
             yield (f"your answers leave after {seconds:g} s or later from now on, as too many were late; state a pace before a "
-                   "statement that takes long (SET pace, or pace over HTTP), so that it is not, and ask the owner of the data to "
-                   "end this")
+                   "slow statement (SET pace, or pace over HTTP), or ask the owner of the data to end this")
 
 
 def waits_told(cursor: Cursor, text: str) -> Iterator[str]:

@@ -92,7 +92,7 @@ class VaultChannel:
         return opening
 
     def call(self, name: str, *given: Any) -> Any:
-        """The outcome of a call. Raises what it raises in the vault, and TypeError where something cannot be sent."""
+        """The outcome of a call. Raises what it raises in the vault, and TypeError if something cannot be sent."""
         return self._outcome(self._asked(name, given))
 
     def ask(self, call: VaultCall[Told], *given: Any) -> Told:
@@ -147,7 +147,7 @@ class VaultChannel:
             raise
 
     def _send(self, name: str, data: bytes) -> None:
-        """Raises OperationalError where the vault has gone."""
+        """Raises OperationalError if the vault has gone."""
         self.asked += 1
         self._number += name in CALLS and CALLS[name].statement
         try:
@@ -191,7 +191,7 @@ class RemoteKernel:
         """Does nothing: the vault looks at the user and the files itself, at each call that needs it (`VaultCall`)."""
 
     def check_now(self) -> None:
-        """Raises OperationalError where the account is no user's any more, or files of the database were changed."""
+        """Raises OperationalError if the account is no user's any more, or files of the database were changed."""
         self._channel.take(self._channel.ask(CHECK))
 
     async def check_meanwhile(self) -> None:

@@ -53,7 +53,7 @@ class ConnectionSeat:
 
     def __init__(self, connection: Connection, *, user: str, database: str, startup: Mapping[str, str],
                  shown: ShownToAccounts | None = None) -> None:
-        """`shown` is what seats share of what was shown; None where nothing is kept."""
+        """`shown` is what seats share of what was shown; None if nothing is kept."""
         self._connection, self._user, self._database = connection, user, database
         self._shown = shown
         self._settings = Settings(version=VERSION, startup=startup)

@@ -92,7 +92,7 @@ def key_of(session: Session, text: str, values: Sequence[object]) -> Hashable:
 
 
 async def current(shown: LatelyShown[Shown], session: Session, text: str, values: Sequence[object]) -> Shown | None:
-    """What was shown for this, if it is what would be shown now. Raises errors.Error where the account may not ask any more, or
+    """What was shown for this, if it is what would be shown now. Raises errors.Error if the account may not ask any more, or
     the data were changed."""
     if shown.find(key_of(session, text, values)) is None:
         return None

@@ -47,7 +47,7 @@ def start_of(text: str) -> int:
 
 
 def first_word(text: str) -> str:
-    """The first word of a statement, in capitals; empty where it begins with none, as with a parenthesis."""
+    """The first word of a statement, in capitals; empty if it begins with none, as with a parenthesis."""
     found = _WORD.match(text, start_of(text))
     return found[0].upper() if found else ""
 
@@ -73,7 +73,7 @@ def step(word: str, status: str) -> TransactionStep:
         case "ROLLBACK":
             return TransactionStep(status=IDLE, tag="ROLLBACK", notices=_warned("there is no transaction", status == IDLE))
         case "SAVEPOINT" | "RELEASE" | "ROLLBACK TO" if status == IDLE:
-            raise RefusedOnWire(f"{word} stands in transactions only", sqlstate="25P01")
+            raise RefusedOnWire(f"{word} is allowed only inside a transaction", sqlstate="25P01")
         case "SAVEPOINT" | "RELEASE":
             return TransactionStep(status=OPEN, tag=word)
         case "ROLLBACK TO":
@@ -82,7 +82,7 @@ def step(word: str, status: str) -> TransactionStep:
 
 
 def refuse_if_failed(word: str | None, status: str) -> None:
-    """Raises RefusedOnWire where a transaction failed and this is not its end."""
+    """Raises RefusedOnWire if a transaction failed and this is not its end."""
     if status == FAILED and word not in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
         raise RefusedOnWire("current transaction is aborted, commands ignored until end of transaction block", sqlstate="25P02",
                             hint="ROLLBACK; what was answered before stays answered and charged")

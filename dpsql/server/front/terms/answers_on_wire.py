@@ -20,7 +20,7 @@ class ColumnOnWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The kinds of a statement's parameters, which may be NUMERIC too, and its columns; None where it returns no rows."""
+    """The kinds of a statement's parameters, which may be NUMERIC too, and its columns; None if it returns no rows."""
 
     parameters: tuple[str, ...]
     columns: tuple[ColumnOnWire, ...] | None
@@ -80,10 +80,10 @@ class Seat(Protocol):
 
     def describe(self, text: str, given: Sequence[str | None]) -> Described:
         """A statement's parameters and columns, without any charge; `given` are the kinds of parameters that the client states,
-        None where it does not."""
+        None if it does not."""
 
     async def shown_lately(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire | None:
-        """What `execute` would give, if it was shown lately and costs nothing; None where it has to be asked."""
+        """What `execute` would give, if it was shown lately and costs nothing; None if it has to be asked."""
 
     def execute(self, text: str, parameters: Sequence[object]) -> OutcomeOnWire:
         """Answer one statement; the parameters are Python values of the described kinds, or None."""

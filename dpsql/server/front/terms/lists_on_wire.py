@@ -101,9 +101,9 @@ def in_binary(value: bytes) -> tuple[int, list[bytes | None]]:
         length, = struct.unpack_from("!i", value, at)
         at += 4
         if length < _NULL or at + max(length, 0) > len(value):
-            raise ValueError("an element that is cut")
+            raise ValueError("a truncated element")
         found.append(None if length == _NULL else value[at : at + length])
         at += max(length, 0)
     if len(found) != count or at != len(value):
-        raise ValueError("other than so many elements")
+        raise ValueError("a wrong number of elements")
     return kind, found

@@ -51,4 +51,4 @@ def cancelled(*, late: bool = False, charged: str | None = None) -> RefusedOnWir
         return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014", detail="Nothing was charged.")
     return RefusedOnWire(f"canceling statement due to {why}", sqlstate="57014",
                          detail=f"The statement was charged before ({charged}), and the charge is kept; it counts as one that "
-                         "failed.", hint="SHOW BUDGET tells what is left")
+                         "failed.", hint="SHOW BUDGET shows what is left")

@@ -56,7 +56,7 @@ def kinds_given(oids: list[int]) -> list[str | None]:
     for place, oid in enumerate(oids, start=1):
         if oid not in GIVEN:
             raise RefusedOnWire(f"parameter ${place} is of a type that is not accepted (its number is {oid})", sqlstate="0A000",
-                                hint="numbers, booleans, texts, dates and timestamps without a time zone are, and arrays of them")
+                                hint="numbers, booleans, texts, dates, timestamps without a time zone, and arrays of these")
     return [GIVEN[oid] for oid in oids]
 
 

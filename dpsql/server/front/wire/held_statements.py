@@ -48,7 +48,7 @@ class HeldStatements:
         self._portals: dict[str, PortalOnWire] = {}
 
     def hold_statement(self, name: str, statement: PreparedOnWire) -> None:
-        """Raises RefusedOnWire where the name is taken, or there are too many."""
+        """Raises RefusedOnWire if the name is taken, or there are too many."""
         if name and name in self._statements:
             raise RefusedOnWire(f"prepared statement \"{name}\" already exists", sqlstate="42P05")
         self._statements.pop(name, None)
@@ -99,7 +99,7 @@ class HeldStatements:
 def formats_of(stated: Sequence[int], number: int) -> tuple[int, ...]:
     """One format for each of a number of values, from none, one for all, or one for each. Raises RefusedOnWire."""
     if any(form not in (0, 1) for form in stated) or len(stated) not in (0, 1, number):
-        raise RefusedOnWire("the formats of values are not as many as these, or unknown", sqlstate="08P01")
+        raise RefusedOnWire("the number of value formats is wrong, or a format is unknown", sqlstate="08P01")
     return tuple(stated) if len(stated) == number else (*stated, 0)[:1] * number
 
 

@@ -139,7 +139,7 @@ def decoded(connection: BackendConnection, packet: bytes) -> PGMessage:
 
 
 def violated() -> RefusedOnWire:
-    return RefusedOnWire("this is no message of the protocol, or none that may come now", sqlstate="08P01", severity="FATAL")
+    return RefusedOnWire("this is not a message of the protocol, or it is not allowed here", sqlstate="08P01", severity="FATAL")
 
 
 def error_of(refusal: RefusedOnWire) -> ErrorResponse:

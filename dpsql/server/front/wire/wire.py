@@ -373,7 +373,7 @@ class Client:
         self._packets.send(ParseComplete())
 
     async def _prepared(self, text: str, given: Sequence[str | None]) -> tuple[str, Described] | None:
-        """The one statement of a text, and what it takes and gives; None where the text is empty. Raises RefusedOnWire."""
+        """The one statement of a text, and what it takes and gives; None if the text is empty. Raises RefusedOnWire."""
         statements, seat = await self._split(text), self._used_seat()
         if len(statements) > 1:
             raise RefusedOnWire("cannot insert multiple commands into a prepared statement", sqlstate="42601")

@@ -1,1 +1,1 @@
-"""What measurements share: their interface, and how they read cells, ranks, and facts about the rows."""
+"""Shared by measurements: their interface, and how they read cells, ranks, and facts about the rows."""

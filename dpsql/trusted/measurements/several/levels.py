@@ -34,7 +34,7 @@ def cost_of_sums(plan: OwnerSets, levels: tuple[int, ...], noises: tuple[Noise, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionSums:
     """For each cell the noisy extension at a level, in units of 1 / UNIT; and for each of its parts the index of the level, None
-    where the largest underestimate is 0 (`Race`).
+    if the largest underestimate is 0 (`Race`).
     """
 
     totals: tuple[int, ...]
@@ -48,7 +48,7 @@ def times(cost: Cost, number: int) -> Cost:
 
 def assumptions(plan: OwnerSets, levels: Sequence[int], cells: int, noises: Sequence[Noise] | None,
                 numbers: Sequence[int] | None = None) -> Assumptions:
-    """What the proofs of `Balance`, `Race` and `Removed` assume of levels, of numbers given for each, and of cells."""
+    """Assumptions about levels and cells in the proofs of `Balance`, `Race` and `Removed`."""
     yield 1 <= len(levels) <= MOST_LEVELS, f"there must be 1 to {MOST_LEVELS} levels"
     yield all(a < b for a, b in pairwise(levels)), "levels must increase"
     given = [each for each in (noises, numbers) if each is not None]

@@ -22,7 +22,7 @@ class SmoothSum(OfOnePlan):
 
     Cost. An entity moves the sum by at most the smooth bound S of `plan.distance` times the summand's l1; see `Student`. The
     size of the noise is released as in `noise.smooth`. The certificate of the join itself needs no bound: each relation of
-    the join has its own, derived when the plan is decomposed. Raises ValueError where beta is too small for that many relations.
+    the join has its own, derived when the plan is decomposed. Raises ValueError if beta is too small for that many relations.
     """
 
     plan: JoinSum

@@ -1,4 +1,4 @@
-"""What is known of all values that an expression can take, in any database."""
+"""Facts about all values that an expression can take, in any database."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Facts:
 
 
 def either(*parts: Facts) -> Facts:
-    """What is known of a value that is one of several values of one type."""
+    """Facts about a value that is one of several values of one type."""
     domains, steps = {part.domain for part in parts}, {part.step for part in parts}
     return Facts(type=parts[0].type, nullable=any(part.nullable for part in parts),
                  physical=iv.hull(*(part.physical for part in parts)), declared=iv.hull(*(part.declared for part in parts)),
@@ -67,7 +67,7 @@ class NotTotal(Exception):
 def facts(expr: Expr, env: Mapping[str, Facts]) -> Facts:
     """Facts of an expression over columns with known facts.
 
-    Raises NotTotal where the expression is not one that the table of functions prints safely, so that a plan can be
+    Raises NotTotal if the expression is not one that the table of functions prints safely, so that a plan can be
     checked without believing whoever built it.
     """
     match expr:

@@ -21,7 +21,7 @@ rule: *whatever the arguments hold, the printed expression does not raise* (NULL
 overflow or be undefined). Integer arithmetic stays in 64 bits only where `proved` shows from the physical ranges of the
 arguments that it cannot leave them; otherwise the binder takes the DOUBLE overload. An engine may evaluate an expression on rows
 that a condition leaves out, so these ranges follow from the expression's own text and the stored types; and as a second wall each
-such operation stands in a TRY of its own, which gives NULL where a range was wrong. One TRY around several would be none: where
+such operation stands in a TRY of its own, which gives NULL if a range was wrong. One TRY around several would be none: where
 two of them share a part, DuckDB works that part out beforehand, outside of both.
 
 Changes against plain DuckDB, all documented in the grammar's README: x / 0 and x % 0 are NULL; logarithms, roots and powers

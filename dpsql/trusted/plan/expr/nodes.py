@@ -84,7 +84,7 @@ class Case(Expr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast(Expr):
-    """A conversion that gives NULL where it is impossible.
+    """A conversion that gives NULL if it is impossible.
 
     `target` is the SQL type asked for (such as ``INTEGER`` or ``DECIMAL(10,2)``); `type` the wide type it is carried in.
     """

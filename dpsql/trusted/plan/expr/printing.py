@@ -43,7 +43,7 @@ def literal(value: Value, kind: Type) -> str:
 def settled(printed: str, kind: Type) -> str:
     """The expression that represents all values equal to a value, where rows are grouped.
 
-    There is one equality in a plan, that of `=`, with NULL equal to NULL where rows are grouped: frequencies, keys of tables,
+    There is one equality in a plan, that of `=`, with NULL equal to NULL if rows are grouped: frequencies, keys of tables,
     joins, groups and what is apart all speak of it. So nothing is merged here that `=` tells apart; and of numbers that it finds
     equal, -0.0 and 0.0 or two NaN, an engine shows the one that it met first, which depends on other rows, though their texts
     differ. They are shown as one, and all other types have no two values that are equal and not the same: a day outside the years
@@ -97,7 +97,7 @@ def to_sql(expr: Expr, names: Mapping[str, str]) -> str:
 
 
 def cast(printed: str, target: str, carrier: Type) -> str:
-    """A cast that gives NULL where it is impossible, then the widening to the type that carries the value. Raises ValueError for
+    """A cast that gives NULL if it is impossible, then the widening to the type that carries the value. Raises ValueError for
     a target that is no type: it is printed as it stands."""
     if target not in CARRIER and not DECIMAL.fullmatch(target):
         raise ValueError("a cast is to a type of the engine")

@@ -12,7 +12,7 @@ MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRange:
-    """What a condition implies for a column of whole numbers: not NULL, and between two numbers (None for no limit)."""
+    """The range that a condition implies for a column of whole numbers: not NULL, and between two numbers (None for no limit)."""
 
     column: str
     low: int | None = None

@@ -40,7 +40,7 @@ class Distinct(Node):
         owners = below[0].owners if set(below[0].owners) <= set(self.env) else ()
         if owners and [field.id for field in self.fields] == list(owners[:1]):
             return Stability(rows=1, owners=owners, because="one row for each entity")
-        why = "a value leaves only with the last row that has it"
+        why = "a value disappears only with the last row that has it"
         return Stability(rows=below[0].rows, owners=owners, because=why)
 
     def render(self, below: tuple[str, ...], printing: Printing) -> str:

@@ -127,7 +127,7 @@ class Lookup(Node):
                 f"(SELECT {keys}, 1 AS {mark} FROM ({listed}) AS t2 GROUP BY {grouped}) AS t1 ON {test}{kept}")
 
     def _tested(self, input: str, listed: str, mark: bool) -> str:
-        """The rows of one mark, by a test of each."""
+        """The rows with one mark, found by testing each row."""
         ours, theirs = columns_of("t0", self.input), columns_of("t1", self.listed)
         keep = ", ".join(f"{printed} AS {quote(column)}" for column, printed in ours.items())
         tests = [f"({to_sql(expr, ours)} = {theirs[column]})" for expr, column in self.keys]

@@ -16,7 +16,7 @@ TIMES, VALUES = "times", "values"
 
 @dataclass(frozen=True, kw_only=True)
 class Multiplicities(Summary):
-    """For each value of `keys` and each number of times, how many values of `column` occur in so many rows.
+    """For each value of `keys` and each number n, how many values of `column` occur in n rows.
 
     Rows where the column is NULL or NaN or `when` is not true are left out, and those whose keys no client could read; values are
     equal as for DISTINCT, and stay in the engine.

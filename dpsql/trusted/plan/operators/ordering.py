@@ -25,11 +25,11 @@ class Term:
 
 
 def same(printed: str, kind: Type) -> str:
-    """A value by which rows are told to be equal: as `=` has it, and NULL equal to NULL."""
+    """A value by which rows are compared for equality, as by `=`, with NULL equal to NULL."""
     return settled(printed, kind) if kind is Type.DOUBLE else printed
 
 
 def tied(node: Node, column: str, names: Mapping[str, str]) -> list[str]:
-    """A column that breaks ties, printed. Numbers that are equal but not the same are told apart by their sign."""
+    """A column that breaks ties, printed. Numbers that are equal but not identical are distinguished by their sign."""
     signs = [f"signbit({names[column]}) ASC"] if node.env[column].type is Type.DOUBLE else []
     return [f"{names[column]} ASC NULLS LAST", *signs]

@@ -54,7 +54,7 @@ class Quantizer:
         return max(abs(self.least), abs(self.most))
 
     def value(self, n: Fraction | int) -> Fraction:
-        """The number that stands at integer position n."""
+        """The number at integer position n."""
         return Fraction(self.origin) + n * self.step
 
     def fits(self, kind: Type) -> bool:

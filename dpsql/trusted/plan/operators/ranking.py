@@ -61,7 +61,7 @@ class Ranking:
         return f"SELECT {self.widened} FROM ({ranked}) AS t1 WHERE (t1.\"#\" <= {self.rows})"
 
     def place(self, printing: Printing, groups: Sequence[str], copies: Sequence[str] = ()) -> str:
-        """The place of a row of `t0` in the order of its group; `copies` is what tells equal rows apart."""
+        """The place of a row of `t0` in the order of its group; `copies` distinguishes equal rows."""
         grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
         terms = [term.sql(self.input, columns_of("t0", self.input)) for term in self.first] + self.keyed(printing, copies)
         return f"ROW_NUMBER() OVER ({grouped}ORDER BY {', '.join(terms)})"
@@ -136,6 +136,6 @@ def _is_narrow(field: Field) -> bool:
 
 
 def _narrow(field: Field) -> str:
-    """A column as it is sorted: rows move faster when they are narrow."""
+    """A column in the form in which it is sorted: narrow rows sort faster."""
     name = f"t0.{quote(field.id)}"
     return f"CAST({name} AS INTEGER)" if _is_narrow(field) else name

@@ -49,7 +49,7 @@ class Ranks(Summary):
         if {VALUE, COUNT} & {key.lower() for key in self.keys}:
             raise InvalidPlan("a key has the name of a result")
         if not 0 <= self.ties <= 20:
-            raise InvalidPlan("ties are told apart by at most 20 bits")
+            raise InvalidPlan("ties are broken by at most 20 bits")
         inside = Interval(0, ((self.grid.most + 1) << self.ties) - 1)
         return (*(self.input.field(key) for key in self.keys),
                 Field(id=VALUE, name=VALUE, facts=Facts(type=Type.BIGINT, nullable=False, physical=inside, declared=inside)),

@@ -73,7 +73,7 @@ class Scan(Node):
 
     @property
     def _unseen(self) -> tuple[tuple[str, OwnerPath], ...]:
-        """The owners that are carried beside the declared columns, with their ways."""
+        """The owners, which are read along with the declared columns, and their paths."""
         if len(self.owners) != len(self.table.owners):
             raise InvalidPlan(f"table {self.table.name} is read without its owners")
         return tuple((owner, way) for owner, way in zip(self.owners, self.table.owners, strict=True)

@@ -67,7 +67,7 @@ class Truncate(Node):
         if below[0].owner != self.owner:
             return Stability(rows=None, because="the rows do not belong to one entity each")
         if not self.ranking.total:
-            return Stability(rows=None, because="the order does not tell rows apart")
+            return Stability(rows=None, because="the order does not distinguish all rows")
         rows = self.rows if below[0].rows is None else min(self.rows, below[0].rows)
         return replace(below[0], rows=rows, because=f"at most {self.rows} rows of each entity are kept")
 
@@ -122,7 +122,7 @@ class Truncate(Node):
         return f"SELECT {names} FROM ({below}) AS t2 JOIN ({owners}) AS t3 ON (t2.{quote(self.owner)} = t3.\"@\")"
 
     def _beside(self, printing: Printing) -> dict[str, str]:
-        """What is computed once for each entity with many rows."""
+        """Columns that are computed once for each entity with many rows."""
         number = {"#i": "ROW_NUMBER() OVER ()"} if self._numbers is not None else {}
         if self.ranking.distinct:
             return number
@@ -139,7 +139,7 @@ class Truncate(Node):
         return f"CAST((hash(xor({name}, CAST({printing.salt % 2**63} AS {word}))) >> 2) AS BIGINT)"
 
     def _spread(self, below: str, groups: list[str] | None, size: str, start: str) -> str:
-        """The systematic sample of each group, of so many rows and with such a start."""
+        """The systematic sample of each group, given its number of rows and its start."""
         placed = self.ranking.placed(below, groups or self.ranking.groups, {"#n": size, "#u": start})
         kept = min(self.rows, MOST)
         return (f"SELECT {self.ranking.widened} FROM ({placed}) AS t1 "

@@ -57,7 +57,7 @@ class TruncateKeys(Node):
         if below[0].public:
             return below[0]
         if not self.ranking.total:
-            return Stability(rows=None, because="the order does not tell rows apart")
+            return Stability(rows=None, because="the order does not distinguish all rows")
         owners, rows = below[0].owners, below[0].rows
         if owners and set(owners) <= set(self.keys):
             if self.keys == owners[:1]:

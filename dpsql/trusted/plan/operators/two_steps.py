@@ -27,7 +27,7 @@ EQUALITIES = ("=", "<>", MEMBERSHIP, "is null", "is not null")
 
 
 def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | None:
-    """The statement of a tally of a projection over the statement `below`; None where one step is as good.
+    """The statement of a tally of a projection over the statement `below`; None if one step is as good.
 
     Proof that it gives the same sums. Rows of a group agree on all keys. A key is a column, the truth of a comparison, or the
     number of the constant that a text equals (0 for none of them, NULL for NULL). Of a text only comparisons for equality with
@@ -62,7 +62,7 @@ def in_two_steps(plan: GroupedSums, below: str, printing: Printing) -> str | Non
 
 @dataclass(slots=True)
 class _Keys:
-    """What rows are grouped by, and what is summed of each group.
+    """The grouping columns, and the sums of each group.
 
     names     how columns are printed for a row
     columns   how those that are keys are printed for a group

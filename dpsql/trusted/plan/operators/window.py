@@ -91,7 +91,7 @@ class WindowFunction(Fold):
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """How many rows before and after it decide on a row's value; None where that has no bound."""
+        """How many rows before and after it decide on a row's value; None if that has no bound."""
         if self.function in SHIFTS:
             return (self.number, 0) if self.function == "lag" else (0, self.number)
         return None if self.function in RANKS else self.frame.reach
@@ -179,7 +179,7 @@ class Window(Node):
 
     @property
     def reach(self) -> int | None:
-        """How many other rows look at a row; None where that has no bound."""
+        """How many other rows look at a row; None if that has no bound."""
         reaches = [part.reach for part in self.functions]
         if None in reaches:
             return None
@@ -190,7 +190,7 @@ class Window(Node):
         if below[0].public:
             return Stability(rows=0, because="public")
         if not self.total:
-            return Stability(rows=None, because="the order does not tell rows apart")
+            return Stability(rows=None, because="the order does not distinguish all rows")
         if owners and set(owners) <= set(self.partition):
             return replace(below[0], because="each window holds rows of the same entities")
         most, reach = self.input.max_frequency(self.partition), self.reach
@@ -264,7 +264,7 @@ class Window(Node):
 
 
 def over_facts(part: WindowFunction, env: Mapping[str, Facts], most: int | None) -> Facts:
-    """What is known of a window function over partitions of `most` rows at most. Raises InvalidPlan where it is none."""
+    """Facts about a window function over partitions of at most `most` rows. Raises InvalidPlan if it is not a window function."""
     part.check()
     below = env[part.column] if part.column is not None else None
     if part.function in RANKS:
@@ -288,7 +288,7 @@ def over_facts(part: WindowFunction, env: Mapping[str, Facts], most: int | None)
 
 
 def _window(group: list[str], order: list[str], frame: Frame | None = None) -> str:
-    """What stands between the brackets of OVER."""
+    """The text between the brackets of OVER."""
     parts = [f"PARTITION BY {', '.join(group)}"] if group else []
     parts += [f"ORDER BY {', '.join(order)}"] if order else []
     return " ".join([*parts, *([frame.sql()] if frame is not None else [])])
